@@ -1,6 +1,6 @@
-# `make` alone lists the targets. `make demo` and `make test` do all set-up on a fresh machine themselves.
+# `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core mutants wheelhouse build lint bench fuzz lock docs clean
+.PHONY: help demo test test-core mutants wheelhouse build lint bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -9,7 +9,7 @@ help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
-	@echo "  NO_INSTALL=1 make demo             stop where something is missing, install nothing"
+	@echo "  NO_INSTALL=1 make demo             stop if something is missing, install nothing"
 
 demo: ## set everything up, build the wheelhouse, run the Spark job on real segments
 	@sh tools/setup demo
@@ -23,11 +23,11 @@ test-core: ## the fast tests of the C core: under a minute, no Java (ARGS='-k na
 	@sh tools/setup build
 	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $$(grep -rlE '^(pytestmark = |@)pytest\.mark\.core' --include='test_*.py' tests) $(ARGS)
 
-mutants: ## small changes to the C core, one at a time: how many does test-core notice? (ARGS='--seed 2')
+mutants: ## small changes to the C core, one at a time: how many does test-core detect? (ARGS='--seed 2')
 	@sh tools/setup build
 	@$(PYTHON) tools/mutants.py $(ARGS)
 
-wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one fat spark_udfs wheel
+wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of them
 	@sh tools/setup wheelhouse
 	@$(ENV) $(PYTHON) tools/wheelhouse.py
 
@@ -41,18 +41,28 @@ lint: ## ruff (rules and format), mypy, cython-lint; `ruff format` writes the fo
 	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec
 	@.venv/bin/cython-lint kafkarec
 
-bench: ## the seven workloads, ours beside the peers; writes benchmarks/RESULTS.md
+bench: ## the seven workloads, kafkarec and its peers; writes benchmarks/RESULTS.md
 	@sh tools/setup bench
 	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
+
+sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each with executors that have nothing of ours
+	@sh tools/setup test
+	@environments=$$($(PYTHON) tools/spark_versions.py) && \
+	CI=1 KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
+	    ARGS='tests/spark/test_versions.py tests/spark/test_stream_submit.py -rP $(ARGS)'
+
+damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
+	@sh tools/setup build
+	@$(PYTHON) tools/damages.py $(ARGS)
 
 fuzz: ## the property tests with many more examples (MINUTES=10)
 	@sh tools/setup test
 	@$(ENV) $(PYTHON) tools/fuzz.py --minutes $(or $(MINUTES),10)
 
-lock: ## write requirements/*.txt anew (needs uv)
+lock: ## write requirements/*.txt again (needs uv)
 	@tools/lock.sh
 
-docs: ## write the generated pages anew and build the site (build/docs/index.html), warnings fatal
+docs: ## write the generated pages and build the site (build/docs/index.html), warnings fatal
 	@sh tools/setup build
 	@$(PYTHON) tools/make_docs.py
 	@$(PYTHON) -m sphinx -n -W --keep-going -q -E -b html docs build/docs

@@ -1,4 +1,4 @@
-"""Builds the compiled modules: the desks, `kafkarec/_*.pyx`.
+"""Builds the compiled modules, `kafkarec/_*.pyx`.
 
 KAFKAREC_ABI3=0   build for this interpreter only, not against the stable ABI (see docs/decisions)
 KAFKAREC_DEBUG=1  assertions on, no optimisation, line tracing for coverage
@@ -31,11 +31,11 @@ if SANITIZE:
     compile_args += [f"-fsanitize={SANITIZE}", "-g", "-fno-omit-frame-pointer"]
     link_args += [f"-fsanitize={SANITIZE}"]
 
-desks = [
+extensions = [
     Extension(
         f"kafkarec.{source.stem}",
         [str(source)],
-        depends=sorted(map(str, Path("kafkarec").glob("_*/*.pxd"))),
+        depends=sorted(map(str, [*Path("kafkarec").glob("_*/*.pxd"), *Path("kafkarec").glob("_*.pxd")])),
         define_macros=macros,
         extra_compile_args=compile_args,
         extra_link_args=link_args,
@@ -46,7 +46,7 @@ desks = [
 
 setup(
     ext_modules=cythonize(
-        desks,
+        extensions,
         compiler_directives={
             "language_level": 3,
             "boundscheck": False,

@@ -1,8 +1,8 @@
-"""What it costs to check foreign Arrow arrays before they are encoded: `python benchmarks/arrow_check.py [--rounds N]`.
+"""The cost of checking foreign Arrow arrays before they are encoded: `python benchmarks/arrow_check.py [--rounds N]`.
 
 The decoded columns of three workloads, and the same rows as binary_view, as pyarrow tables: imported with all checks
-and, in turn, without them (as kafkarec's own columns). Microseconds of processor time, the least of all rounds, beside
-`encode` of the same columns.
+and, in turn, without them (as kafkarec's own columns). Microseconds of processor time, the least of all rounds,
+compared with `encode` of the same columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who runs in `make bench`: name -> what it does with one whole file of record batches.
+"""The contestants of `make bench`: name -> a function of one whole file of record batches.
 
 Every decoder checks the CRC, reads offset, timestamp, key, value and headers of every record and returns the number of
 records, which must be the same for all. The lower bounds (memcpy, crc, codec) read no records and return 0.
@@ -15,7 +15,7 @@ LENGTH_AT, ATTRIBUTES_AT, HEADER = 8, 21, 61
 
 
 def frames(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Each batch as (position, end, codec id); the file is known to be whole."""
+    """Yields each batch as (position, end, codec id); the file must have whole batches only."""
     position = 0
     while position < len(data):
         (length,) = struct.unpack_from(">i", data, position + LENGTH_AT)
@@ -33,7 +33,7 @@ def memcpy(data: bytes) -> int:
 
 
 def crc(data: bytes) -> int:
-    """One call a batch of the library that kafkarec uses, from the attributes to the end."""
+    """The checksum of each batch, by one call of the library that kafkarec uses."""
     import crc32c
 
     view = memoryview(data)
@@ -43,7 +43,7 @@ def crc(data: bytes) -> int:
 
 
 def codec(data: bytes) -> int:
-    """Decompress every payload with the libraries that kafkarec uses, one call each, and drop it."""
+    """Decompresses every payload with the libraries that kafkarec uses, one call each, and discards it."""
     import cramjam
     import lz4.frame
     import zstandard
@@ -75,7 +75,7 @@ def codec(data: bytes) -> int:
 
 
 def kafkarec(data: bytes) -> int:
-    """Decoded, exported to Arrow, one byte of every page of every column read."""
+    """Decodes, exports to Arrow, reads one byte of every page of every column."""
     return _kafkarec(data, 1)
 
 

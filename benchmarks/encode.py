@@ -4,7 +4,7 @@
     kafkarec, sized     the same as a pyarrow table, cut by the default batch size of 16 KiB
     kafkarec, rows      encode of tuples (offset, timestamp, key, value, headers), cut at 16 KiB too
     compress            the payloads of the first row compressed by `kafkarec.codecs.compress`, nothing else
-    aiokafka            DefaultRecordBatchBuilder.append of each record, one builder a batch
+    aiokafka            DefaultRecordBatchBuilder.append of each record, one builder per batch
 
 Columns and tuples are made before the clock starts. Times are processor time; all of these run in one thread.
 Writes the section "Encode" of RESULTS.md, as `make bench` does.
@@ -36,7 +36,7 @@ Run = Callable[[], object]
 
 
 def contestants(path: Path, codec: int) -> dict[str, Run]:
-    """What to time for one file. Each runs once first, and has to give the records of the file."""
+    """The functions to time for one file. Each runs once first, and must encode the records of the file."""
     from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
     import kafkarec
@@ -123,7 +123,7 @@ def section(best: Times) -> list[str]:
     for name in OURS:
         found = ratios(name, FASTER, columns)
         faster[name] = [f"{ratio:.1f}x" for ratio in [*found, geometric_mean(found)]]
-    beside = {OURS[0]: [f"{1 / ratio:.2f}x" for ratio in ratios(OURS[0], BESIDE, packed)]}
+    compared = {OURS[0]: [f"{1 / ratio:.2f}x" for ratio in ratios(OURS[0], BESIDE, packed)]}
     return [
         TITLE,
         "",
@@ -135,18 +135,18 @@ def section(best: Times) -> list[str]:
         "",
         "Times what compressing the same payloads alone takes, by the same libraries:",
         "",
-        *table(packed, beside),
+        *table(packed, compared),
     ]
 
 
 def replace(results: Path, lines: list[str]) -> None:
-    """Puts the section at the end of RESULTS.md, in place of the one that is there."""
+    """Writes the section at the end of RESULTS.md, replacing the previous one."""
     text = results.read_text()
     results.write_text(text.split(f"\n{SECTION}")[0].rstrip() + "\n\n" + "\n".join(lines) + "\n")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="encode.py", description="encode beside its peers")
+    parser = argparse.ArgumentParser(prog="encode.py", description="encode compared with its peers")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     lines = section(measure(workloads.make(ROOT / ".work" / "bench"), options.rounds))

@@ -4,7 +4,7 @@
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
 Both files are made of real batches with base offsets patched, and read once before they are timed: warm page cache.
-Prints the best of five. docs/decisions/0008-windows.md quotes the figures.
+Prints the best of five rounds. docs/decisions/0008-windows.md quotes the figures.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUNDS = 5
 
 
 def write_repeated(path: Path, batches: list[bytes], records: int, size: int) -> None:
-    """The batches again and again, each with the base offset it would have; `records` offsets a round."""
+    """Writes the batches repeatedly with consecutive base offsets; `records`: offsets per repetition."""
     with open(path, "wb") as file:
         base = 0
         while file.tell() < size:
@@ -38,7 +38,7 @@ def write_repeated(path: Path, batches: list[bytes], records: int, size: int) ->
 
 
 def large_batch() -> bytes:
-    """A real header over one record of 16,200 bytes, its checksum computed anew."""
+    """A real header over one record of 16,200 bytes, with a valid checksum."""
     import crc32c
 
     body = bytes([0, 0, 0, 1]) + varint(16_200) + b"v" * 16_200 + b"\0"

@@ -2,8 +2,8 @@
 
 usage: run.py [--rounds N] [--slow] [--only NAME ...]
 
---slow adds kafka-python (minutes). Each round runs every contestant once on every file, so a slow moment
-of the machine hits all of them; the figure is the best round.
+--slow adds kafka-python (minutes). Each round runs every contestant once on every file, so that a slow moment
+of the machine affects all of them; the figure is the best round.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def refresh_readme(best: Times) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make bench", description="ours beside the peers")
+    parser = argparse.ArgumentParser(prog="make bench", description="kafkarec compared with its peers")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--slow", action="store_true", help="kafka-python too")
     parser.add_argument("--only", nargs="*", help="only these contestants; RESULTS.md is not written")

@@ -1,8 +1,8 @@
 """Throughput of decoding in Spark, as a share of what Spark itself can move: `python benchmarks/spark.py`.
 
-    ceiling   the same bytes into Python and the same columns out, by a body that costs nothing: it hands its first
-              result back again and again. No decoder behind the same API can be faster
-    kafkarec  decodes each batch and checks its CRC
+    upper limit   the same bytes into Python and the same columns out, by a function without work: it returns its first
+                  result repeatedly. No decoder with the same API can be faster
+    kafkarec      decodes each batch and checks its CRC
 
 Pairs, one after the other in each round, values of one batch of 100 records of 100 bytes:
 
@@ -10,10 +10,10 @@ Pairs, one after the other in each round, values of one batch of 100 records of 
     inline          SELECT inline(kafka_decode(value))
     explode         functions.kafka_explode(df, "value") mapInArrow
     data source     spark.read.format("kafkarec") of one segment, split into tasks of 128 MiB
-    LATERAL         FROM batches, LATERAL kafka_explode(value), a tuple at a time: no ceiling beside it
+    LATERAL         FROM batches, LATERAL kafka_explode(value), a tuple at a time, without an upper limit
 
-then one segment by one core and by all, beside the pass-through source and Spark's own text source, and the memory of
-the Python workers. Needs Java and the packages of `make test`; a temporary folder with space for the segment.
+then one segment by one core and by all, compared with the pass-through source and Spark's own text source, and the
+memory of the Python workers. Needs Java and the packages of `make test`; a temporary folder with space for the segment.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from spark_udfs.source import KafkarecDataSource, batch
 CORES = len(os.sched_getaffinity(0))
 RECORDS = 100
 WORKERS_SEEN_EVERY = 0.02
-LATERAL_PART = 8  # a Python tuple a record: a part of the table will do
+LATERAL_PART = 8  # one Python tuple per record: a part of the table is enough
 WARM_UPS = 3  # rounds until the JVM has compiled what runs
 
 
@@ -57,7 +57,7 @@ def one_batch() -> bytes:
 
 
 class PassThrough(KafkarecDataSource):
-    """The data source, except that a task hands its first record batch back until all its rows are counted."""
+    """The data source, except that a task returns its first record batch until all its rows are counted."""
 
     @classmethod
     def name(cls) -> str:
@@ -83,7 +83,7 @@ class Repeating(batch.BatchReader):
 
 
 def again(body: Callable[[Any], Any], key: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """`body` for the first batch of each size, then that result."""
+    """Calls `body` for the first batch of each size, and then repeats that result."""
 
     def repeat(batches: Iterator[Any]) -> Iterator[Any]:
         kept: dict[Any, list[Any]] = {}
@@ -95,7 +95,7 @@ def again(body: Callable[[Any], Any], key: Callable[[Any], Any]) -> Callable[[An
     return repeat
 
 
-def ceiling_udf() -> Any:
+def pass_through_udf() -> Any:
     repeat = again(decoding.kafka_decode, len)
 
     def decode_nothing(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
@@ -105,10 +105,10 @@ def ceiling_udf() -> Any:
 
 
 def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[DataFrame, DataFrame, int]]:
-    """name: (ceiling, ours, records)."""
+    """name: (upper limit, kafkarec, records)."""
     blob = one_batch()
     table = spark.range(0, values, 1, CORES).select(F.lit(blob).alias("value"))
-    nothing = ceiling_udf()
+    nothing = pass_through_udf()
     exploded = functions.kafka_explode(table, "value")
     explode = decoding.Explode(function_options.to_literal(function_options.make()), outer=False)
     ours = spark.read.format("kafkarec").load(str(segment))
@@ -132,7 +132,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
 
 class Seconds(NamedTuple):
     wall: float
-    processor: float  # of this process, the JVM and the Python workers: what other work on the machine changes less
+    processor: float  # of this process, the JVM and the Python workers; other work on the machine changes it less
 
 
 def seconds(frame: DataFrame) -> Seconds:
@@ -142,7 +142,7 @@ def seconds(frame: DataFrame) -> Seconds:
 
 
 def processor_seconds() -> float:
-    """Of this process and all below it, the ended ones with their parents."""
+    """The processor time of this process and its descendants; that of ended ones is in their parents'."""
     parents, used = {}, {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -158,10 +158,10 @@ def processor_seconds() -> float:
 
 
 def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> None:
-    print(f"\n{CORES} cores, {rounds} rounds. Ceiling / kafkarec: of the best times, rounds' median, processor time")
+    print(f"\n{CORES} cores, {rounds} rounds. Upper limit / kafkarec: best times, median of rounds, processor time")
     print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
-    for name, (ceiling, ours, count) in pairs(spark, segment, values).items():
-        taken = [(seconds(ceiling), seconds(ours)) for _ in range(rounds + WARM_UPS)][WARM_UPS:]
+    for name, (limit, ours, count) in pairs(spark, segment, values).items():
+        taken = [(seconds(limit), seconds(ours)) for _ in range(rounds + WARM_UPS)][WARM_UPS:]
         least = [min(each) for each in zip(*[(through.wall, decoded.wall) for through, decoded in taken], strict=True)]
         middle = statistics.median(through.wall / decoded.wall for through, decoded in taken)
         processor = statistics.median(through.processor / decoded.processor for through, decoded in taken)
@@ -198,7 +198,7 @@ def scaling(folder: Path, segment: Path) -> None:
 
 
 def memory(segment: Path) -> None:
-    """In a session of its own: a worker that has run other tasks keeps what their pools have taken."""
+    """In a separate session, since a worker that has run other tasks keeps the memory of their pools."""
     print("\nPython workers of the data source, MiB at most: resident, of which anonymous")
     for name in ("pass_through", "kafkarec"):
         with session(CORES) as spark, Watch() as seen:

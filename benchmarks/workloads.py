@@ -31,7 +31,7 @@ import zstandard
 SEED = 20240917
 BASE_TIMESTAMP = 1_700_000_000_000
 XERIAL_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
-# everything the checksum covers, in front of the records: attributes .. record count
+# what the checksum covers before the records: attributes .. record count
 CHECKED_HEADER = struct.Struct(">hiqqqhii")
 UNCHECKED_HEADER = struct.Struct(">qiibI")
 
@@ -65,7 +65,7 @@ WORKLOADS = (
 
 
 def xerial(payload: bytes, block: int) -> bytes:
-    """snappy-java's stream: a header, then blocks with their compressed size in front."""
+    """snappy-java's stream: a header, then blocks, each after its compressed size."""
     out = [XERIAL_HEADER]
     for start in range(0, len(payload), block):
         packed = bytes(cramjam.snappy.compress_raw(payload[start : start + block]))
@@ -103,7 +103,7 @@ JAVA: dict[int, Packer] = {
 
 
 def varint(number: int) -> bytes:
-    """Zigzag, 7 bits a byte, the lowest first."""
+    """Zigzag, 7 bits per byte, the lowest first."""
     number = (number << 1) ^ (number >> 63)
     out = bytearray()
     while number > 0x7F:

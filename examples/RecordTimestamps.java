@@ -7,8 +7,8 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.Header;
 
 /**
- * Gives a record the timestamp that its header "record-timestamp" tells (milliseconds as text), and takes the header
- * off. For Spark's Kafka sink, which has no column for timestamps: .option("kafka.interceptor.classes",
+ * Sets a record's timestamp from its header "record-timestamp" (milliseconds as text), and removes the header.
+ * For Spark's Kafka sink, which has no column for timestamps: .option("kafka.interceptor.classes",
  * "RecordTimestamps"). docs/howto/spark-and-kafka.md shows how it is compiled and used.
  */
 public class RecordTimestamps implements ProducerInterceptor<byte[], byte[]> {
@@ -16,13 +16,13 @@ public class RecordTimestamps implements ProducerInterceptor<byte[], byte[]> {
 
     @Override
     public ProducerRecord<byte[], byte[]> onSend(ProducerRecord<byte[], byte[]> record) {
-        Header told = record.headers().lastHeader(HEADER);
-        if (told == null)
+        Header header = record.headers().lastHeader(HEADER);
+        if (header == null)
             return record;
-        Long timestamp = Long.valueOf(new String(told.value(), StandardCharsets.UTF_8));
+        Long timestamp = Long.valueOf(new String(header.value(), StandardCharsets.UTF_8));
         ProducerRecord<byte[], byte[]> stamped = new ProducerRecord<>(
             record.topic(), record.partition(), timestamp, record.key(), record.value(), record.headers());
-        stamped.headers().remove(HEADER);  // not before: after an exception the producer sends the record as it was
+        stamped.headers().remove(HEADER);  // only now: after an exception the producer sends the record unchanged
         return stamped;
     }
 

@@ -5,7 +5,7 @@
 
 Without FOLDER: the segments of a real broker in examples/data, and 1 GiB of repeated real batches that
 `make demo` wrote below .work/demo. With FOLDER: every .log file below it. Each step prints its own source
-and then runs: what is shown is what was run.
+and then runs.
 """
 
 import json
@@ -82,12 +82,12 @@ def speed():
     for warm_up in pass_through(a_tenth), kafka_explode(a_tenth, "content"):
         warm_up.write.format("noop").mode("overwrite").save()
     best, began = {"Spark alone": 1e9, "decode + explode": 1e9}, time.monotonic()
-    for turn in range(4):  # the best of two, or of more where there is time
-        if turn >= 2 and time.monotonic() - began > 40:
+    for number in range(4):  # the best of two rounds, or of more if there is time
+        if number >= 2 and time.monotonic() - began > 40:
             break
         for name, records in zip(best, (pass_through(gib), kafka_explode(gib, "content")), strict=True):
             best[name] = min(best[name], timed(name, records, DEMO / "gib"))
-    print(f"decode + explode at {best['Spark alone'] / best['decode + explode']:.0%} of the ceiling")
+    print(f"decode + explode at {best['Spark alone'] / best['decode + explode']:.0%} of Spark's own speed")
 
 
 def one_byte_flipped_failfast():
@@ -130,7 +130,7 @@ def your_speed():
     timed("decode + explode", kafka_explode(contents(FOLDER), "content", mode="PERMISSIVE"), FOLDER)
 
 
-# ---- what they use ---------------------------------------------------------------------------------------
+# ---- their functions -------------------------------------------------------------------------------------
 
 
 def segments(folder: Path, names: str = "*.log") -> DataFrame:
@@ -169,7 +169,7 @@ def decoded(text: str | None) -> bytes | None:
 
 
 def contents(folder: Path) -> DataFrame:
-    """path, start, content: pieces of some MB, cut at batch borders: any segment fits into executors."""
+    """path, start, content: pieces of some MB, cut between batches, so that any segment fits into executors."""
     rows = log_pieces(folder)
     plan = spark.createDataFrame(rows, "path string, start long, stop long")
     return plan.repartition(min(len(rows), 64)).mapInArrow(read_pieces, "path string, start long, content binary")
@@ -189,10 +189,10 @@ def read_pieces(batches):
 
 
 def pass_through(logs: DataFrame) -> DataFrame:
-    """The ceiling: the same bytes in and the same columns out, by a function body that costs nothing.
+    """Spark's own speed: the same bytes in and the same columns out, by a function without work.
 
     All segments of the 1 GiB decode to the same number of bytes, so each worker decodes the first batch it
-    gets and hands that result back for every batch of as many segments.
+    gets and returns that result for every batch of as many segments.
     """
     from spark_udfs import decoding, function_options
 

@@ -1,4 +1,4 @@
-"""Cuts log segments at batch borders into pieces of some MB; reads 12 bytes a batch. Driver only."""
+"""Cuts log segments between batches into pieces of some MB; reads 12 bytes per batch. Driver only."""
 
 import mmap
 import struct
@@ -20,10 +20,10 @@ def log_pieces(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def cut(log: mmap.mmap) -> list[tuple[int, int]]:
-    """Pieces end where a batch ends.
+    """The pieces of a log, each of which ends where a batch ends.
 
-    From the first length that cannot be on, the rest is one piece: the decoder finds the next batch, or says
-    what is damaged. Zeros to the end are a preallocated tail and no piece.
+    From the first impossible length on, the rest is one piece: the decoder finds the next batch, or reports
+    the damage. Zeros to the end are a preallocated tail and not returned.
     """
     pieces, start, position = [], 0, 0
     while position + BASE_OFFSET_AND_LENGTH.size <= len(log):

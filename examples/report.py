@@ -9,7 +9,7 @@ WIDTH = 100
 
 
 def show(number: int, title: str, step: Callable[[], None]) -> None:
-    """Print the step's own source, then run it."""
+    """Prints the step's own source, then runs it."""
     head = f"-- {number}. {title} "
     print(f"\n{head}{'-' * (WIDTH - len(head))}\n")
     body = inspect.getsource(step).partition("\n")[2]
@@ -28,6 +28,6 @@ def hexdump(data: bytes, start: int = 0) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """Of a Python worker's exception: its type and the first line of its message, without the stack."""
+    """The type and first line of the message of a Python worker's exception, without the stack."""
     found = re.search(r"^(?:[\w.]*\.)?(\w+Error: .*)$", str(error), re.MULTILINE)
     return found[1] if found else f"{type(error).__name__}: {str(error).splitlines()[0]}"

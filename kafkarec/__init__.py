@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ._lazy import __getattr__ as __getattr__
 from ._version import __version__
 from .build_info import build_info
-from .damage import Damage
+from .damage import Damage, Restored, UndecidedTransaction
 from .errors import (
     CorruptRecordError,
     InvalidArrowError,
@@ -22,7 +22,7 @@ from .memory import release_memory
 from .read.nested import RecordLists, decode_each, scan_each
 from .read.reader import batches, decode, scan, stream
 from .storage import Log, LogDir, Segment, open
-from .support.log import logger
+from .support.package_logger import logger
 from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:
@@ -58,11 +58,13 @@ __all__ = [
     "RecordColumns",
     "RecordLists",
     "Report",
+    "Restored",
     "SalvageReport",
     "Segment",
     "SegmentWriter",
     "Study",
     "TimestampType",
+    "UndecidedTransaction",
     "UnsupportedCompressionError",
     "UnsupportedMagicError",
     "ValidatedRecords",

@@ -1,8 +1,8 @@
 """Finds the crc32c library's hardware routine, so that the engine can call it without the GIL.
 
-The library documents no C interface. Its extension module exports the routine all the same, so the address is looked
-up and then put to the proof: it is used only when it agrees with the library's own Python function on every length
-from 0 to 300 and on one long block. `KAFKAREC_CRC32C` = library | own | table picks a way by hand (tests run all).
+The library documents no C interface, but its extension module exports the routine. Its address is looked up and the
+routine is tested: it is used only if it agrees with the library's Python function on every length from 0 to 300 and on
+one long block. The environment variable `KAFKAREC_CRC32C` = library | own | table selects the implementation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _ONES = 0xFFFFFFFF
 
 
 def find() -> tuple[int, str]:
-    """(address of the routine or 0, the way taken: "library", "own" or "table")."""
-    wish = os.environ.get("KAFKAREC_CRC32C", "library")
-    if wish not in ("library", "own", "table"):
-        raise ValueError(f"KAFKAREC_CRC32C={wish!r}: one of library, own, table")
-    if wish != "library" or not library.hardware_based:
-        return 0, "own" if wish == "library" else wish
+    """(address of the routine or 0, the implementation to use: "library", "own" or "table")."""
+    setting = os.environ.get("KAFKAREC_CRC32C", "library")
+    if setting not in ("library", "own", "table"):
+        raise ValueError(f"KAFKAREC_CRC32C={setting!r}: one of library, own, table")
+    if setting != "library" or not library.hardware_based:
+        return 0, "own" if setting == "library" else setting
     try:
         from crc32c import _crc32c
 

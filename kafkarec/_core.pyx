@@ -1,6 +1,7 @@
-"""The compiled module that reads: buffers in, `_c` with the GIL released, Python objects out.
+"""The compiled module that reads: takes buffers, runs the functions of `_c` without the GIL, returns Python objects.
 
-It parses nothing. It keeps buffers alive, calls codecs, turns statuses into exceptions, and makes Arrow capsules.
+The parsing is done in `_c`. This module keeps buffers alive, calls codecs, converts statuses to exceptions, and makes
+Arrow capsules.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
@@ -11,21 +12,34 @@ from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
 from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
-from kafkarec._c.batch cimport BatchRow
+from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
+from kafkarec._c.batch cimport BATCH_MAGIC, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
 )
-from kafkarec._c.decode cimport Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run
-from kafkarec._c.end_of_input cimport engine_begin_input, engine_ended, engine_skip, refused_status, remember_good
-from kafkarec._c.input cimport ByteReader, input_release, input_reader, input_memory
+from kafkarec._c.decode cimport (
+    ALL_CHECKS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
+)
+from kafkarec._c.end_of_input cimport (
+    ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
+    search_whole,
+)
+from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
 from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
 from kafkarec._c.decompress cimport decompress_install_lz4, decompress_install_zstd, decompress_release
-from kafkarec._c.page_pool cimport pages_free, pages_trim
+from kafkarec._c.restore cimport own_end
+from kafkarec._c.resync cimport (
+    MAX_ANCHOR_BYTES, MOST_LENGTHS, Candidate, is_valid_batch, looks_plausible, run_continues,
+)
+from kafkarec._c.status cimport Fault
+from kafkarec._c.xxh32 cimport xxh32
+from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
-from kafkarec._entry.arguments cimport fault_words, fill_constants, fill_options
+from kafkarec._entry.arguments cimport fill_constants, fill_options
+from kafkarec._entry.fault_fields cimport fault_fields
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
@@ -34,6 +48,11 @@ from kafkarec import _checksum
 from kafkarec.damage import error, resolve, why_unreadable
 from kafkarec.errors import REASONS
 
+cdef enum:
+    ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
+    MOST_PROVEN = 8              # batches in a row without a frame that are read ahead for their offsets
+
+EPOCH = "partition_leader_epoch"
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
 _address, CRC32C_WAY = _checksum.find()
 checksums_prepare(CRC32C_WAY != "table")
@@ -44,13 +63,8 @@ if CRC32C_WAY == "own" and not checksums_sse42():
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
 
 
-def release_memory():
-    """Gives the recycled column buffers back to the system; answers how many bytes. Columns in use stay."""
-    return pages_trim()
-
-
 def install_native(str codec, addresses):
-    """Plain payloads of lz4 or zstd are now decompressed by these functions; see codecs/native_decompress.py."""
+    """Sets the addresses of the C functions that decompress lz4 or zstd payloads; see codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
@@ -61,24 +75,31 @@ def install_native(str codec, addresses):
 
 
 def checksums_of(data):
-    """(CRC-32C by the way the engine takes, CRC-32C by our routine, CRC-32) of a buffer, for doctor and tests."""
+    """(CRC-32C by the routine in use, CRC-32C by the routine of `checksum.pxd`, CRC-32) of a buffer, for explain and
+    tests."""
     cdef Source source = Source(data)
     cdef int64_t n = source.view.len
     return crc32c(source.data(), n), crc32c_own(source.data(), n), crc32(source.data(), n)
 
 
+def xxh32_of(data):
+    """XXH32 with seed 0 of a buffer."""
+    cdef Source source = Source(data)
+    return xxh32(source.data(), source.view.len)
+
+
 @cython.final
 cdef class Source:
-    """A buffer of the caller's, a file (see `_entry/python_reader.pxd`) or its map, held as long as this object lives.
+    """Keeps a caller's buffer, a file (see `_entry/python_reader.pxd`), or a memory map of a file alive.
 
-    mapped    the file behind `data`, a map of it: asked by `demand_whole` whether it is as long as it was
+    mapped    the file of which `data` is a memory map; `demand_whole` raises if the file has shrunk since
     """
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
-    cdef list reading                    # a file, and why it gives no more bytes
+    cdef list reading                    # [file, the exception that ended reading or None]; None: no file
     cdef object mapped
-    cdef int guarded                     # the map's place in `_c/memory_map.pxd`, or -1
+    cdef int guarded                     # index of the map in the table of `_c/memory_map.pxd`, or -1
 
     def __cinit__(self, data=None, *, file=None, mapped=None):
         self.guarded, self.mapped = -1, mapped
@@ -98,8 +119,8 @@ cdef class Source:
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
 
-    cdef int still_reads(self) except -1:
-        """Raises why there are no more bytes, or that those of a map were not the file's."""
+    cdef int raise_if_failed(self) except -1:
+        """Raises the exception that ended reading, or OSError if bytes of a map were lost."""
         if self.reading is not None and self.reading[1] is not None:
             raise self.reading[1]
         if self.mapped is not None:
@@ -109,7 +130,7 @@ cdef class Source:
 
 @cython.final
 cdef class Window:
-    """Read-only bytes of an owner's memory, for memoryview(); the owner lives as long as they do."""
+    """Read-only bytes in the memory of another object, which it keeps alive; for memoryview()."""
     cdef object owner
     cdef const void* start
     cdef int64_t length
@@ -119,6 +140,7 @@ cdef class Window:
 
 
 cdef object window(object owner, const void* start, int64_t length):
+    """A memoryview of `length` bytes in the memory of `owner`."""
     cdef Window view = Window.__new__(Window)
     view.owner, view.start, view.length = owner, start, length
     return memoryview(view)
@@ -126,7 +148,7 @@ cdef object window(object owner, const void* start, int64_t length):
 
 @cython.final
 cdef class Layout:
-    """Names, types and codes of a table's columns, for the core and for Arrow."""
+    """Names, types and codes of the columns of a table, as C structs."""
     cdef Shape* shape
     cdef int* codes
     cdef int64_t count
@@ -146,10 +168,11 @@ cdef class Layout:
         free(self.codes)
 
     def schema_capsule(self, bint lists=False):
+        """A new arrow_schema capsule: a struct of the columns, or with `lists` a list of structs."""
         return schema_capsule(self.shape, lists)
 
     def stream_capsule(self, list pieces):
-        """A new arrow_array_stream capsule over tuples (Chunk, start, stop)."""
+        """A new arrow_array_stream capsule. pieces: tuples (Chunk, first row, exclusive last row)."""
         cdef StreamState* state = stream_state(self.shape, len(pieces))
         cdef Chunk chunk
         if state == NULL:
@@ -161,12 +184,16 @@ cdef class Layout:
 
 @cython.final
 cdef class Rows:
-    """A finished batch table: BatchRow structs, which chunks of records and of batches are made from."""
+    """A finished batch table of BatchRow structs, from which chunks of records and of batches are made."""
     cdef Buffer buffer
+    cdef Buffer notes
+    cdef int64_t note_count
     cdef readonly int64_t count
+    cdef readonly dict note_details
 
     def __dealloc__(self):
         pages_free(self.buffer.data, self.buffer.capacity)
+        pages_free(self.notes.data, self.notes.capacity)
 
     def __len__(self):
         return self.count
@@ -177,6 +204,10 @@ cdef class Rows:
     def raw(self):
         """The BatchRow structs as a memoryview, for `_writer`."""
         return window(self, self.buffer.data, self.count * <int64_t>sizeof(BatchRow))
+
+    def audit(self):
+        """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
+        return window(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
 
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""
@@ -200,7 +231,7 @@ cdef class Rows:
 
 @cython.final
 cdef class Chunk:
-    """Some columns of equal length. Immutable; shared with every Arrow consumer that took it."""
+    """Columns of equal length. Immutable; its memory is shared with Arrow consumers."""
     cdef Storage* storage
     cdef readonly Rows rows
     cdef object lists
@@ -209,14 +240,14 @@ cdef class Chunk:
         storage_drop(self.storage)
 
     cdef int adopt(self, Columns* columns, Layout layout, const BatchRow* rows, const Constants* constants) except -1:
-        """Takes over filled columns and makes the wanted ones of them."""
+        """Takes ownership of decoded columns and makes the requested columns of them."""
         cdef Constants none
-        cdef const Constants* known = constants
+        cdef const Constants* values = constants
         cdef int status
-        if known == NULL:
+        if values == NULL:
             memset(&none, 0, sizeof(none))
             none.partition = -1
-            known = &none
+            values = &none
         self.storage = storage_new(layout.count)
         if self.storage == NULL:
             columns_release(columns)
@@ -226,7 +257,7 @@ cdef class Chunk:
         memset(columns, 0, sizeof(Columns))
         with nogil:
             status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
-                                  self.storage.columns.run_count, known)
+                                  self.storage.columns.run_count, values)
         if status != st.OK:
             raise MemoryError
         return 0
@@ -236,22 +267,23 @@ cdef class Chunk:
 
     @property
     def out_of_range(self):
+        """How many timestamps do not fit the unit and are null."""
         return self.storage.columns.out_of_range
 
     def address(self, int64_t column, int buffer):
-        """Where a buffer lies, as an Arrow consumer sees it (0: there is none)."""
+        """The address of a buffer as an Arrow consumer sees it; 0: there is none."""
         return <uintptr_t>self.storage.out[column].buffers[buffer]
 
     def column(self, int64_t column, int64_t width):
-        """(validity, values or offsets, data) as memoryviews; None where there is none. `width`: bytes a value, or 0
-        for offsets and data."""
+        """(validity, values or offsets, data) as memoryviews, or None. `width`: bytes per value; 0: offsets and data;
+        -1: bits."""
         cdef const Column* c = self.storage.out + column
         cdef int64_t rows = self.storage.rows
         cdef const int32_t* offsets = <const int32_t*>c.buffers[1]
         validity = None if c.nulls == 0 else window(self, c.buffers[0], (rows + 7) // 8)
         if width > 0:
             return validity, window(self, c.buffers[1], rows * width), None
-        if width < 0:                               # bits
+        if width < 0:
             return validity, window(self, c.buffers[1], (rows + 7) // 8), None
         return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
 
@@ -265,11 +297,12 @@ cdef class Chunk:
                 window(self, c.header_value.data.data, c.header_value.used))
 
     def runs(self):
-        """int64 pairs (index of the batch row, rows from it), in order, as a memoryview."""
+        """int64 pairs (index of a batch row, number of its rows), in order, as a memoryview."""
         return window(self, self.storage.columns.runs.data, self.storage.columns.run_count * <int64_t>sizeof(Run))
 
     def lists_capsule(self, offsets, validity, int64_t nulls):
-        """A new arrow_array capsule: lists over the rows. `offsets` int32, `validity` bits; both are copied once."""
+        """A new arrow_array capsule: a list array over the rows. `offsets` int32, `validity` bits; copied at the first
+        call and then reused."""
         cdef Storage* s = self.storage
         cdef Buffer* to = s.extra + s.extra_count
         cdef int i
@@ -290,20 +323,28 @@ cdef class Chunk:
 
 
 def arrow_values(schema, array):
-    """An imported binary array: (validity or None, offsets, data, offset, length, 32 or 64). Views keep it alive."""
+    """A foreign binary array: (validity or None, offsets, data, offset, length, bits of an offset: 32 or 64). The views
+    keep the array alive."""
     spans, first, length, bits = borrow_values(schema, array)
     views = [None if at == 0 else window(array, <const void*><uintptr_t>at, size) for at, size in spans]
     return *views, first, length, bits
 
 
+cdef tuple offsets_of(const BatchRow* row):
+    """Base offset, next offset, leader epoch and checksum, as read.offset_order.Offsets has them."""
+    return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc
+
+
 @cython.final
 cdef class Decoder:
-    """One engine over one input after another. Belongs to one thread at a time.
+    """Decodes one input after another. Only one thread may use it at a time.
 
-    options        see read.decode_options.Options
-    codecs         the table of codecs, the package `kafkarec.codecs`
-    file           names the input and turns on the rules for files
-    later_segment  a later segment exists, so this one's log does not end here
+    options        see read.decode_options.EngineOptions
+    codecs         the package `kafkarec.codecs`
+    skip           records damage instead of raising it
+    file           name of the input; its rules are then those for files (see `_c/end_of_input.pxd`)
+    later_segment  a later segment of the same log exists
+    rules          read.restoring.AfterDamage: which batches are restored, which of those found fit; None: no such rules
     """
     cdef Engine e
     cdef Source source
@@ -312,11 +353,13 @@ cdef class Decoder:
     cdef Buffer aborted
     cdef object codecs, topic, file, file_name
     cdef bint skip
-    cdef list damage
-    cdef dict guesses
+    cdef list damage, restored, taken_batches
+    cdef bint restore
+    cdef dict last_sizes, note_details
+    cdef object rules
 
     def __init__(self, Layout layout, options, codecs, *, bint skip=False, file=None, topic=None, partition=None,
-                 bint later_segment=False):
+                 bint later_segment=False, rules=None):
         self.layout = layout
         self.codecs = codecs
         self.skip = skip
@@ -324,12 +367,15 @@ cdef class Decoder:
         self.file = None if not file else str(file).encode(errors="surrogateescape")
         self.topic = None if topic is None else topic.encode()
         fill_constants(&self.constants, self.topic, self.file, partition)
-        self.damage = []
-        self.guesses = {}
+        self.damage, self.restored, self.taken_batches = [], [], []
+        self.rules = rules if skip else None
+        self.restore = self.rules is not None and rules.restore and options.check_crc == ALL_CHECKS
+        self.last_sizes, self.note_details = {}, {}
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
         self.e.options.skip, self.e.options.file_rules = skip, file is not None
         self.e.options.later_segment = later_segment
+        self.e.options.restore = self.restore and file is not None
         if options.stable_offset is not None or self.e.options.ranged:
             self.e.columns.want |= WANT_OFFSET
         if self.e.options.timed:
@@ -341,11 +387,12 @@ cdef class Decoder:
         pages_free(self.aborted.data, self.aborted.capacity)
         pages_free(self.e.context.out.data, self.e.context.out.capacity)
         pages_free(self.e.keep.data, self.e.keep.capacity)
+        pages_free(self.e.audit.kept.data, self.e.audit.kept.capacity)
         input_release(&self.e.input)
         decompress_release(&self.e.context)
 
     def feed(self, data, start=0, stop=None):
-        """The next input, or bytes [start, stop) of it: positions stay those of the whole."""
+        """Begins the next input, or bytes [start, stop) of it; positions are those in the whole input."""
         cdef int64_t length
         self.source = data if isinstance(data, Source) else Source(data)
         length = self.source.size if stop is None else stop
@@ -353,93 +400,381 @@ cdef class Decoder:
             input_memory(&self.e.input, self.source.data(), length, self.source.size)
         else:
             input_reader(&self.e.input, &self.source.reader, length, self.source.size)
+        self.taken_batches = []
         engine_begin_input(&self.e, start)
+        if self.e.options.restore and start == 0:
+            first = self.rules.first_offset
+            self.e.previous_next = INT64_MIN if first is None else first
 
     @property
     def filled(self):
-        """(records, batches, bytes of the records) so far."""
+        """(records, batches, bytes of the records) since the last `take`."""
         cdef Columns* c = &self.e.columns
         size = c.rows * 32 + c.key.used + c.value.used + c.header_key.used + c.header_value.used
         return c.rows, self.e.row_count, size
 
     @property
     def remaining(self):
+        """How many bytes at the end of the input were not read as batches or damage."""
         return 0 if self.e.finished else self.e.input.length - self.e.position
 
     def run(self):
-        """Reads until a chunk is full (True) or the input ends (False). Raises, or records damage under skip."""
+        """Reads until a chunk is full (True) or the input ends (False). Damage is raised, or with `skip` recorded."""
         cdef int status
-        cdef bint ended
+        cdef Ending ending
         while True:
             with nogil:
                 status = engine_run(&self.e)
             if status == st.CHUNK_FULL:
-                self.source.still_reads()
+                self.source.raise_if_failed()
                 return True
             detail = ""
+            if status == st.HEADER_DOUBTFUL:
+                self.read_doubtful()
+                continue
             if status == st.NEEDS_CODEC:
                 status, detail = self.decompress()
             if status == st.OK:
                 continue
-            self.source.still_reads()
+            self.source.raise_if_failed()
             if status == st.OUT_OF_MEMORY:
-                raise error("out_of_memory", fault_words(&self.e.fault, self.file_name, ""))
+                raise error("out_of_memory", fault_fields(&self.e.fault, self.file_name, ""))
             with nogil:
-                ended = engine_ended(&self.e, &status)
-            if ended:
+                ending = engine_ended(&self.e, &status)
+            if ending == ENDED or (ending == ENDED_UNLESS_FOUND and not self.batch_follows()):
                 return False
             self.damaged(status, detail)
 
     cdef tuple decompress(self):
-        """Has the pending payload decompressed and decoded: (status, detail)."""
+        """Decompresses the pending payload by `codecs` and decodes it: (status, detail)."""
         cdef Py_buffer view
         cdef int status
         cdef int codec = self.e.row.codec
         cdef int64_t limit = engine_limit(&self.e)
         payload = PyMemoryView_FromMemory(<char*>self.e.payload, self.e.payload_length, PyBUF_READ)
         try:
-            if self.e.row.magic == 2 and self.e.row.record_count == 0:
-                self.codecs.probe(codec, payload, limit, self.e.row.magic)
-                out = b""
+            if self.e.row.magic >= BATCH_MAGIC and self.e.row.record_count == 0:
+                out = self.no_records(codec, payload, limit)
+            elif self.e.options.audit:
+                seen = self.codecs.StreamAudit()
+                last_size = self.last_sizes.get(codec, 0)
+                out = self.codecs.decompress(codec, payload, limit, last_size, self.e.row.magic, seen)
+                audit_stream(&self.e.audit, seen.streams, seen.trailing_bytes, seen.checksum_wrong, seen.size_wrong)
             else:
-                out = self.codecs.decompress(codec, payload, limit, self.guesses.get(codec, 0), self.e.row.magic)
+                out = self.codecs.decompress(codec, payload, limit, self.last_sizes.get(codec, 0), self.e.row.magic)
         except self.codecs.MissingCodec as missing:
-            raise error("missing_codec", fault_words(&self.e.fault, self.file_name, str(missing))) from None
+            raise error("missing_codec", fault_fields(&self.e.fault, self.file_name, str(missing))) from None
         except self.codecs.LimitReached as reached:
             self.e.fault.expected = self.e.fault.found = limit
             return st.LIMIT_EXCEEDED, f"max_decompressed_bytes={self.e.options.limit} can be raised ({reached.detail})"
         except self.codecs.CodecError as wrong:
-            return st.PAYLOAD_CORRUPT, f"{self.codecs.CODECS[codec].name}: {wrong.detail}"
+            return st.PAYLOAD_CORRUPT, wrong.detail
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
-        self.guesses[codec] = view.len
+        self.last_sizes[codec] = view.len
         with nogil:
             status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len)
         PyBuffer_Release(&view)
         return status, ""
 
+    cdef object no_records(self, int codec, payload, int64_t limit):
+        """Returns no bytes for a batch of 0 records: readers only check the beginning of its stream."""
+        if self.e.options.audit:
+            try:
+                size = len(self.codecs.decompress(codec, payload, limit))
+            except self.codecs.CodecError as wrong:
+                self.codecs.probe(codec, payload, limit, 2)
+                note(&self.e.audit, PAYLOAD_NO_STREAM, 0, 0, 0)
+                self.note_details[self.e.row_count] = str(wrong)
+            else:
+                if size > 0:
+                    note(&self.e.audit, RECORDS_NOT_DECLARED, size, 0, 0)
+        else:
+            self.codecs.probe(codec, payload, limit, 2)
+        return b""
+
     cdef int damaged(self, int status, detail) except -1:
-        """Raises the fault, or records it and goes on behind it."""
+        """Raises the fault; with `skip`, restores the batch, or records the damage and continues after it."""
         cdef int64_t start = self.e.position, end
+        cdef list misfits = []
+        cdef dict fault
         if not self.skip:
             status = refused_status(&self.e, status)
             raise error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
+        fault = self.fault(status, detail)
+        confirmed = st.CRC_MISMATCH < status < st.UNREADABLE          # the CRC is right, and with it the length
         with nogil:
             end = engine_skip(&self.e, &status)
-        self.source.still_reads()
-        good_next = None if self.e.good_next == INT64_MIN else self.e.good_next
-        self.damage.append((start, end - start, _REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail),
-                            good_next, self.e.row_count, self.e.columns.rows))
+        if status == st.UNREADABLE:
+            fault = self.fault(status, detail)
+        reason = _REASONS[status - st.SIZE_TOO_SMALL]
+        stop = self.e.input.length if self.e.search.nothing_behind else end
+        if self.restore and not confirmed and self.restore_within(start, stop, reason, fault):
+            return 0
+        if self.e.search.found and end < self.e.input.length:
+            self.e.position = min(self.next_that_fits(start, end, misfits), self.e.input.length)
+        self.source.raise_if_failed()
+        self.add_damage(start, end, reason, fault)
+        if misfits:
+            self.add_undecided(end, self.e.position, misfits[0])
         return 0
+
+    cdef int add_damage(self, int64_t start, int64_t end, str reason, dict fault) except -1:
+        good_next = None if self.e.good_next == INT64_MIN else self.e.good_next
+        self.damage.append((start, end - start, reason, fault, good_next, self.e.row_count, self.e.columns.rows))
+        return 0
+
+    cdef int add_undecided(self, int64_t start, int64_t end, base_offset) except -1:
+        fault = {"position": start, "base_offset": base_offset, "file": self.file_name}
+        return self.add_damage(start, end, "base_offset_undecided", fault)
+
+    # ---- the order of offsets, in files: see read.offset_order
+
+    cdef bint batch_follows(self) except -1:
+        """Whether this batch, which is cut, can be restored, or a batch is found after its first byte."""
+        cdef int64_t at, end = self.e.input.length
+        with nogil:
+            remember_good(&self.e)
+            at = search_whole(&self.e, self.e.position, self.e.position + 1)
+        if self.restore and end == self.e.input.total_length and self.is_whole(self.e.position, end):
+            return True
+        at = self.next_that_fits(self.e.position, at, [])
+        self.source.raise_if_failed()
+        return at < self.e.input.total_length or (
+            self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, end) > 0
+        )
+
+    cdef int64_t next_that_fits(self, int64_t damage, int64_t found, list misfits) except -1:
+        """`found`, where a search found a batch; or the next position of a batch whose offsets fit, if those do not.
+        The base offsets that do not fit are added to `misfits`."""
+        cdef BatchRow row
+        cdef Fault fault
+        while self.e.options.file_rules and self.rules is not None and found < self.e.input.total_length:
+            run, anchored, end = self.batches_from(found)
+            left = self.left_batches()
+            if self.rules.fits(self.around(left, run, anchored, end)):
+                break
+            if self.restore and "base_offset" in self.rules.header(found, left, run[0], run[1:]):
+                break
+            misfits.append(run[0][0])
+            read_batch(&self.e.input, found, FOR_PEEK, &row, &fault)
+            with nogil:
+                found = search_whole(&self.e, damage, row.position + row.size_in_bytes)
+        return found
+
+    cdef object around(self, list left, list run, bint anchored, int64_t end):
+        return self.rules.surroundings(left, run, anchored, *(() if anchored else self.batches_behind(end)))
+
+    cdef list left_batches(self):
+        """offsets_of the last good batches of this input."""
+        cdef BatchRow* rows = <BatchRow*>self.e.rows.data
+        cdef int64_t i, first = max(self.e.row_count - ORDER_WINDOW, self.e.first_row)
+        rest = [offsets_of(rows + i) for i in range(first, self.e.row_count)]
+        return (self.taken_batches + rest)[-ORDER_WINDOW:]
+
+    cdef tuple batches_from(self, int64_t position):
+        """offsets_of the batch at `position` and of those that its frames lead to; whether they lead to the end of the
+        file; where they end."""
+        cdef BatchRow row
+        cdef Fault fault
+        cdef Candidate run
+        cdef int64_t length = self.e.input.length
+        cdef bint anchored
+        cdef list found = []
+        memset(&run, 0, sizeof(Candidate))
+        run.end = position
+        self.e.input.length = self.e.input.total_length
+        while len(found) < ORDER_WINDOW and read_batch(&self.e.input, run.end, FOR_PEEK, &row, &fault) == st.OK:
+            if found and not looks_plausible(&self.e.input, &row):
+                break
+            found.append(offsets_of(&row))
+            run.last, run.end = row.last_offset, row.position + row.size_in_bytes
+        with nogil:
+            anchored = run_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
+        self.e.input.length = length
+        return found, anchored, run.end
+
+    cdef list batches_behind(self, int64_t end):
+        """[as batches_from, ...] of the next batch that a search finds from `end` on, if there is one."""
+        cdef int64_t searched_to = self.e.search.searched_to, found
+        with nogil:
+            found = search_whole(&self.e, end, end + 1)
+        self.e.search.searched_to = searched_to
+        if found >= self.e.input.total_length:
+            return []
+        run, anchored, _ = self.batches_from(found)
+        return [run, anchored]
+
+    # ---- batches that are restored: see read.restoring
+
+    cdef bint restore_within(self, int64_t start, int64_t end, str reason, dict fault) except -1:
+        """Reads the damaged batch at `start` if it can be restored, or one that lengths lead to from there, with the
+        damage before it; `end`: where reading goes on otherwise. False: there is none."""
+        cdef BatchRow row
+        cdef Fault ignored
+        cdef int64_t at = start
+        cdef int _hop
+        for _hop in range(MOST_LENGTHS):
+            proven = self.proven(at, end)
+            if proven is not None and at + len(proven[0]) <= self.e.input.length:
+                if at > start:
+                    self.add_damage(start, at, reason, fault)
+                if self.read_proven(at, proven[0], proven[1]):
+                    return True
+                if at > start:
+                    self.damage.pop()
+                return False
+            if read_batch(&self.e.input, at, FOR_PEEK, &row, &ignored) != st.OK:
+                return False
+            at += row.size_in_bytes
+            if at >= end:
+                return False
+        return False
+
+    cdef bint is_whole(self, int64_t position, int64_t end) except -1:
+        return self.proven(position, end) is not None
+
+    cdef object proven(self, int64_t position, int64_t stop):
+        """(raw, {field: value}) of the batch at `position` under another length or magic than its header has, if it is
+        a whole one then; None: it is not."""
+        cdef int64_t end, total = self.e.input.total_length, length = self.e.input.length
+        cdef int magic, stored
+        if total - position < UP_TO_MAGIC:
+            return None
+        stored = peek(&self.e.input, position, UP_TO_MAGIC)[MAGIC_OFFSET]
+        for magic in [2, stored] if stored < 2 else [2]:
+            self.e.input.length = total
+            with nogil:
+                end = own_end(&self.e.input, position, magic, stop)
+            self.e.input.length = length
+            if end < 0 or end - position > MAX_ANCHOR_BYTES:
+                continue
+            self.e.input.length = total
+            raw = self.copied(position, end)
+            self.e.input.length = length
+            if raw is None or self.unreadable_but_for_framing(position, end, magic):
+                continue
+            changes = self.rules.framed(raw, magic)
+            if changes and self.rules.parses(raw):
+                return raw, changes
+        return None
+
+    cdef bint unreadable_but_for_framing(self, int64_t position, int64_t end, int magic):
+        """Whether bytes could not be read other than the length, and the magic of magic 2."""
+        cdef const Input* i = &self.e.input
+        return bad_until(i, position, position + 8) > 0 or (
+            bad_until(i, position + LOG_OVERHEAD, end) > 0 if magic < 2 else
+            bad_until(i, position + LOG_OVERHEAD, position + MAGIC_OFFSET) > 0
+            or bad_until(i, position + UP_TO_MAGIC, end) > 0
+        )
+
+    cdef object copied(self, int64_t position, int64_t end):
+        cdef const uint8_t* p = reach(&self.e.input, position, end - position)
+        return None if p == NULL else bytearray(p[:end - position])
+
+    cdef tuple batches_behind_proven(self, int64_t position):
+        """As batches_from; before the first frame there may be batches that can be restored."""
+        cdef list restored = []
+        run, anchored, end = self.batches_from(position)
+        while not run and len(restored) < MOST_PROVEN:
+            proven = self.proven(end, self.e.input.total_length)
+            if proven is None:
+                break
+            restored.append(self.rules.offsets_in(proven[0]))
+            run, anchored, end = self.batches_from(end + len(proven[0]))
+        return restored + run, anchored, end
+
+    cdef bint read_proven(self, int64_t position, raw, dict changes) except -1:
+        """Reads a batch that the checksum proves; in a file its offset and leader epoch are compared first."""
+        cdef int64_t end = position + len(raw)
+        if self.e.options.file_rules:
+            own = self.rules.offsets_in(raw)
+            left = self.left_batches()
+            run, anchored, run_end = self.batches_behind_proven(end)
+            proven = self.proven_header(position, end, left, own, run)
+            if "base_offset" not in proven and not self.rules.fits(self.around(left, [own, *run], anchored, run_end)):
+                self.add_undecided(position, end, own[0])
+                self.e.position = end
+                return True
+            changes = changes | self.rules.patched(raw, proven)
+        return self.read_restored(position, raw, changes)
+
+    cdef object proven_header(self, int64_t position, int64_t end, list left, own, list behind):
+        """What the neighbours prove about the batch [position, end): see AfterDamage.header."""
+        cdef bint first = position == self.e.previous_end, last = end == self.e.input.total_length
+        cdef dict found = self.rules.header(position, left, own, behind, first, last)
+        if EPOCH in found and behind and not self.is_intact(end):
+            del found[EPOCH]
+        return found
+
+    cdef bint is_intact(self, int64_t position):
+        """Whether a batch with a right checksum is at a position of the file."""
+        cdef BatchRow row
+        cdef int64_t length = self.e.input.length
+        cdef bint intact
+        self.e.input.length = self.e.input.total_length
+        with nogil:
+            intact = is_valid_batch(&self.e.input, position, &self.e.search, &row)
+        self.e.input.length = length
+        return intact
+
+    cdef bint read_restored(self, int64_t position, raw, dict changes) except -1:
+        """Reads the batch at `position` from other bytes, and adds it to the list of restored batches. False: it is
+        refused nevertheless, and the position is the one before."""
+        cdef Input file = self.e.input
+        cdef const uint8_t[::1] view = raw
+        cdef int64_t end = position + len(raw), before = self.e.position
+        cdef int status
+        input_memory(&self.e.input, &view[0] - position, end, end)
+        self.e.input.low = position
+        self.e.position = self.e.trusted = position
+        status = engine_step(&self.e)
+        if status == st.NEEDS_CODEC:
+            status, _ = self.decompress()
+        self.e.input = file
+        if status == st.OK:
+            self.restored.append((self.file_name, position, changes))
+        elif not self.e.finished:
+            self.e.position = before
+        return status == st.OK or self.e.finished
+
+    cdef int read_doubtful(self) except -1:
+        """Reads the framed batch at the position, with base offset and leader epoch restored if its neighbours prove
+        them."""
+        cdef int64_t position = self.e.position, end = position + self.e.row.size_in_bytes
+        self.e.trusted = position
+        left = self.left_batches()
+        if self.e.previous_next == INT64_MIN:
+            left = []
+        elif not left or left[len(left) - 1][1] != self.e.previous_next:        # outside of the range that is read
+            left = [(self.e.previous_next, self.e.previous_next, self.e.previous_epoch)]
+        own = offsets_of(&self.e.row)
+        run, _, _ = self.batches_behind_proven(end)
+        if self.rules.is_copy(left, own, run):
+            return 0
+        proven = self.proven_header(position, end, left, own, run)
+        if proven:
+            raw = self.copied(position, end)
+            if raw is not None and bad_until(&self.e.input, position, end) == 0:
+                changes = self.rules.patched(raw, proven)
+                if self.rules.parses(raw):
+                    self.read_restored(position, raw, changes)
+        return 0
+
+    def pop_restored(self):
+        """(file, position, {field: (stored, used, witness)}) of each restored batch since the last call."""
+        restored, self.restored = self.restored, []
+        return restored
 
     cdef dict fault(self, int status, detail):
         if status == st.UNREADABLE:
-            detail = why_unreadable(self.source.reader.why)
+            detail = why_unreadable(self.source.reader.error_number)
         elif status == st.LENGTH_BEYOND_END and self.e.options.later_segment:
-            detail = "a later segment follows"
-        return fault_words(&self.e.fault, self.file_name, detail)
+            detail = "the log goes on after it"
+        return fault_fields(&self.e.fault, self.file_name, detail)
 
     def pop_damage(self, bint final=True):
-        """Damage so far, as damage.resolve gives it; one behind the last batch waits for the next unless `final`."""
+        """The damage so far, from damage.resolve. Damage after the last batch is kept until the next batch, unless
+        `final`."""
         following = [self.first_offset(entry[5]) for entry in self.damage]
         ready, self.damage = resolve(self.damage, following, self.file_name, final)
         return ready
@@ -448,13 +783,18 @@ cdef class Decoder:
         return (<BatchRow*>self.e.rows.data)[batch].first_offset if batch < self.e.row_count else None
 
     def take(self, bint empty=False):
-        """(Chunk of the records so far, Rows of their batches); the decoder goes on with empty ones. The chunk of no
-        records is None, or with `empty` one without rows."""
+        """(Chunk of the records so far, Rows of their batches); the decoder begins new ones. Without records the chunk
+        is None, or with `empty` a Chunk without rows."""
         cdef Chunk chunk = None
         cdef Rows rows = Rows.__new__(Rows)
         remember_good(&self.e)
+        if self.e.options.file_rules:
+            self.taken_batches = self.left_batches()
         rows.buffer, rows.count = self.e.rows, self.e.row_count
+        rows.notes, rows.note_count = self.e.audit.kept, self.e.audit.kept_count
+        rows.note_details, self.note_details = self.note_details, {}
         memset(&self.e.rows, 0, sizeof(Buffer))
+        memset(&self.e.audit.kept, 0, sizeof(Buffer))
         engine_begin_chunk(&self.e)
         self.e.first_row = 0
         if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:

@@ -1,4 +1,4 @@
-"""Types of the compiled module for compaction. Private."""
+"""Types of the compiled module that keeps the last offset of each key. Private."""
 
 from typing import Any, final
 

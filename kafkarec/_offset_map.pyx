@@ -1,4 +1,4 @@
-"""The compiled module for compaction: the last offset of each key of columns. See `_c/offset_map.pxd`."""
+"""The compiled module that keeps the last offset of each key, for compaction. See `_c/offset_map.pxd`."""
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
@@ -11,20 +11,21 @@ import os
 
 @cython.final
 cdef class Columns:
-    """A binary column and an int64 one, held while they are read."""
+    """The buffers of a binary column of keys and an int64 column of offsets, kept alive while they are read."""
     cdef Py_buffer views[4]      # validity, ends, data, offsets
-    cdef int held
+    cdef int count               # of views that are filled
     cdef const uint8_t* validity
     cdef const int32_t* ends
     cdef const uint8_t* data
     cdef const int64_t* offsets
 
     def __cinit__(self, tuple keys, offsets, int64_t rows):
-        """keys: validity bits or None, int32 ends from 0 on, bytes or None. ValueError where there are too few rows."""
+        """keys: (validity bits or None, int32 offsets, bytes or None). ValueError if they have fewer than `rows`
+        rows."""
         cdef int number
         for number, part in enumerate((*keys, offsets)):
             PyObject_GetBuffer(b"" if part is None else part, &self.views[number], PyBUF_SIMPLE)
-            self.held += 1
+            self.count += 1
         self.validity = NULL
         if keys[0] is not None:
             self.validity = <const uint8_t*>self.views[0].buf
@@ -39,13 +40,13 @@ cdef class Columns:
 
     def __dealloc__(self):
         cdef int number
-        for number in range(self.held):
+        for number in range(self.count):
             PyBuffer_Release(&self.views[number])
 
 
 @cython.final
 cdef class LastOffsets:
-    """Keys and the last offset of each. `nbytes`: what the table takes."""
+    """Keys and the last offset of each."""
     cdef OffsetMap table
 
     def __cinit__(self):
@@ -60,23 +61,24 @@ cdef class LastOffsets:
 
     @property
     def nbytes(self):
+        """Bytes of memory that the table uses."""
         return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
 
     def put(self, keys, offsets, rows):
-        """Rows in order: of equal keys the later wins; null keys are passed over. MemoryError: the table holds what
-        came before."""
+        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped.
+        MemoryError: only the first rows are added."""
         cdef Columns columns = Columns(keys, offsets, rows)
         cdef int64_t count = rows
-        cdef bint took
+        cdef bint added
         with nogil:
-            took = offset_map_put(
+            added = offset_map_put(
                 &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count
             )
-        if not took:
+        if not added:
             raise MemoryError
 
     def latest(self, keys, offsets, rows):
-        """One byte a row: 1 where the key has no later offset than the row's, 0 otherwise and without a key."""
+        """One byte per row: 1 if the key has no later offset than the row's; otherwise, and without a key, 0."""
         cdef Columns columns = Columns(keys, offsets, rows)
         cdef int64_t count = rows
         cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)

@@ -1,28 +1,29 @@
-"""The compiled module that checks produce requests: their batches, the sizes of their records, stamps on messages.
+"""The compiled module that checks the batches and records of produce requests, and sets offsets and times of messages.
 
-Beside `_core`, which reads, and `_writer`, which writes. It keeps no record: see `_c/record_stats.pxd`.
-`ops/validate` decides what is done with a request.
+It stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done with a request.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AsStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
-    ABSENT, CODEC_MASK, CONTROL, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
-    V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, frame, read_legacy, read_v2, wrapping_add,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
+    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, computed_crc, frame, least_size, read_legacy, read_v2,
+    wrapping_add,
 )
-from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32, crc32c
-from kafkarec._c.endian cimport be32toh, be64toh
+from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32
+from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.message cimport wrapper_payload
-from kafkarec._c.page_pool cimport pages_free, pages_trim
+from kafkarec._pages cimport pages_free
 from kafkarec._c.record_stats cimport (
-    MOST_NOTES, RecordStats, Refused, Rules, scan_batch, scan_message, scan_wrapper, stats_begin,
+    MOST_REFUSED, RecordStats, Refused, Rules, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
 from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
 from kafkarec._c cimport status as st
+from kafkarec._entry.fault_fields cimport fault_fields
 
 from kafkarec import _checksum
 from kafkarec.damage import error
@@ -34,44 +35,45 @@ checksums_install(<size_t>_address)
 
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
 
-# What is refused of a batch before its records are looked at; no bytes are wrong.
-cdef enum Unwanted:
-    WANTED = 0
-    OTHER_LEADER_EPOCH
-    NOT_FROM_ZERO
-    TOO_LARGE
-    OUT_OF_ORDER
+# Why a well-formed batch is refused before its records are checked.
+cdef enum BatchError:
+    ACCEPTED = 0
+    LEADER_EPOCH_DIFFERS
+    BASE_OFFSET_NOT_ZERO
+    BATCH_TOO_LARGE
+    OFFSETS_OUT_OF_ORDER
 
-_UNWANTED = ("", "leader_epoch_differs", "base_offset_not_zero", "batch_too_large", "offsets_out_of_order")
-
-
-def release_memory():
-    """Gives the recycled buffers of this module back to the system; answers how many bytes."""
-    return pages_trim()
+_BATCH_ERRORS = ("", "leader_epoch_differs", "base_offset_not_zero", "batch_too_large", "offsets_out_of_order")
 
 
 cdef inline void store_be64(uint8_t* p, int64_t n) noexcept nogil:
-    cdef uint64_t x = be64toh(<uint64_t>n)
+    cdef uint64_t x = be64(<uint64_t>n)
     memcpy(p, &x, 8)
 
 
 cdef inline void store_be32(uint8_t* p, uint32_t n) noexcept nogil:
-    cdef uint32_t x = be32toh(n)
+    cdef uint32_t x = be32(n)
     memcpy(p, &x, 4)
 
 
 cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row, Fault* fault) noexcept nogil:
-    """Frames as `read_batch` of `batch.pxd`, but a plain message may be as short as Kafka's frame allows."""
+    """Frames a batch like `read_batch` of `batch.pxd`, but accepts messages as short as Kafka's framing does. A batch
+    too small for its header has zeros for the missing fields: Kafka compares base offset and leader epoch before it
+    checks the size."""
     cdef int64_t size = 0
+    cdef uint8_t header[LARGEST_HEADER]
     cdef const uint8_t* p = base + position
     cdef int status = frame(p, length - position, position, &size, &row.magic, fault)
     if status != OK:
         return status
     row.position, row.size_in_bytes = position, <int32_t>size
     row.batch_length = <int32_t>(size - LOG_OVERHEAD)
-    if row.magic == 2:
-        if size < V2_OVERHEAD:
-            return refuse(fault, BATCH_TOO_SMALL, V2_OVERHEAD, size)
+    if row.magic >= BATCH_MAGIC:
+        if size < least_size(row.magic):
+            memset(header, 0, LARGEST_HEADER)
+            memcpy(header, p, <size_t>size)
+            read_v2(header, row)
+            return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
         read_v2(p, row)
     else:
         read_legacy(p, row)
@@ -80,46 +82,42 @@ cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, Batch
     return OK
 
 
-cdef int right_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
-    cdef uint32_t computed
-    if row.magic == 2:
-        computed = crc32c(p + V2_ATTRIBUTES_OFFSET, <size_t>(row.size_in_bytes - V2_ATTRIBUTES_OFFSET))
-    else:
-        computed = crc32(p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET))
+cdef int verify_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
+    cdef uint32_t computed = computed_crc(p, row)
     return OK if computed == row.crc else refuse(fault, CRC_MISMATCH, row.crc, computed)
 
 
-# What a batch is held to before its records are looked at (UnifiedLog.analyzeAndValidateRecords).
-cdef struct Demands:
-    bint right_crc
-    bint from_zero
-    bint rising
-    bint of_leader
+# The rules for batches, checked before their records (UnifiedLog.analyzeAndValidateRecords).
+cdef struct BatchRules:
+    bint check_crcs
+    bint from_zero               # base offset 0 in magic 2
+    bint rising                  # last offsets rise from batch to batch
+    bint of_leader               # the leader epoch must be leader_epoch
     int32_t leader_epoch
-    int64_t most_bytes
+    int64_t most_bytes           # of a batch
 
 
-cdef int unwanted(const Demands* d, const BatchRow* row, int64_t last_offset, Fault* fault) noexcept nogil:
+cdef int batch_error(const BatchRules* d, const BatchRow* row, int64_t last_offset, Fault* fault) noexcept nogil:
     if d.of_leader and row.partition_leader_epoch != d.leader_epoch:
         fault.expected, fault.found = d.leader_epoch, row.partition_leader_epoch
-        return OTHER_LEADER_EPOCH
-    if d.from_zero and row.magic == 2 and row.base_offset != 0:
+        return LEADER_EPOCH_DIFFERS
+    if d.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
         fault.expected, fault.found = 0, row.base_offset
-        return NOT_FROM_ZERO
+        return BASE_OFFSET_NOT_ZERO
     if row.size_in_bytes > d.most_bytes:
         fault.expected, fault.found = d.most_bytes, row.size_in_bytes
-        return TOO_LARGE
-    return WANTED
+        return BATCH_TOO_LARGE
+    return ACCEPTED
 
 
 @cython.final
 cdef class Request:
-    """The batches of a buffer, framed and checked; then the sizes of their records.
+    """A produce request: frames and checks its batches, then scans their records.
 
-    batches, end       how many, and where the last ends: what follows is cut
-    codec              the last one that is none of "none", as UnifiedLog takes the request's
-    one_magic          the first batch's is that of all; else `other_magic` at `other_position`
-    first_offset, last_offset, max_timestamp    of the batches' headers
+    batches, end       number of batches, and where the last one ends; a truncated batch may follow
+    codec              the last one other than "none", as UnifiedLog determines it for a request
+    one_magic          all batches have the magic of the first; else `other_magic` is found at `other_position`
+    last_offset, max_timestamp    of the batches' headers: the last one, the largest one
     """
     cdef Py_buffer view
     cdef BatchRow row
@@ -129,17 +127,17 @@ cdef class Request:
     cdef readonly bint one_magic
 
     def __cinit__(self, data, *, bint check_crcs, bint from_zero, bint rising, leader_epoch, int64_t most_bytes):
-        cdef Demands d
+        cdef BatchRules d
         cdef Fault fault
-        cdef int status, why = WANTED
+        cdef int status, why = ACCEPTED
         PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
-        d.right_crc, d.from_zero, d.rising, d.most_bytes = check_crcs, from_zero, rising, most_bytes
+        d.check_crcs, d.from_zero, d.rising, d.most_bytes = check_crcs, from_zero, rising, most_bytes
         d.of_leader = leader_epoch is not None
         d.leader_epoch = leader_epoch or 0
         with nogil:
-            status = self.survey(&d, &why, &fault)
-        if why != WANTED:
-            raise error(_UNWANTED[why], fault_words(&fault))
+            status = self.check_batches(&d, &why, &fault)
+        if why != ACCEPTED:
+            raise error(_BATCH_ERRORS[why], fault_fields(&fault, None, ""))
         if status != st.END and status != st.CUT:
             raise_fault(status, &fault)
 
@@ -147,28 +145,29 @@ cdef class Request:
         pages_free(self.stats.refused.data, self.stats.refused.capacity)
         PyBuffer_Release(&self.view)
 
-    cdef int survey(self, const Demands* d, int* why, Fault* fault) noexcept nogil:
-        """Ends with END, CUT or a refusal; `why` where bytes are right and the batch is not wanted."""
+    cdef int check_batches(self, const BatchRules* d, int* why, Fault* fault) noexcept nogil:
+        """Checks all batches. Returns END, CUT or a refusal; OK with `why` set for a well-formed batch that is
+        refused."""
         cdef const uint8_t* base = <const uint8_t*>self.view.buf
         cdef BatchRow row
         cdef int status
         self.one_magic, self.max_timestamp, self.last_offset = True, ABSENT, ABSENT
         while True:
             status = next_batch(base, self.view.len, self.end, &row, fault)
-            if status != OK:
+            if status != OK and status != BATCH_TOO_SMALL:
                 return status
-            why[0] = unwanted(d, &row, self.last_offset, fault)
-            if why[0] != WANTED:
-                return OK
-            if d.right_crc:
-                status = right_crc(base + self.end, &row, fault)
+            why[0] = batch_error(d, &row, self.last_offset, fault)
+            if status != OK or why[0] != ACCEPTED:
+                return status if why[0] == ACCEPTED else OK
+            if d.check_crcs:
+                status = verify_crc(base + self.end, &row, fault)
                 if status != OK:
                     return status
             if row.codec > LATEST_CODEC:
                 return refuse(fault, UNSUPPORTED_CODEC, LATEST_CODEC, row.codec)
             if d.rising and self.last_offset >= row.last_offset:
                 fault.expected, fault.found = self.last_offset, row.last_offset
-                why[0] = OUT_OF_ORDER
+                why[0] = OFFSETS_OUT_OF_ORDER
                 return OK
             if self.batches == 0:
                 self.row = row
@@ -184,38 +183,41 @@ cdef class Request:
 
     @property
     def first(self):
-        """Fields of the first batch, -1 where its magic has none: what `validation.request.First` names."""
+        """The fields of ops.validate.batch_rules.FirstBatch; -1 where the first batch's magic does not have them."""
         cdef const BatchRow* row = &self.row
-        cdef bint whole = row.magic == 2
+        cdef bint is_batch = row.magic >= BATCH_MAGIC
         return (
             row.magic, row.codec, row.size_in_bytes, row.base_offset, row.last_offset, row.timestamp_type,
             row.producer_id, row.producer_epoch, row.base_sequence, row.record_count,
-            whole and row.attributes & TRANSACTIONAL != 0, whole and row.attributes & CONTROL != 0,
+            is_batch and row.attributes & TRANSACTIONAL != 0, is_batch and row.attributes & CONTROL != 0,
         )
 
     def payload(self):
-        """(position, length) of what the first batch has compressed; InvalidRecordError where a wrapper has none."""
+        """(position, length) of the first batch's compressed payload; InvalidRecordError if a wrapper has none."""
         cdef const uint8_t* base = <const uint8_t*>self.view.buf
         cdef const uint8_t* payload = NULL
         cdef int64_t length = 0
         cdef Fault fault
         cdef int status
-        if self.row.magic == 2:
-            return V2_OVERHEAD, self.row.size_in_bytes - V2_OVERHEAD
-        self.blame(&fault, &self.row)
+        if self.row.magic >= BATCH_MAGIC:
+            return least_size(self.row.magic), self.row.size_in_bytes - least_size(self.row.magic)
+        self.set_fault_position(&fault, &self.row)
         status = wrapper_payload(base, &self.row, &payload, &length, &fault)
         if status != OK:
             raise_fault(status, &fault)
         return payload - base, length
 
-    cdef void blame(self, Fault* fault, const BatchRow* row) noexcept nogil:
+    cdef void set_fault_position(self, Fault* fault, const BatchRow* row) noexcept nogil:
         fault.position, fault.base_offset, fault.record = row.position, row.base_offset, -1
         fault.next_position = row.position + row.size_in_bytes
 
     def scan_records(self, payload, rules, bint partly, int64_t limit):
-        """All records: of the first batch, `payload` being its records, or None: of all plain messages.
+        """Scans all records; returns position, base offset and next position of the last batch.
 
-        rules: validation.rules.Rules. partly: the fields of a record need not fill it. limit: bytes of one message
+        payload    the decompressed records of the first batch; None: all plain messages
+        rules      ops.validate.topic_rules.Rules
+        partly     the fields of a record need not fill its length
+        limit      the most bytes of an inner message
         """
         cdef Rules r
         cdef Fault fault
@@ -225,15 +227,15 @@ cdef class Request:
         r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
         stats_begin(&self.stats)
-        self.blame(&fault, &self.row)
+        self.set_fault_position(&fault, &self.row)
         if payload is None:
             with nogil:
-                status = self.weigh_plain(&r, &fault)
+                status = self.scan_messages(&r, &fault)
         else:
             PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
             p = <const uint8_t*>view.buf
             with nogil:
-                if self.row.magic == 2:
+                if self.row.magic >= BATCH_MAGIC:
                     status = scan_batch(&self.stats, &r, &self.row, p, p + view.len, &fault)
                 else:
                     status = scan_wrapper(&self.stats, &r, &self.row, p, p + view.len, limit, &fault)
@@ -242,8 +244,9 @@ cdef class Request:
             raise_fault(status, &fault)
         return fault.position, fault.base_offset, fault.next_position
 
-    cdef int weigh_plain(self, const Rules* rules, Fault* fault) noexcept nogil:
-        """Each message is a batch of its own: the first with a wrong record, or of another magic, ends it."""
+    cdef int scan_messages(self, const Rules* rules, Fault* fault) noexcept nogil:
+        """Scans plain messages, each of which is a batch; stops after the first refused one, and before another
+        magic."""
         cdef const uint8_t* base = <const uint8_t*>self.view.buf
         cdef BatchRow row
         cdef int64_t at = 0
@@ -254,42 +257,35 @@ cdef class Request:
                 break
             if row.magic != self.row.magic:
                 break
-            self.blame(fault, &row)
+            self.set_fault_position(fault, &row)
             status = scan_message(&self.stats, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault)
             at += row.size_in_bytes
         return status
 
     @property
     def stats(self):
-        """What `validation.request.RecordSize` names, of all records so far."""
+        """The fields of ops.validate.accept.RecordStats."""
         cdef const RecordStats* t = &self.stats
         return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
 
     def refused(self):
-        """(how many records are wrong, whether one for its timestamp, of the first MOST_NOTES each: (index in its
-        batch, why, timestamp, offset, magic)). `why`: the C enum RecordError."""
+        """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
+        (index in its batch, RecordError as int, timestamp, offset, magic))."""
         cdef const Refused* note = <const Refused*>self.stats.refused.data
         cdef int64_t i
         notes = [
             (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
-            for i in range(min(self.stats.refused_count, <int64_t>MOST_NOTES))
+            for i in range(min(self.stats.refused_count, <int64_t>MOST_REFUSED))
         ]
         return self.stats.refused_count, bool(self.stats.refused_time), notes
 
 
-cdef dict fault_words(const Fault* f):
-    return {
-        "position": f.position, "base_offset": f.base_offset, "record": f.record, "expected": f.expected,
-        "found": f.found, "next_position": None if f.next_position < 0 else f.next_position,
-    }
-
-
 cdef int raise_fault(int status, const Fault* f) except -1:
-    raise error(_REASONS[status - st.SIZE_TOO_SMALL], fault_words(f))
+    raise error(_REASONS[status - st.SIZE_TOO_SMALL], fault_fields(f, None, ""))
 
 
-def unsealed(fresh):
-    """A writable view of a bytes object that was just made, and nobody else has seen: to stamp it without a copy."""
+def writable_view(fresh):
+    """A writable memoryview of a bytes object to which no other reference exists yet, to change it without a copy."""
     cdef char* at
     cdef Py_ssize_t size
     PyBytes_AsStringAndSize(fresh, &at, &size)
@@ -297,8 +293,8 @@ def unsealed(fresh):
 
 
 def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):
-    """Plain messages of magic 0 or 1 in a writable buffer: offsets from `first_offset` on, and in magic 1 the type of
-    the timestamp (0, 1), under log append time (1) the time itself. The checksum is made anew where that changes it.
+    """Sets fields of consecutive plain messages of magic 0 or 1 in a writable buffer: offsets from `first_offset` on;
+    in magic 1 the timestamp type (0, 1), and for LogAppendTime (1) the timestamp. Recomputes the CRC where needed.
     """
     cdef Py_buffer view
     cdef bint append_time = timestamp_type == 1

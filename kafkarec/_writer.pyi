@@ -1,10 +1,18 @@
-"""Types of the compiled module that writes. Private: users find everything in `kafkarec`."""
+"""Types of the compiled module that writes. Private: the public names are in `kafkarec`."""
 
+from collections.abc import Iterable
 from typing import Any, final
+
+BATCH_COLUMNS: frozenset[str]
 
 def attach(codecs: Any, native: Any, refused: Any) -> None: ...
 def install_native(codec: str, addresses: list[int]) -> None: ...
-def release_memory() -> int: ...
+
+INITIAL_RATIO: float
+
+def batch_header_size(magic: int, codec: int) -> int: ...
+def compression_ratio(compressed: int, used: int) -> float: ...
+def next_ratio(expected: float, seen: float) -> float: ...
 def record_size(
     magic: int, offset_delta: int, timestamp_delta: int, key: Any, value: Any, headers: Any = ()
 ) -> int: ...
@@ -23,7 +31,7 @@ class OpenBatch:
         base_timestamp: int | None,
         log_append_time: int | None,
         limit: int,
-        header_size: int,
+        ratio: float,
         most_records: int,
         most_bytes: int,
     ) -> OpenBatch: ...
@@ -35,11 +43,13 @@ class OpenBatch:
     @property
     def size(self) -> int: ...
     @property
+    def header_size(self) -> int: ...
+    @property
     def size_so_far(self) -> int: ...
     @property
-    def first_offset(self) -> int: ...
+    def is_full(self) -> bool: ...
     @property
-    def base_timestamp(self) -> int | None: ...
+    def first_offset(self) -> int: ...
     @property
     def max_timestamp(self) -> tuple[int, int]: ...
 
@@ -54,13 +64,16 @@ class RecordInput:
         stream: object = None,
         array: object = None,
         rows: tuple[Any, ...] | None = None,
-        ways: Any = None,
+        conversion: Any = None,
         batch: OpenBatch | None = None,
         left_out: set[str] | frozenset[str] = ...,
         own: bool = False,
     ) -> RecordInput: ...
     def __len__(self) -> int: ...
     def write(self, header: Any, start: int = 0, stop: int | None = None, keep: Any = None) -> bytes: ...
+    def write_full(
+        self, header: Any, start: int, stop: int, batch_size: int, ratio: float, *, may_continue: bool
+    ) -> tuple[bytes, int, float] | None: ...
     def encode(
         self,
         header: Any,
@@ -71,7 +84,7 @@ class RecordInput:
         keep_cuts: bool = False,
         keep_codec: bool = False,
         keep_magic: bool = False,
-        overrides: int = 0,
+        overrides: Iterable[str] = (),
     ) -> bytes: ...
 
 @final

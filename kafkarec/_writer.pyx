@@ -1,7 +1,7 @@
-"""The compiled module that writes: columns or rows in, `_c` with the GIL released, batches out.
+"""The compiled module that writes: takes columns or rows, runs the functions of `_c` without the GIL, returns batches.
 
-A module of its own beside `_core`, which reads. It knows no format: it keeps the input alive, calls codecs, and turns
-errors into messages. `write/header.py` and `write/encoding.py` choose the header fields of a batch.
+The format is implemented in `_c`. This module keeps the input alive, calls codecs, and converts errors to exceptions.
+`write/header.py` and `write/encoding.py` choose the header fields of a batch.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -11,21 +11,33 @@ from cpython.ref cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
 
-from kafkarec._c.batch cimport ABSENT
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport buffer_reserve
-from kafkarec._c.encode cimport encoder_run
-from kafkarec._c.page_pool cimport pages_free, pages_trim
-from kafkarec._c.write_v2 cimport EXPLICIT_BASE_OFFSET, OVERRIDE_PRODUCER, RecordFields, body_size, varint_size
-from kafkarec._c.write_v01 cimport message_size
-from kafkarec._c.batch_builder cimport BATCH_TOO_LARGE, INPUT_CHANGED, Encoder, batch_of_none, batch_sealed
-from kafkarec._c.input_columns cimport LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS, input_bytes, number
+from kafkarec._c.batch_size cimport (
+    INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
+    estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
+)
+from kafkarec._c.encode cimport encoder_run, full_before
+from kafkarec._pages cimport pages_free
+from kafkarec._c.write_v2 cimport (
+    EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
+    RecordFields, sized, varint_size,
+)
+from kafkarec._c.batch_builder cimport (
+    BATCH_TOO_LARGE, INPUT_CHANGED, Encoder, batch_close_compressed, write_empty_batch,
+)
+from kafkarec._c.input_columns cimport (
+    FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
+    FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS,
+    input_bytes, number,
+)
 from kafkarec._c.compress cimport (
     LZ4_HEAD, ZSTD_PARAMETERS, compress_install_lz4, compress_install_zstd, compress_release,
 )
 from kafkarec._c cimport status as st
 from kafkarec._entry.batch_cuts cimport BatchCuts, buffer_of, cuts_fill, cuts_last_offset
-from kafkarec._entry.open_batch cimport OpenBatchState, LOOK_AGAIN, YES, add_record, has_room, size_so_far
+from kafkarec._entry.open_batch cimport OpenBatchState, FALL_BACK, YES, add_record, has_room
 from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_of_rows, chunks_release, chunks_rows, import_array, import_stream,
 )
@@ -39,27 +51,42 @@ _address, _way = _checksum.find()
 checksums_prepare(_way != "table")
 checksums_install(<size_t>_address)
 
-# Columns that are one value a batch, by their place in the C enum BatchField.
 _FIELDS = {
-    name: place
-    for place, name in enumerate((
-        "base_offset", "partition_leader_epoch", "timestamp_type", "producer_id", "producer_epoch", "sequence",
-        "is_transactional", "is_control", "magic",
-    ))
-} | {"timestampType": 2}
+    "base_offset": FIELD_BASE_OFFSET,
+    "partition_leader_epoch": FIELD_LEADER_EPOCH,
+    "timestamp_type": FIELD_TIMESTAMP_TYPE,
+    "timestampType": FIELD_TIMESTAMP_TYPE,
+    "producer_id": FIELD_PRODUCER_ID,
+    "producer_epoch": FIELD_PRODUCER_EPOCH,
+    "sequence": FIELD_SEQUENCE,
+    "is_transactional": FIELD_TRANSACTIONAL,
+    "is_control": FIELD_CONTROL,
+    "magic": FIELD_MAGIC,
+}
+BATCH_COLUMNS = frozenset(_FIELDS) | {"compression"}     # columns with header fields of a record's batch
+
+_OVERRIDES = {
+    "timestamp_type": OVERRIDE_TIMESTAMP_TYPE,
+    "log_append_time": OVERRIDE_TIMESTAMP_TYPE,
+    "partition_leader_epoch": OVERRIDE_LEADER_EPOCH,
+    "producer_id": OVERRIDE_PRODUCER,
+    "producer_epoch": OVERRIDE_PRODUCER,
+    "base_sequence": OVERRIDE_PRODUCER,
+    "is_transactional": OVERRIDE_TRANSACTIONAL,
+}
 
 
 _codecs = _native = _refused = None
 
 
 def attach(codecs, native, refused):
-    """What `write` gives this module: `codecs`, `codecs.native_compress`, and `write.record_errors.refused`."""
+    """Sets what this module uses: `codecs`, `codecs.native_compress`, and `write.record_errors.refused`."""
     global _codecs, _native, _refused
     _codecs, _native, _refused = codecs, native, refused
 
 
 def install_native(str codec, addresses):
-    """From now on lz4 or zstd payloads are compressed by these functions; see codecs/native_compress.py."""
+    """Sets the addresses of the C functions that compress lz4 or zstd payloads; see codecs/native_compress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
@@ -69,51 +96,61 @@ def install_native(str codec, addresses):
         compress_install_zstd(at)
 
 
-def release_memory():
-    """Gives the recycled buffers of this module back to the system; answers how many bytes."""
-    return pages_trim()
+INITIAL_RATIO = float(FIRST_RATIO)
 
 
-def record_size(int magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
-    """Bytes of one record: magic 2 with its length (DefaultRecord.sizeInBytes), a message with offset and size."""
+def batch_header_size(signed char magic, signed char codec):
+    """Bytes before the records: of the batch header, of the wrapper, or 0."""
+    return header_size(magic, codec)
+
+
+def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
+    """Bytes of a record: see `_c/batch_size.pxd`."""
     cdef RecordFields d
-    cdef int64_t body, total
+    cdef int64_t body = 0
     d.key.length = ABSENT if key is None else len(key)
     d.value.length = ABSENT if value is None else len(value)
-    if magic < 2:
-        return message_size(&d, <signed char>magic)
-    total = varint_size(len(headers))
-    for name, content in headers:
-        length = len(name.encode() if isinstance(name, str) else name)
-        total += varint_size(length) + length
-        total += 1 if content is None else varint_size(len(content)) + len(content)
-    d.headers_size = total
-    body = body_size(&d, offset_delta, timestamp_delta)
-    return body + varint_size(body)
+    if magic >= BATCH_MAGIC:
+        d.headers_size = varint_size(len(headers))
+        for name, content in headers:
+            d.headers_size += sized(len(name.encode() if isinstance(name, str) else name))
+            d.headers_size += sized(ABSENT if content is None else len(content))
+    return size_of(&d, magic, offset_delta, timestamp_delta, &body)
+
+
+def compression_ratio(int64_t compressed, int64_t used):
+    """Compressed bytes / bytes of the records, a 32-bit float."""
+    return ratio_of(compressed, used)
+
+
+def next_ratio(float expected, float seen):
+    """The expected ratio after a batch with the ratio `seen`."""
+    return ratio_after(expected, seen)
 
 
 @cython.final
 cdef class OpenBatch:
-    """The records of a batch in the making, and their sizes: see `_entry/open_batch.pxd` and write/builder.py.
+    """The records of an open batch and their sizes: see `_entry/open_batch.pxd` and write/builder.py.
 
-    Where an answer is None nothing has changed, and the caller is to look at the fields himself.
+    append and has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
     cdef OpenBatchState g
-    cdef int lent
+    cdef int writing                     # how many calls of `write` are running
     cdef public bint is_open
 
-    def __cinit__(self, int magic, int codec, *, base_offset, base_timestamp, log_append_time, int64_t limit,
-                  int64_t header_size, int64_t most_records, int64_t most_bytes):
-        self.g.magic, self.g.packed, self.g.base_offset = <signed char>magic, codec != 0, base_offset
-        self.g.stamps = log_append_time is not None
-        if self.g.stamps:
+    def __cinit__(self, signed char magic, signed char codec, *, base_offset, base_timestamp, log_append_time,
+                  int64_t limit, float ratio, int64_t most_records, int64_t most_bytes):
+        self.g.magic, self.g.base_offset = magic, base_offset
+        self.g.limit.most, self.g.limit.header_size = limit, header_size(magic, codec)
+        self.g.limit.compressed, self.g.limit.ratio = codec != 0, ratio
+        self.g.has_log_append_time = log_append_time is not None
+        if self.g.has_log_append_time:
             self.g.log_append_time = log_append_time
         self.g.has_base_timestamp = base_timestamp is not None
         if self.g.has_base_timestamp:
             self.g.base_timestamp = base_timestamp
         self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
-        self.g.limit, self.g.header_size = limit, header_size
-        self.g.most_records, self.g.most_bytes = most_records, most_bytes - header_size
+        self.g.most_records, self.g.most_bytes = most_records, most_bytes - self.g.limit.header_size
         self.is_open = True
 
     def __dealloc__(self):
@@ -124,39 +161,37 @@ cdef class OpenBatch:
 
     @cython.critical_section
     def append(self, timestamp, key, value, headers, offset):
-        """The record's offset, or None."""
-        if not self.is_open or self.lent or add_record(
+        """Appends a record; its offset, or None."""
+        if not self.is_open or self.writing or add_record(
             &self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset
-        ) == LOOK_AGAIN:
+        ) == FALL_BACK:
             return None
         return self.g.last_offset
 
     @cython.critical_section
     def has_room(self, timestamp, key, value, headers):
-        """True, False or None."""
+        """Whether the record would fit, or None. False while the batch is written."""
         cdef int answer
-        if not self.is_open:
+        if not self.is_open or self.writing:
             return False
-        if self.lent:
-            return None
         answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
-        return None if answer == LOOK_AGAIN else answer == YES
+        return None if answer == FALL_BACK else answer == YES
 
     def write(self, header):
-        """The batch. Nothing can be added meanwhile."""
+        """The batch as bytes. Meanwhile no record can be added."""
         with cython.critical_section(self):
-            self.lent += 1
+            self.writing += 1
         try:
             return RecordInput(batch=self).write(header)
         finally:
             with cython.critical_section(self):
-                self.lent -= 1
+                self.writing -= 1
 
     @cython.critical_section
     def clear(self):
-        """Lets go of the records; what they took stays known."""
+        """Closes the batch and releases its records; its sizes and offsets are kept."""
         self.is_open = False
-        if not self.lent:
+        if not self.writing:
             rows_release(&self.g.rows)
 
     @property
@@ -165,18 +200,28 @@ cdef class OpenBatch:
         return self.g.size
 
     @property
+    def header_size(self):
+        """Bytes before the records."""
+        return self.g.limit.header_size
+
+    @property
     def size_so_far(self):
-        """With the header; where compressed a guess."""
-        guess = int(size_so_far(&self.g))
-        return self.g.header_size + guess if self.g.packed else guess
+        """Bytes of the batch with its header; with a codec an estimate."""
+        return batch_size_so_far(&self.g.limit, self.g.size)
+
+    @property
+    def is_full(self):
+        """Whether no further record fits, or none is accepted. False without records."""
+        return not self.is_open or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
 
     @property
     def ratio(self):
-        return self.g.ratio
+        """The expected compression ratio."""
+        return self.g.limit.ratio
 
     @ratio.setter
     def ratio(self, ratio):
-        self.g.ratio = ratio
+        self.g.limit.ratio = ratio
 
     @property
     def first_offset(self):
@@ -191,39 +236,35 @@ cdef class OpenBatch:
         self.g.last_offset, self.g.has_last = offset, True
 
     @property
-    def base_timestamp(self):
-        return self.g.base_timestamp if self.g.has_base_timestamp else None
-
-    @property
     def max_timestamp(self):
-        """And the offset of the first record that has it."""
+        """(largest timestamp, offset of the first record that has it)."""
         return self.g.max_timestamp, self.g.offset_of_max_timestamp
 
 
 @cython.final
 cdef class RecordInput:
-    """Rows that can be written: Arrow arrays, held by reference, or a table of pointers into Python's bytes.
+    """Rows to write: Arrow arrays, not copied, or a table of pointers to Python's bytes.
 
-    stream, array      what __arrow_c_stream__ or __arrow_c_array__ gave
-    rows, ways         a tuple of records, and how they become rows: see write/py_rows.py
-    batch              an OpenBatch, to which nothing is added as long as the record_input is in use
-    left_out           names of columns that are not looked at
-    own                the stream is one of kafkarec's own: what its buffers hold is not checked again
+    stream, array      what __arrow_c_stream__ or __arrow_c_array__ returned
+    rows, conversion   a tuple of records, and how they are converted: see write/py_rows.py
+    batch              an OpenBatch, to which no record must be added while this object is in use
+    left_out           names of ignored columns
+    own                kafkarec made the stream: the contents of its buffers are not checked
     """
     cdef InputChunks input
     cdef readonly int64_t rows
     cdef readonly set names
     cdef PyRows table
-    cdef object held
-    cdef int64_t promised             # bytes of a table's rows
-    cdef bint wide
+    cdef object kept_alive
+    cdef int64_t estimated_bytes         # of the rows of a table
+    cdef bint has_field_columns
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, ways=None, OpenBatch batch=None,
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, conversion=None, OpenBatch batch=None,
                   object left_out=frozenset(), bint own=False):
         cdef int64_t chunk
         if rows is not None:
-            rows_fill(&self.table, rows, ways)
+            rows_fill(&self.table, rows, conversion)
             self.take_table(&self.table, rows)
         elif batch is not None:
             self.take_table(&batch.g.rows, batch)
@@ -232,7 +273,7 @@ cdef class RecordInput:
         else:
             self.names = import_stream(&self.input, stream, _FIELDS, left_out, own)
         self.rows = chunks_rows(&self.input)
-        self.wide = not self.names.isdisjoint(_FIELDS) or "compression" in self.names
+        self.has_field_columns = not self.names.isdisjoint(BATCH_COLUMNS)
         for chunk in range(self.input.count):
             self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
 
@@ -243,87 +284,113 @@ cdef class RecordInput:
     def __len__(self):
         return self.rows
 
-    cdef int64_t expected(self) noexcept:
-        """Bytes that all rows may take, roughly: what the columns hold, and some for each record's own fields."""
-        cdef int64_t i, total = 4096 + self.promised
-        if self.held is None:
+    cdef int64_t estimated_size(self) noexcept:
+        """Estimates the encoded size of all rows, in bytes: those of the columns, and some per record for its other
+        fields."""
+        cdef int64_t i, total = 4096 + self.estimated_bytes
+        if self.kept_alive is None:
             for i in range(self.input.count):
                 total += input_bytes(self.input.chunks + i)
         return total if total < MOST_RESERVED else MOST_RESERVED
 
-    cdef int take_table(self, const PyRows* table, object held) except -1:
+    cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
         chunks_of_rows(&self.input, table)
-        self.held = held
-        self.promised = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
+        self.kept_alive = kept_alive
+        self.estimated_bytes = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
         self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if has_offsets(table) else set())
         return 0
 
     def write(self, header, int64_t start=0, stop=None, keep=None):
-        """One batch of rows [start, stop), or those of them whose byte in `keep` is not 0, as the header says.
+        """One batch of rows [start, stop), of those whose byte in `keep` is not 0, with the fields of `header`.
 
-        Magic 2: no rows give an empty batch, 61 bytes, whose last offset the header tells. Magic 0 and 1: plain
-        messages one behind the other, or with a codec one wrapper; no rows give no bytes.
+        Magic 2: without rows the result is an empty batch of 61 bytes with the header's last offset. Magic 0 and 1:
+        consecutive plain messages, or with a codec one wrapper; without rows the result is empty.
         """
-        cdef EncodeRun job = EncodeRun(self, header)
-        job.e.as_is = True
-        job.e.stop = self.rows if stop is None else stop
-        job.e.given.explicit_fields |= EXPLICIT_BASE_OFFSET
-        return job.one_batch(start, keep)
+        return self.single_batch(header, start, self.rows if stop is None else stop).one_batch(start, keep)
+
+    def write_full(self, header, int64_t start, int64_t stop, int64_t batch_size, float ratio, *, bint may_continue):
+        """One batch of the first rows of [start, stop) that fit `batch_size`: (batch, the row after it, the expected
+        ratio after it). None if all rows fit and `may_continue`: more rows may follow."""
+        cdef EncodeRun encoding = self.single_batch(header, start, stop)
+        encoding.e.limit.most, encoding.e.limit.ratio = batch_size, ratio
+        encoding.e.measuring = True
+        encoding.rewind(encoding.e.defaults.base_offset, start)
+        encoding.e.stop = full_before(&encoding.e)
+        encoding.e.measuring = False
+        if encoding.e.stop == stop and may_continue:
+            return None
+        return encoding.one_batch(start, None), encoding.e.stop, encoding.e.limit.ratio
+
+    cdef EncodeRun single_batch(self, header, int64_t start, int64_t stop):
+        """A run that writes rows [start, stop) as one batch."""
+        cdef EncodeRun encoding
+        if not 0 <= start <= stop <= self.rows:
+            raise ValueError(f"rows {start} to {stop} of {self.rows}")
+        encoding = EncodeRun(self, header)
+        encoding.e.stop, encoding.e.single_batch = stop, True
+        encoding.e.assign_offsets = not self.has_offsets
+        encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
+        return encoding
 
     def encode(self, header, first_offset, int64_t batch_size, tuple cuts=None, *, bint keep_cuts=False,
-               bint keep_codec=False, bint keep_magic=False, int overrides=0):
-        """Batches of at most `batch_size` bytes, or of the cuts; what neither rows nor cuts tell comes from the header.
+               bint keep_codec=False, bint keep_magic=False, overrides=()):
+        """Batches of at most `batch_size` bytes, or those of the cuts. Fields that neither rows nor cuts have are those
+        of `header`.
 
-        first_offset    of the output: offsets of the input are moved by as much as it takes; None: they stay
-        overrides       bits of the C enum Override: what the header says of every batch, whatever the input says
+        first_offset    of the output: all offsets of the input are shifted to begin there; None: unchanged
+        cuts            (tables of `_entry/batch_cuts.pxd`, whether to write batches without rows)
+        overrides       names of fields of `header` that take precedence over rows and cuts
         """
-        cdef EncodeRun job = EncodeRun(self, header, keep_codec)
-        job.e.batch_size = batch_size
-        job.e.keep_cuts, job.e.keep_magic = keep_cuts, keep_magic
-        job.e.numbered = not self.has_offsets
-        job.e.wide = self.wide
-        job.e.overrides = overrides
-        job.e.sequenced = not overrides & OVERRIDE_PRODUCER and (cuts is not None or "sequence" in self.names)
+        cdef EncodeRun encoding = EncodeRun(self, header, keep_codec)
+        encoding.e.limit.most, encoding.e.limit.ratio = batch_size, FIRST_RATIO
+        encoding.e.keep_cuts, encoding.e.keep_magic = keep_cuts, keep_magic
+        encoding.e.assign_offsets = not self.has_offsets
+        encoding.e.has_field_columns = self.has_field_columns
+        for name in overrides:
+            encoding.e.overrides |= <int>_OVERRIDES[name]
+        encoding.e.has_sequences = (
+            not encoding.e.overrides & OVERRIDE_PRODUCER and (cuts is not None or "sequence" in self.names)
+        )
         if cuts is not None:
             tables, with_empty = cuts
-            cuts_fill(&job.cuts, tables, with_empty)
-            job.held = cuts
-            job.e.cuts, job.e.cut_count = job.cuts.cuts, job.cuts.count
-        if first_offset is not None and not job.e.numbered:
-            job.e.shift = first_offset - self.first_offset(&job.cuts)
-            if job.e.shift > 0 and cuts_last_offset(&job.cuts) > INT64_MAX - job.e.shift:
-                raise ValueError(f"first offset {first_offset}: the last one would be above 2^63-1")
-        return job.batches(first_offset or 0)
+            cuts_fill(&encoding.cuts, tables, with_empty)
+            encoding.kept_alive = cuts
+            encoding.e.cuts, encoding.e.cut_count = encoding.cuts.cuts, encoding.cuts.count
+        if first_offset is not None and not encoding.e.assign_offsets:
+            encoding.e.shift = first_offset - self.first_offset(&encoding.cuts)
+            if encoding.e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - encoding.e.shift:
+                raise ValueError(f"first offset {first_offset}: the last offset would be above 2^63-1")
+        return encoding.batches(first_offset or 0)
 
     cdef int64_t first_offset(self, const BatchCuts* cuts) noexcept:
-        """Where the input begins: its first batch's base offset, or its first row's offset."""
-        cdef int64_t i, found = 0
+        """The first offset of the input: its first batch's base offset, or its first row's offset."""
+        cdef int64_t i, offset = 0
         if cuts.count > 0 and cuts.cuts[0].whole:
             return cuts.cuts[0].batch.base_offset
         for i in range(self.input.count):
             if self.input.chunks[i].rows > 0:
-                number(&self.input.chunks[i].offset, 0, &found)
+                number(&self.input.chunks[i].offset, 0, &offset)
                 break
-        return found
+        return offset
 
 
 @cython.final
 cdef class EncodeRun:
-    """One run of the encoder over a record_input: its C state, and what must be given back."""
+    """One run of the encoder over a RecordInput; frees its memory."""
     cdef Encoder e
     cdef RecordInput record_input
     cdef BatchCuts cuts
-    cdef object level, held
+    cdef object level, kept_alive
 
     def __cinit__(self, RecordInput record_input, header, bint keep_codec=False):
         cdef int i
         cdef bytes heads = _native.LZ4_HEADS
         self.record_input, self.level = record_input, header.level
-        fill_batch_fields(&self.e.given, header)
+        fill_batch_fields(&self.e.defaults, header)
         self.e.stop = record_input.rows
         self.e.keep_codec = keep_codec
         levels, parameters = _native.levels(None if keep_codec else header.codec, header.level)
-        for i in range(5):
+        for i in range(LATEST_CODEC + 1):
             self.e.compress_context.levels[i] = levels[i]
         for i in range(ZSTD_PARAMETERS):
             self.e.compress_context.zstd_parameters[i] = parameters[i]
@@ -338,51 +405,48 @@ cdef class EncodeRun:
         free(self.cuts.cuts)
 
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
-        """To row `start`, with space for what the input's sizes promise."""
+        """Begins at row `start`, and reserves the estimated size of the output."""
         self.e.chunks, self.e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
         self.e.chunk = self.e.rows_before = self.e.cut = self.e.cut_row = 0
         while self.e.chunk < self.e.chunk_count and start - self.e.rows_before >= self.e.chunks[self.e.chunk].rows:
             self.e.rows_before += self.e.chunks[self.e.chunk].rows
             self.e.chunk += 1
         self.e.row = start - self.e.rows_before
-        self.e.next_offset, self.e.next_sequence = first_offset, self.e.given.base_sequence
+        self.e.next_offset, self.e.next_sequence = first_offset, self.e.defaults.base_sequence
         self.e.any_row = self.e.open = self.e.settled = False
-        self.e.ratio = 1
         self.e.written = self.e.batches = 0
         if self.e.measuring or self.e.fixed:
             return 0
-        if self.e.given.codec == 0 and buffer_reserve(&self.e.out, 0, <size_t>self.record_input.expected()) != st.OK:
+        if (self.e.defaults.codec == 0
+                and buffer_reserve(&self.e.out, 0, <size_t>self.record_input.estimated_size()) != st.OK):
             raise MemoryError
         return 0
 
     cdef bytes one_batch(self, int64_t start, keep):
         cdef Py_buffer view
         cdef int status
-        if not 0 <= start <= self.e.stop <= self.record_input.rows:
-            raise ValueError(f"rows {start} to {self.e.stop} of {self.record_input.rows}")
-        self.rewind(self.e.given.base_offset, start)
-        self.e.numbered = not self.record_input.has_offsets
+        self.rewind(self.e.defaults.base_offset, start)
         if keep is None:
             self.run()
         else:
             PyObject_GetBuffer(keep, &view, PyBUF_SIMPLE)
             try:
                 if view.len != self.e.stop - start:
-                    raise ValueError(f"{view.len} bytes of `keep` for {self.e.stop - start} rows")
+                    raise ValueError(f"`keep` has {view.len} bytes for {self.e.stop - start} rows")
                 self.e.keep = <const uint8_t*>view.buf - start
                 self.run()
             finally:
                 PyBuffer_Release(&view)
-        if self.e.batches == 0 and self.e.given.magic >= 2:
-            self.e.given.codec = 0
-            status = batch_of_none(&self.e, &self.e.given)
+        if self.e.batches == 0 and self.e.defaults.magic >= BATCH_MAGIC:
+            self.e.defaults.codec = 0
+            status = write_empty_batch(&self.e, &self.e.defaults)
             if status != st.OK:
                 self.refuse(status)
         return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
 
     cdef bytes batches(self, int64_t first_offset):
-        self.e.measuring = (self.e.given.codec == 0 and not self.e.keep_codec
-                            and self.record_input.expected() > LARGE_RECORD * self.record_input.rows)
+        self.e.measuring = (self.e.defaults.codec == 0 and not self.e.keep_codec
+                            and self.record_input.estimated_size() > LARGE_RECORD * self.record_input.rows)
         self.rewind(first_offset, 0)
         self.run()
         return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
@@ -390,7 +454,7 @@ cdef class EncodeRun:
         )
 
     cdef bytes measured(self, int64_t first_offset):
-        """What was measured, written at once where it stays: a copy less, which large records pay for."""
+        """After a measuring run: writes straight into bytes of that size, which saves a copy of large records."""
         cdef bytes out = PyBytes_FromStringAndSize(NULL, self.e.written)
         cdef int64_t size = self.e.written
         self.e.measuring, self.e.fixed = False, True
@@ -414,17 +478,17 @@ cdef class EncodeRun:
                 self.refuse(status)
 
     cdef int compress_body(self) except -1:
-        """Has the open batch's records compressed by `codecs`, and seals it."""
+        """Compresses the open batch's records by `codecs` and closes the batch."""
         cdef Py_buffer view
         cdef int status
         body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
         try:
-            packed = _codecs.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
+            compressed = _codecs.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
         except _codecs.MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
-        PyObject_GetBuffer(packed, &view, PyBUF_SIMPLE)
+        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
         with nogil:
-            status = batch_sealed(&self.e, <const uint8_t*>view.buf, view.len)
+            status = batch_close_compressed(&self.e, <const uint8_t*>view.buf, view.len)
         PyBuffer_Release(&view)
         if status != st.OK:
             self.refuse(status)

@@ -19,8 +19,8 @@ def _version(package: str) -> str | None:
 
 
 def build_info() -> dict[str, Any]:
-    """Versions and ways taken, for doctor: the package, how it was built, the checksum's way, each codec."""
-    ways = {
+    """Versions and implementations in use, for `doctor`: the package, its build, the CRC routine, each codec."""
+    crc_routines = {
         "library": "hardware routine of the crc32c library, by pointer",
         "own": "own SSE4.2 routine",
         "table": "own table, no hardware",
@@ -30,6 +30,6 @@ def build_info() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
         "cython": _core.CYTHON_VERSION,
-        "crc32c": {"way": ways[_core.CRC32C_WAY], "library": _version("crc32c")},
+        "crc32c": {"way": crc_routines[_core.CRC32C_WAY], "library": _version("crc32c")},
         "codecs": installed.versions(),
     }

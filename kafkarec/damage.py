@@ -1,28 +1,15 @@
-"""Makes exceptions and Damage, with their messages, from the decoder's errors; both use `errors.REASONS`."""
+"""Creates exceptions and Damage, with their messages, from the decoder's errors. Both use `errors.REASONS`."""
 
 from __future__ import annotations
 
-import errno
 import os
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .errors import REASONS, KafkaRecordError
-
-_HEX = {"crc_mismatch", "inner_crc_mismatch"}
+from .errors import REASONS, KafkaRecordError, PackedFileError
 
 
-class Damage(NamedTuple):
-    """A range of bytes without a good batch.
-
-    file: str | None              the file, when one was read
-    position, length: int         bytes [position, position + length) of the input
-    lost_from, lost_to: int | None   offsets that may be lost: from the next offset of the last good batch to the base
-                                  offset of the next one less 1 (an upper bound on compacted logs); None at the ends
-    next_position: int            where reading went on
-    reason: str                   a word of `errors.REASONS`
-    detail: str                   the sentence an exception would carry
-    """
-
+class _DamageFields(NamedTuple):
     file: str | None
     position: int
     length: int
@@ -33,19 +20,110 @@ class Damage(NamedTuple):
     detail: str
 
 
+class Damage(_DamageFields):
+    """A range of bytes without a good batch. A tuple of these fields:
+
+    file: str | None              the file, if one was read
+    position, length: int         bytes [position, position + length) of the input
+    lost_from, lost_to: int | None   offsets that may be lost: from the next offset of the last good batch to the base
+                                  offset of the next one less 1 (an upper bound on compacted logs); None at the ends
+    next_position: int            the position where reading went on
+    reason: str                   a key of `errors.REASONS`
+    detail: str                   the message that an exception would have
+
+    Attributes that are not part of the tuple: expected, found, cause, as of `KafkaRecordError`.
+    """
+
+    expected: int | None = None
+    found: int | None = None
+    cause: str | None = None
+
+    def with_values(self, expected: int | None, found: int | None, cause: str | None) -> Damage:
+        """Sets these attributes of a new Damage and returns it."""
+        self.expected, self.found, self.cause = expected, found, cause
+        return self
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields and attributes, for JSON."""
+        return self._asdict() | {"expected": self.expected, "found": self.found, "cause": self.cause}
+
+    def _replace(self, **changes: Any) -> Damage:
+        return Damage(*super()._replace(**changes)).with_values(self.expected, self.found, self.cause)
+
+
+class UndecidedTransaction(NamedTuple):
+    """A transaction whose marker may be lost in damage, so that it is not known how it ended. read_committed leaves it
+    out.
+
+    producer_id, producer_epoch: int   of its last data
+    first_offset, last_offset: int     of its data before the damage
+    lost_from, lost_to: int            the offsets in which the marker may be
+    why: str                           one sentence
+    """
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int
+    lost_from: int
+    lost_to: int | None
+    why: str
+
+
+class Restored(NamedTuple):
+    """A batch in whose first 17 bytes, which no checksum covers, fields were restored.
+
+    file: str | None              the file, if one was read
+    position: int                 where the batch begins
+    fields: dict                  name of a batch column -> (stored value, used value)
+    witness: str                  what proves the used values
+    """
+
+    file: str | None
+    position: int
+    fields: dict[str, tuple[int, int]]
+    witness: str
+
+    @classmethod
+    def of(cls, file: str | None, position: int, changes: Mapping[str, tuple[int, int, str]]) -> Restored:
+        """From field -> (stored value, used value, witness)."""
+        witnesses = dict.fromkeys(witness for _, _, witness in changes.values())
+        fields = {name: (stored, used) for name, (stored, used, _) in changes.items()}
+        return cls(file, position, fields, "; ".join(witnesses))
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name} {used} instead of {stored}" for name, (stored, used) in self.fields.items())
+        return f"{fields}, proven by {self.witness}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields, for JSON."""
+        fields = {name: {"stored": stored, "used": used} for name, (stored, used) in self.fields.items()}
+        return self._asdict() | {"fields": fields}
+
+
 def _number(reason: str, value: int) -> str:
-    return f"0x{value & 0xFFFFFFFF:08x}" if reason in _HEX else str(value)
+    return f"0x{value & 0xFFFFFFFF:08x}" if REASONS[reason].in_hexadecimal else str(value)
 
 
 def sentence(reason: str, fault: dict[str, Any]) -> str:
-    """One line: what, where, both sides. `fault` has position, base_offset, expected, found, record, detail, file."""
+    """The message: the reason's sentence, the place, the expected and the found value. `fault` has the keys position,
+    base_offset, expected, found, record, detail and file."""
     entry = REASONS[reason]
     place = f"in {fault['file']} at byte" if fault.get("file") else "at byte"
     text = f"{entry.sentence} {place} {fault['position']}"
     if fault.get("base_offset") is not None:
         text += f" (base offset {fault['base_offset']})"
-    if fault.get("record", -1) >= 0:
-        text += f", record {fault['record']} of its batch"
+    record = fault.get("record")
+    if record is not None and record >= 0:
+        text += f", record {record} of its batch"
+    sides = comparison(reason, fault)
+    return f"{text}: {sides}" if sides else text
+
+
+def comparison(reason: str, fault: Mapping[str, Any]) -> str:
+    """The end of the message: the expected and the found value, and the detail; empty: there are none. `fault` has the
+    keys expected, found and detail."""
+    entry = REASONS[reason]
     sides = []
     if entry.expected and fault.get("expected") is not None:
         sides.append(f"{entry.expected} {_number(reason, fault['expected'])}")
@@ -53,49 +131,84 @@ def sentence(reason: str, fault: dict[str, Any]) -> str:
         sides.append(f"{entry.found} {_number(reason, fault['found'])}")
     if fault.get("detail"):
         sides.append(fault["detail"])
-    return f"{text}: {', '.join(sides)}" if sides else text
+    return ", ".join(sides)
 
 
 def why_unreadable(code: int) -> str:
-    """What the system said of bytes that could not be read; 0: the file ended before the size it had when opened."""
+    """The text for bytes that could not be read. code: an errno; 0: the file ended before the size that it had when it
+    was opened; below 0: the cause of a PackedFileError."""
     if not code:
         return "the file is shorter now than when it was opened"
-    return _UNPACKING.get(code) or os.strerror(code).lower()
+    return _PACKED_FILE_CAUSES[code] if code < 0 else os.strerror(code).lower()
 
 
-# What storage.wrapped answers where the .gz or .zst around a file ends too early; no disk answers so.
-_UNPACKING = {
-    errno.EPROTO: "the gzip or zstd data around the file is cut off, and this is where its content ends",
-    errno.EILSEQ: "the gzip or zstd data around the file is corrupt, and this is where its content ends",
+def is_read_failure(damage: Damage) -> bool:
+    """Whether bytes could not be read although they may still exist, on a failing disk or behind a file server."""
+    return damage.reason == "unreadable" and damage.cause not in _PACKED_FILE_CAUSES.values()
+
+
+_PACKED_FILE_CAUSES = {
+    PackedFileError.CUT_OFF: "the gzip or zstd file is cut off, and its content ends here",
+    PackedFileError.CORRUPT: "the gzip or zstd file is corrupt, and its readable content ends here",
 }
 
 
 def error(reason: str, fault: dict[str, Any]) -> KafkaRecordError:
     """The exception for a fault."""
-    two_sided = bool(REASONS[reason].expected)
+    record = fault.get("record")
     return REASONS[reason].error(
         sentence(reason, fault),
         reason=reason,
         position=fault["position"],
         base_offset=fault.get("base_offset"),
         next_position=fault.get("next_position"),
-        expected=fault.get("expected") if two_sided else None,
-        found=fault.get("found") if two_sided else None,
+        record=record if record is not None and record >= 0 else None,
+        **_values(reason, fault),
         file=fault.get("file"),
         record_errors=fault.get("record_errors"),
     )
 
 
+def _values(reason: str, fault: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that an error and a Damage have of a fault: expected, found, cause."""
+    values = {name: fault.get(name) if REASONS[reason].expected else None for name in ("expected", "found")}
+    return values | {"cause": fault.get("detail") or None}
+
+
+def damaged(
+    file: str | None,
+    position: int,
+    length: int,
+    lost_from: int | None,
+    lost_to: int | None,
+    reason: str,
+    fault: dict[str, Any],
+) -> Damage:
+    """The Damage for a fault."""
+    text = sentence(reason, fault)
+    damage = Damage(file, position, length, lost_from, lost_to, position + length, reason, text)
+    return damage.with_values(**_values(reason, fault))
+
+
+def relocated(one: KafkaRecordError, *, position: int, file: str | None) -> KafkaRecordError:
+    """An error of bytes that were decoded alone, as the error of the file in which they begin at `position`."""
+    fault: dict[str, Any] = {name: getattr(one, name) for name in ("base_offset", "expected", "found", "record")}
+    fault |= {"detail": one.cause, "position": position, "file": file}
+    if one.next_position is not None and one.position is not None:
+        fault["next_position"] = one.next_position - one.position + position
+    return error(str(one.reason), fault)
+
+
 def resolve(
     entries: list[tuple[Any, ...]], following: list[int | None], file: str | None, final: bool
 ) -> tuple[list[tuple[int, int, Damage]], list[tuple[Any, ...]]]:
-    """What the decoder noted of damage, as ([(batch, record, Damage)], notes that wait).
+    """Converts the decoder's damage entries to ([(batch row, record row, Damage)], waiting entries).
 
     entries: (position, length, reason, fault, next offset of the last good batch, batch row, record row)
-    following: the first offset of the batch behind each, None where there is none yet
+    following: the first offset of the batch after each entry; None: there is none yet
 
-    `batch` and `record` are the rows in front of which the damage lies. A note without a batch behind it waits for the
-    next chunk's first one unless `final`.
+    The batch row and record row are those before which the damage is. An entry without a batch after it waits for the
+    first batch of the next chunk, unless `final`.
     """
     ready, waiting = [], []
     for (position, length, reason, fault, lost_from, batch, record), offset in zip(entries, following, strict=True):
@@ -103,7 +216,6 @@ def resolve(
             waiting.append((position, length, reason, fault, lost_from, 0, 0))
             continue
         lost_to = None if offset is None else offset - 1
-        text = sentence(reason, fault)
-        found = Damage(file, position, length, lost_from, lost_to, position + length, reason, text)
-        ready.append((batch, record, found))
+        damage = damaged(file, position, length, lost_from, lost_to, reason, fault)
+        ready.append((batch, record, damage))
     return ready, waiting

@@ -1,8 +1,8 @@
 """The exceptions of the package, and the table of reasons for them.
 
 A reason is a snake_case word that means the same in an exception, in `Damage`, in JSON, in Spark and in the docs.
-Messages name the place and both sides of the comparison that failed. They never hold key, value or header bytes:
-people paste them into tickets.
+Messages have the position and both values of the comparison that failed. They never contain key, value or header
+bytes: people paste them into tickets.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ _FIELDS = (
     "reason",
     "expected",
     "found",
+    "record",
+    "cause",
     "file",
     "value_index",
     "record_errors",
@@ -26,13 +28,15 @@ class KafkaRecordError(ValueError):
     """Base of every error raised for bad input: bytes that are not Kafka records, or exceed a limit.
 
     position: int        byte in the input where the batch (or the damage) begins
-    base_offset: int     as that batch claims it; for magic 0 and 1 the outer offset
-    next_position: int   where reading can go on, None when it is not known
-    reason: str          a word from `REASONS`
-    expected, found      both sides of the comparison that failed
-    file: str            the file, when one was read
+    base_offset: int     as stored in that batch; for magic 0 and 1 the outer offset
+    next_position: int   the position where reading can go on; None: not known
+    reason: str          a key of `REASONS`
+    expected, found      both values of the comparison that failed
+    record: int          the record of its batch, from 0
+    cause: str           what the message has beyond these fields
+    file: str            the file, if one was read
     value_index: int     the row of a column of batches (`decode_each`)
-    record_errors        each refused record as (batch_index, message): `validate` tells all of them
+    record_errors        (batch_index, message) of each refused record; set by `validate`
     """
 
     position: int | None
@@ -41,6 +45,8 @@ class KafkaRecordError(ValueError):
     reason: str | None
     expected: int | None
     found: int | None
+    record: int | None
+    cause: str | None
     file: str | None
     value_index: int | None
     record_errors: tuple[tuple[int, str], ...] | None
@@ -67,30 +73,30 @@ class CorruptRecordError(KafkaRecordError):
 
 
 class InvalidRecordError(KafkaRecordError):
-    """The checksum holds and the content does not follow the format (Kafka: InvalidRecordException)."""
+    """The checksum is right, but the content does not follow the format (Kafka: InvalidRecordException)."""
 
 
 class UnsupportedMagicError(CorruptRecordError):
-    """A magic byte other than 0, 1, 2."""
+    """A magic byte that does not exist."""
 
 
 class UnsupportedCompressionError(InvalidRecordError):
-    """A codec id that does not exist (5-7), or zstd below magic 2."""
+    """A codec id that does not exist, or that the batch's magic does not have (zstd below magic 2)."""
 
 
 class LimitExceededError(KafkaRecordError):
-    """More decompressed bytes than the caller allowed; the message names the option to raise."""
+    """More decompressed bytes than the caller allowed. The message has the name of the option to increase."""
 
 
 class MissingCodecError(KafkaRecordError):
-    """The library of a codec is not installed; the message holds the pip command."""
+    """The library of a codec is not installed. The message has the pip command."""
 
 
 class InvalidArrowError(KafkaRecordError):
     """An Arrow array that does not fit its own schema. It is refused before one of its pointers is followed.
 
-    column: str   its name; of headers `headers`, `headers.key` and so on; None: the table or the stream itself
-    row: int      the row, counted over all batches of a stream; in headers the entry; None: the array as a whole
+    column: str   the column's name; for headers `headers`, `headers.key` and so on; None: the table or stream itself
+    row: int      the row, counted over all batches of a stream; for headers the entry; None: the array as a whole
     """
 
     column: str | None
@@ -98,90 +104,207 @@ class InvalidArrowError(KafkaRecordError):
     _fields: ClassVar[tuple[str, ...]] = (*_FIELDS, "column", "row")
 
 
+class PackedFileError(OSError):
+    """The gzip or zstd data around a file ends or is corrupt, so the content after it cannot be read. No disk reports
+    this, so `errno` is None.
+
+    unreadable_cause: int   CUT_OFF or CORRUPT; below 0, so that the decoder can keep it in place of an errno
+    """
+
+    CUT_OFF: ClassVar[int] = -1
+    CORRUPT: ClassVar[int] = -2
+
+    def __init__(self, name: str, codec: str, cause: int) -> None:
+        super().__init__(None, f"the {codec} data around the file ends or is corrupt here", name)
+        self.codec, self.unreadable_cause = codec, cause
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.filename, self.codec, self.unreadable_cause)
+
+
 class Reason(NamedTuple):
-    """What a reason means: the exception it raises, the sentence of its message, what its two numbers are."""
+    """A reason: the exception that is raised, the sentence of its message, what to do about a log on disk (for
+    docs/damage.md), the names of its two values."""
 
     error: type[KafkaRecordError]
     sentence: str
+    advice: str
     expected: str = ""
     found: str = ""
+    in_hexadecimal: bool = False
 
 
 _C, _I = CorruptRecordError, InvalidRecordError
+_SALVAGE = "`salvage`: every other batch is saved; or take the batch from a replica: `diff`, `salvage A B`"
+_EXPLAIN = "the checksum is right, so this is an error of the writer: `explain` shows where"
+_REBUILD = "`reindex` makes a new one"
+_SENDER = "a broker would refuse it, too: correct the sender, or change the setting in the message"
 
-# The closed table. Its words are public: adding one is a feature, renaming one breaks users. Those of the compiled core
-# come first, in the order of `_c/status.pxd`; the rest is found above it.
+# The closed table. Its keys are public: adding one is a feature, renaming one breaks users. Those of the compiled core
+# come first, in the order of `_c/status.pxd`; the others are from Python modules.
 REASONS: dict[str, Reason] = {
     # framing: Kafka's ByteBufferLogInputStream
-    "size_too_small": Reason(_C, "the size field is below the smallest record overhead", "at least", "found"),
-    "size_overflow": Reason(_C, "the size field and its 12 byte prefix go beyond 2^31-1", "at most", "found"),
-    "unsupported_magic": Reason(UnsupportedMagicError, "unknown magic", "at most", "found"),
-    "batch_too_small": Reason(_C, "too few bytes for the header of its magic", "at least", "found"),
-    "length_beyond_end": Reason(_C, "the batch claims more bytes than there are", "claimed", "left"),
+    "size_too_small": Reason(_C, "the size field is below the smallest record overhead", _SALVAGE, "at least", "found"),
+    "size_overflow": Reason(_C, "the size field and its 12 byte prefix go beyond 2^31-1", _SALVAGE, "at most", "found"),
+    "unsupported_magic": Reason(
+        UnsupportedMagicError,
+        "unknown magic",
+        f"no Kafka batch begins here, or a byte of it is damaged; {_SALVAGE}",
+        "at most",
+        "found",
+    ),
+    "batch_too_small": Reason(_C, "too few bytes for the header of its magic", _SALVAGE, "at least", "found"),
+    "length_beyond_end": Reason(_C, "the batch claims more bytes than there are", _SALVAGE, "claimed", "left"),
     # checksum: ensureValid
-    "crc_mismatch": Reason(_C, "crc mismatch", "stored", "computed"),
+    "crc_mismatch": Reason(_C, "crc mismatch", _SALVAGE, "stored", "computed", in_hexadecimal=True),
     # payload
-    "unsupported_codec": Reason(UnsupportedCompressionError, "codec id not supported", "at most", "found"),
-    "missing_codec": Reason(MissingCodecError, "the codec's library is not installed"),
-    "payload_corrupt": Reason(_C, "the compressed payload cannot be decompressed"),
-    "limit_exceeded": Reason(LimitExceededError, "more decompressed bytes than max_decompressed_bytes allows"),
+    "unsupported_codec": Reason(
+        UnsupportedCompressionError,
+        "codec id not supported",
+        "as `unsupported_magic`: no codec has this id",
+        "at most",
+        "found",
+    ),
+    "missing_codec": Reason(
+        MissingCodecError,
+        "the codec's library is not installed",
+        "install what the message names; `doctor` lists all of them",
+    ),
+    "payload_corrupt": Reason(
+        _C,
+        "the compressed payload cannot be decompressed",
+        "the checksum is right, so a producer wrote it like this: `explain`; consumers fail on it too",
+    ),
+    "limit_exceeded": Reason(
+        LimitExceededError,
+        "more decompressed bytes than max_decompressed_bytes allows",
+        "trusted data: raise `--max-decompressed-bytes 1g`, `max_decompressed_bytes=`; else leave it out",
+    ),
     # records of magic 2: DefaultRecordBatch.RecordIterator, DefaultRecord.readFrom
-    "record_count_negative": Reason(_I, "negative record count", "at least", "found"),
-    "records_missing": Reason(_I, "fewer records than the batch declares", "declared", "found"),
-    "records_left_over": Reason(_I, "bytes are left behind the last declared record", "declared", "bytes left"),
-    "record_length_invalid": Reason(_I, "record length does not fit its batch", "at most", "found"),
-    "record_structure_invalid": Reason(_I, "record fields do not fill the record's length", "length", "read"),
-    "varint_too_long": Reason(_I, "varint longer than its type allows"),
-    "key_length_invalid": Reason(_I, "key length goes beyond its record", "at most", "found"),
-    "value_length_invalid": Reason(_I, "value length goes beyond its record", "at most", "found"),
-    "header_count_invalid": Reason(_I, "header count does not fit its record", "at most", "found"),
-    "header_key_invalid": Reason(_I, "header key length does not fit its record", "at most", "found"),
-    "header_value_invalid": Reason(_I, "header value length goes beyond its record", "at most", "found"),
+    "record_count_negative": Reason(_I, "negative record count", _EXPLAIN, "at least", "found"),
+    "records_missing": Reason(_I, "fewer records than the batch declares", _EXPLAIN, "declared", "found"),
+    "records_left_over": Reason(
+        _I, "bytes are left after the last declared record", _EXPLAIN, "declared", "bytes left"
+    ),
+    "record_length_invalid": Reason(_I, "record length does not fit its batch", _EXPLAIN, "at most", "found"),
+    "record_structure_invalid": Reason(_I, "record fields do not fill the record's length", _EXPLAIN, "length", "read"),
+    "varint_too_long": Reason(_I, "varint longer than its type allows", _EXPLAIN),
+    "key_length_invalid": Reason(_I, "key length goes beyond its record", _EXPLAIN, "at most", "found"),
+    "value_length_invalid": Reason(_I, "value length goes beyond its record", _EXPLAIN, "at most", "found"),
+    "header_count_invalid": Reason(_I, "header count does not fit its record", _EXPLAIN, "at most", "found"),
+    "header_key_invalid": Reason(_I, "header key length does not fit its record", _EXPLAIN, "at most", "found"),
+    "header_value_invalid": Reason(_I, "header value length goes beyond its record", _EXPLAIN, "at most", "found"),
     # messages of magic 0 and 1: LegacyRecord, AbstractLegacyRecordBatch.DeepRecordsIterator
-    "wrapper_value_null": Reason(_I, "wrapper message without a value"),
-    "wrapper_empty": Reason(_I, "wrapper message without a whole inner message"),
-    "wrapper_offset_too_small": Reason(_I, "wrapper offset below its last inner offset", "at least", "found"),
-    "inner_compressed": Reason(_I, "inner message is compressed itself", "codec id", "found"),
-    "inner_size_too_small": Reason(_C, "inner message size is below the record overhead", "at least", "found"),
-    "inner_crc_mismatch": Reason(_C, "crc mismatch of an inner message", "stored", "computed"),
-    "message_truncated": Reason(_I, "message ends inside a field", "needed", "left"),
+    "wrapper_value_null": Reason(_I, "wrapper message without a value", _EXPLAIN),
+    "wrapper_empty": Reason(_I, "wrapper message without a whole inner message", _EXPLAIN),
+    "wrapper_offset_too_small": Reason(_I, "wrapper offset below its last inner offset", _EXPLAIN, "at least", "found"),
+    "inner_compressed": Reason(_I, "inner message is itself compressed", _EXPLAIN, "codec id", "found"),
+    "inner_size_too_small": Reason(
+        _C, "inner message size is below the record overhead", _SALVAGE, "at least", "found"
+    ),
+    "inner_crc_mismatch": Reason(
+        _C, "crc mismatch of an inner message", _SALVAGE, "stored", "computed", in_hexadecimal=True
+    ),
+    "message_truncated": Reason(_I, "message ends inside a field", _EXPLAIN, "needed", "left"),
     # this machine
-    "out_of_memory": Reason(LimitExceededError, "the records do not fit in memory", "bytes asked for", "given"),
+    "out_of_memory": Reason(
+        LimitExceededError,
+        "the records do not fit in memory",
+        "`stream`, or fewer columns, instead of `decode`",
+        "bytes asked for",
+        "given",
+    ),
     # files
-    "unreadable": Reason(_C, "the file could not be read here"),
+    "unreadable": Reason(
+        _C,
+        "the file could not be read here",
+        "the disk failed: copy it with ddrescue, then `verify` and `salvage` the copy",
+    ),
+    "base_offset_undecided": Reason(
+        _C,
+        "the base offset does not fit those of the batches around it",
+        "the batch itself is whole: `explain` shows it; its offset is one of those that are lost",
+    ),
     # control records: ControlRecordType.parse, ControlRecordUtils
-    "control_record_invalid": Reason(_I, "control record cannot be read"),
-    # the small files beside the segments: CorruptIndexException, CorruptSnapshotException, CheckpointFile
-    "index_invalid": Reason(_C, "the index file does not follow its format"),
-    "snapshot_invalid": Reason(_C, "the producer snapshot does not follow its format"),
-    "checkpoint_invalid": Reason(_C, "the checkpoint file does not follow its format"),
-    "metadata_invalid": Reason(_C, "the metadata file does not follow its format"),
+    "control_record_invalid": Reason(
+        _I, "control record cannot be read", "`read_committed` stops here; `explain` shows the record"
+    ),
+    # side files of the segments: CorruptIndexException, CorruptSnapshotException, CheckpointFile
+    "index_invalid": Reason(_C, "the index file does not follow its format", _REBUILD),
+    "snapshot_invalid": Reason(_C, "the producer snapshot does not follow its format", _REBUILD),
+    "checkpoint_invalid": Reason(
+        _C,
+        "the checkpoint file does not follow its format",
+        "leader-epoch-checkpoint: `reindex`; a data folder's: delete it, a broker writes a new one",
+    ),
+    "metadata_invalid": Reason(
+        _C,
+        "the metadata file does not follow its format",
+        "take the file from another broker, or write a new one: it is a few lines of text",
+    ),
     # messages of internal topics: the generated classes' read(Readable, version)
-    "message_invalid": Reason(_I, "the message does not follow its schema"),
-    "message_unknown": Reason(_I, "record type or version is not known to Kafka 4.3"),
-    "message_too_large": Reason(LimitExceededError, "one message holds more elements than are read", "at most"),
+    "message_invalid": Reason(
+        _I, "the message does not follow its schema", "`cat --raw` shows the bytes; the record stays bytes otherwise"
+    ),
+    "message_unknown": Reason(
+        _I, "record type or version is not known to Kafka 4.3", "written by a newer Kafka; the record stays bytes"
+    ),
+    "message_too_large": Reason(
+        LimitExceededError, "one message holds more elements than are read", "the record stays bytes", "at most"
+    ),
     # requests to write: LogValidator, UnifiedLog.analyzeAndValidateRecords
-    "request_empty": Reason(_I, "there is no whole batch"),
-    "batch_not_alone": Reason(_I, "a batch of magic 2 or a wrapper message comes with another behind it"),
-    "batch_magic_differs": Reason(_I, "the magic is not that of the first batch", "first", "found"),
-    "offset_range_invalid": Reason(_I, "last offset below the base offset", "base offset", "last offset"),
-    "record_count_invalid": Reason(_I, "a batch to be written holds no record", "at least", "found"),
-    "record_count_mismatch": Reason(_I, "record count is not that of the offset range", "offsets", "records"),
-    "control_batch_refused": Reason(_I, "control batch from a client"),
-    "sequence_invalid": Reason(_I, "producer id without a base sequence", "at least", "found"),
-    "producer_state_invalid": Reason(_I, "producer fields that no batch may be written with"),
-    "magic_unfit": Reason(_I, "the wanted magic has no place for what the batch holds", "at least", "wanted"),
-    "timestamp_negative": Reason(_I, "negative timestamp that is not -1", "at least", "found"),
-    "records_rejected": Reason(_I, "records are refused", "", "in number"),
-    "timestamps_rejected": Reason(_I, "timestamps are refused", "", "in number"),
-    "base_offset_not_zero": Reason(_I, "a client's batch does not begin at offset 0", "wanted", "found"),
-    "leader_epoch_differs": Reason(_I, "partition leader epoch is not that of the leader", "leader's", "found"),
-    "batch_too_large": Reason(_I, "the batch is larger than allowed", "at most", "found"),
-    "offsets_out_of_order": Reason(_I, "offsets are out of order", "above", "found"),
-    # batches that compact and convert cannot make anew
-    "batch_not_rewritable": Reason(_I, "the batch can be read, but no builder writes it", "", "found"),
+    "request_empty": Reason(_I, "there is no whole batch", _SENDER),
+    "batch_not_alone": Reason(_I, "a batch of magic 2 or a wrapper message is followed by another one", _SENDER),
+    "batch_magic_differs": Reason(_I, "the magic is not that of the first batch", _SENDER, "first", "found"),
+    "offset_range_invalid": Reason(_I, "last offset below the base offset", _SENDER, "base offset", "last offset"),
+    "record_count_invalid": Reason(_I, "a batch to be written has no records", _SENDER, "at least", "found"),
+    "record_count_mismatch": Reason(_I, "record count is not that of the offset range", _SENDER, "offsets", "records"),
+    "control_batch_refused": Reason(_I, "control batch from a client", _SENDER),
+    "sequence_invalid": Reason(_I, "producer id without a base sequence", _SENDER, "at least", "found"),
+    "producer_state_invalid": Reason(_I, "producer fields that no batch may be written with", _SENDER),
+    "magic_unfit": Reason(
+        _I,
+        "the requested magic cannot represent the batch",
+        "write it with magic 2, or `convert`, which counts what is lost",
+        "at least",
+        "requested",
+    ),
+    "timestamp_negative": Reason(_I, "negative timestamp that is not -1", _SENDER, "at least", "found"),
+    "records_rejected": Reason(_I, "records are refused", _SENDER, "", "in number"),
+    "timestamps_rejected": Reason(_I, "timestamps are refused", _SENDER, "", "in number"),
+    "base_offset_not_zero": Reason(_I, "a client's batch does not begin at offset 0", _SENDER, "expected", "found"),
+    "leader_epoch_differs": Reason(
+        _I, "partition leader epoch is not that of the leader", _SENDER, "leader's", "found"
+    ),
+    "batch_too_large": Reason(_I, "the batch is larger than allowed", _SENDER, "at most", "found"),
+    "offsets_out_of_order": Reason(_I, "offsets are out of order", _SENDER, "above", "found"),
+    # batches that compact and convert cannot rewrite
+    "batch_not_rewritable": Reason(
+        _I,
+        "the batch can be read, but not written again",
+        "leave that batch out, or `salvage` it from a replica",
+        "",
+        "found",
+    ),
     # objects of tiered storage (KIP-405): kafkarec.storage.tiered
-    "tiered_object": Reason(UnsupportedCompressionError, "a tiered-storage object and no plain log segment"),
-    # what others hand over by Arrow's C data interface: kafkarec/_entry/foreign_arrow.pxd
-    "arrow_invalid": Reason(InvalidArrowError, "the Arrow array does not fit its schema", "expected", "found"),
+    "tiered_object": Reason(
+        UnsupportedCompressionError,
+        "a tiered-storage object, not a plain log segment",
+        "fetch the segment through the plugin, or let a broker do it; [Layouts](layouts.md)",
+    ),
+    # arrays passed through Arrow's C data interface: kafkarec/_entry/foreign_arrow.pxd
+    "arrow_invalid": Reason(
+        InvalidArrowError,
+        "the Arrow array does not fit its schema",
+        "the program that made the Arrow array is wrong; with pyarrow, `.validate(full=True)` says more",
+        "expected",
+        "found",
+    ),
 }
+
+_NAMES = list(REASONS)
+PAYLOAD_REASONS = frozenset(_NAMES[_NAMES.index("crc_mismatch") + 1 : _NAMES.index("out_of_memory")])
+"""Reasons of batches whose checksum is right, so that their length can be trusted, but which no reader accepts."""

@@ -1,13 +1,10 @@
-"""The recycled buffers of all modules: each compiled module keeps its own list (see `_c/page_pool.pxd`)."""
+"""Recycled buffers: the compiled modules keep one list of them (see `_pages.pyx`)."""
 
 from __future__ import annotations
 
-import sys
-
-_MODULES = ("_core", "_writer", "_validator")
+from kafkarec import _pages
 
 
 def release_memory() -> int:
-    """Returns the recycled buffers to the system; returns how many bytes. Columns in use stay."""
-    loaded = (sys.modules.get(f"{__package__}.{module}") for module in _MODULES)
-    return sum(module.release_memory() for module in loaded if module is not None)
+    """Frees the recycled buffers and returns their size in bytes. Buffers of columns in use are kept."""
+    return _pages.release_memory()

@@ -2,9 +2,10 @@
 
     SELECT * FROM kafkarec_view      -- CREATE TEMPORARY VIEW kafkarec_view USING kafkarec OPTIONS (path '/backup')
 
-At the first use of any data source Spark imports every package named pyspark_* and takes its `DefaultSource`
-(pyspark/sql/worker/lookup_data_sources.py). An error here would hide everybody's, so there is none: without spark_udfs
-there is one line on standard error, and no data source. kafkarec itself is imported when something is read or written.
+At the first use of any data source Spark imports every package named pyspark_* and uses its `DefaultSource`
+(pyspark/sql/worker/lookup_data_sources.py). An exception raised here would hide the data sources of all these packages,
+so none is raised: without spark_udfs this module prints one line to standard error and defines no data source. kafkarec
+itself is imported when something is read or written.
 """
 
 from __future__ import annotations

@@ -13,22 +13,24 @@
 | file | what |
 |---|---|
 | registration | `register(spark)`: ships the wheel, registers the SQL functions |
-| cluster | whether it is Spark Connect; a call that runs in a task |
-| functions | Column functions and DataFrame functions: `kafka_decode`, `kafka_scan`, `kafka_encode`, `kafka_explode`,
-`kafka_internal`, ... |
+| cluster | whether a session uses Spark Connect; calls a function in a task |
+| functions | the SQL functions, also as Column functions, and DataFrame functions |
+| capabilities, errors | what this pyspark has, and what takes its place where it is missing |
 | schema | the one table of columns: kafkarec's name, Spark's name, Spark type, Arrow type |
-| decoding | what runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
-| encoding | what runs in the workers of `kafka_encode`: arrays of structs in, raw batches out |
+| decoding | runs in the workers: Arrow arrays of bytes in, Arrow arrays of structs out |
+| encoding | runs in the workers of `kafka_encode`: arrays of structs in, raw batches out |
+| arrow_in_pandas | runs in the workers of a pyspark without Arrow functions |
 | udtf | `LATERAL kafka_explode(value)`: a table function |
-| internal | what runs in the workers for the records of internal topics |
+| internal | runs in the workers: decodes the records of internal topics |
 | arguments | the arguments of a SQL function, as Spark passes them |
 | function_options | the options of kafka_decode and kafka_scan, checked on the driver |
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
-| write_functions | `write_log(df, path)`: records with offsets of their own to partition folders |
+| read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow |
+| write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
-| stream_lag | `lag(query)`: how far a stream is behind |
-| diagnosis | `doctor(spark)`: what each executor has |
-| bootstrap/ | compiled wheels on executors, standard library only |
+| stream_lag | `lag(query)`: how many offsets a stream has still to read |
+| diagnosis | `doctor(spark)`: the Python and kafkarec of each executor |
+| bootstrap/ | makes kafkarec's compiled wheels importable on executors; standard library only |
 
 Importing this package imports neither pyspark nor kafkarec.
 """
@@ -38,6 +40,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .bootstrap import Activation, BootstrapError, activate
+from .errors import NeedsNewerSpark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -50,10 +53,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Activation",
     "BootstrapError",
+    "NeedsNewerSpark",
     "activate",
     "damage_report",
     "doctor",
     "lag",
+    "read_log",
     "register",
     "sweep",
     "write_log",
@@ -63,7 +68,7 @@ __all__ = [
 def register(spark: Any) -> Registered:
     """Ships kafkarec to the executors of this session and registers its SQL functions; may be called again.
 
-    `spark`: a SparkSession, classic or Connect.  Returns a table to print of what is there now.
+    `spark`: a SparkSession, classic or Connect.  Returns a printable table of what is registered.
     """
     from .registration import register as run
 
@@ -77,11 +82,27 @@ def doctor(spark: Any) -> Diagnosis:
     return run(spark)
 
 
+def read_log(spark: Any, path: str | Iterable[str], **options: Any) -> Any:
+    """The rows of spark.read.format("kafkarec").load(path) by mapInArrow; for Spark 3.5.
+
+    path     files, folders, globs or URLs
+    options  of that source, as Python values: subscribe="orders", columns=["offset", "value"], view="batches", ...
+
+    Returns a DataFrame. The files are listed, and options checked, at once; tasks read what was listed then.
+
+    >>> read_log(spark, "tests/vectors/segments", subscribe="txn").groupBy("topic", "partition").count().first()
+    Row(topic='txn', partition=0, count=267)
+    """
+    from .read_functions import read_log as run
+
+    return run(spark, path, **options)
+
+
 def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
     """Writes records with their offsets to partition folders below `path`; each partition by one task, sorted.
 
-    df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp too
-    path     the folder that holds the partitions' folders; driver and executors share it
+    df       columns topic (or the option topic), partition, offset and value; key, headers and timestamp are optional
+    path     the folder that holds the partitions' folders; driver and executors must share it
     mode     "append": offsets must follow the end of the existing log; "overwrite": replaces the partitions of df
     options  of df.write.format("kafkarec"): compression="zstd", segmentBytes="256m", ...
 
@@ -101,10 +122,11 @@ def sweep(
 ) -> list[str]:
     """Removes what jobs of dead drivers have left below `path`, and undoes their unfinished commits.
 
-    A job with anything younger than `older_than_hours` may still run and is left alone. Returns the names of the jobs.
+    A job with a file younger than `older_than_hours` may still be running and is left unchanged. Returns the ids of the
+    jobs that were removed.
 
-    spark: the session, with Spark Connect: a task does the work, and the path is the cluster's. Without it the path is
-        one of this machine; FileNotFoundError where there is no such folder
+    spark: the session; needed with Spark Connect only, where a task does the work and `path` is a path of the cluster.
+        Without it, `path` is a path of this machine; FileNotFoundError if there is no such folder
     storage_options: for a URL, as the option storageOptions of the job; None: from the environment
     """
     from .write_functions import sweep as run
@@ -116,12 +138,12 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     """Reads and checks every batch below `path` on the executors; reports each damaged range. Printable.
 
     path     files, folders, globs or URLs, as for spark.read.format("kafkarec")
-    options  as there: subscribe, subscribePattern, assign, storageOptions, maxPartitionBytes, minPartitions, splitScan,
-             checkCrcs, maxDecompressedBytes
+    options  of that source: subscribe, subscribePattern, assign, storageOptions, maxPartitionBytes, minPartitions,
+             splitScan, checkCrcs, maxDecompressedBytes
 
     `.rows` and `.frame` (a DataFrame) have one row per damaged range: topic, partition, file, position, length,
     lost_from, lost_to, next_position, reason, detail. `.files` has sums per file. A file that cannot be read is damage
-    with the reason unreadable; damage never fails the job.
+    with the reason `unreadable`; damage never fails the job.
 
     >>> print(damage_report(spark, "tests/vectors/segments/txn-0"))
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 293 records are good
@@ -132,11 +154,12 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
 
 
 def lag(of: Any) -> Lag | None:
-    """The lag of a stream in offsets, from a StreamingQuery, one of its progresses (also as dict or JSON), or the event
-    of a StreamingQueryListener. Printable. None: there is no progress yet.
+    """The lag of a stream in offsets. Printable. None if the query has made no progress report yet.
 
-    `.partitions` is {"clicks-0": 70, ...}; `.total`; `.metrics` has the names of Spark's Kafka source, whose queries
-    are understood too.
+    of: a StreamingQuery, one of its progress reports (also as dict or JSON), or the event of a StreamingQueryListener
+
+    `.partitions` is {"clicks-0": 70, ...}, `.total` their sum; `.metrics` uses the names of the metrics of Spark's
+    Kafka source. Queries that read from Spark's Kafka source are accepted too.
     """
     from .stream_lag import lag as run
 

@@ -19,9 +19,9 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 T = TypeVar("T")
 
 
-def given(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
-    """The arrays of one batch. TypeError for another number of them; it shows `call`, such as kafka_decode(value[,
-    mode])."""
+def arrays_of(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
+    """The argument arrays of one batch. TypeError unless there are `least` to `most`; its message shows `call`, such as
+    kafka_decode(value[, mode])."""
     arrays = batch if isinstance(batch, tuple) else (batch,)
     if not least <= len(arrays) <= most:
         number = "1 argument was" if len(arrays) == 1 else f"{len(arrays)} arguments were"
@@ -29,8 +29,8 @@ def given(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, ...]:
     return arrays
 
 
-def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
-    """The array itself; untyped NULLs as binary nulls. TypeError where the array is not binary."""
+def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
+    """The array itself, or binary nulls for untyped NULLs. TypeError if the array is not binary."""
     kind = array.type
     if pa.types.is_null(kind):
         return array.cast(pa.binary())
@@ -40,18 +40,22 @@ def binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
 
 
 class LiteralArgument(Generic[T]):
-    """An optional last argument with the same value in all rows of a query, parsed once."""
+    """An optional last argument with the same value in all rows of a query, parsed once.
 
-    def __init__(self, what: str, otherwise: T, parse: Callable[[str | None], T]) -> None:
-        self.what, self.chosen, self.parse = what, otherwise, parse
+    description: what the argument is, for error messages
+    default: the parsed value if the argument is missing
+    """
+
+    def __init__(self, description: str, default: T, parse: Callable[[str | None], T]) -> None:
+        self.description, self.parsed, self.parse = description, default, parse
         self.seen: list[str | None] = []
 
-    def of(self, column: pa.Array | None) -> T:
-        """The parsed value; ValueError where rows differ."""
+    def value(self, column: pa.Array | None) -> T:
+        """The parsed value of this column; ValueError if rows differ."""
         if column is not None and len(column):
             distinct = pc.unique(column).to_pylist()
             if len(distinct) > 1 or (self.seen and distinct != self.seen):
-                raise ValueError(f"{self.what} must be a literal, the same in every row")
+                raise ValueError(f"{self.description} must be a literal, the same in every row")
             if not self.seen:
-                self.chosen, self.seen = self.parse(distinct[0]), distinct
-        return self.chosen
+                self.parsed, self.seen = self.parse(distinct[0]), distinct
+        return self.parsed

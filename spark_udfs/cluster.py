@@ -1,4 +1,4 @@
-"""Spark Connect: whether a session uses it, and a call that runs on the cluster.
+"""Spark Connect: whether a session uses it; calls a function on the cluster.
 
 With Connect the Python program runs on another machine: paths are those of the server and its executors, and only a
 task can list them.

@@ -1,4 +1,4 @@
-"""`damage_report(spark, path)`: the executors check every batch and report the bytes that give no records.
+"""`damage_report(spark, path)`: the executors check every batch and report the damaged ranges of bytes.
 
     driver   plans the splits, as spark.read.format("kafkarec") does; with Spark Connect a task does it
     tasks    read and check every batch; return the damaged ranges and counts of each split
@@ -15,13 +15,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from . import bootstrap, cluster, registration
+from . import bootstrap, registration
 from .decoding import REASON_FIELDS
+from .read_functions import Tasks, over_tasks, planned, texts
 from .source import options, planning, relocated
 from .source import selection as selecting
-from .source.listing import Listing, logger
+from .source.listing import Listing, logger, retry
 from .source.paths import TopicPartition
-from .source.planning import PlannedFile, Split
+from .source.planning import Split
 
 if TYPE_CHECKING:
     import kafkarec
@@ -42,7 +43,7 @@ OPTIONS = (
     "checkCrcs",
     "maxDecompressedBytes",
 )
-# Per split, so that a wholly damaged disk does not fill the driver's memory; further ranges are only counted.
+# Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
 _SHOWN = 20
 _PIECE_BYTES = 8 << 20
@@ -55,7 +56,7 @@ class DamageReport:
 
     rows: one dict per damaged range, by file and position, with the columns of `frame`
     files: one dict per file that was read: topic, partition, file, bytes, batches, records, damaged (ranges),
-           damaged_bytes, remaining (bytes of an unfinished batch at the end of a log: no damage)
+           damaged_bytes, remaining (bytes of an incomplete batch at the end of a log, which is no damage)
     left_out: ranges that are counted in `files` only
     """
 
@@ -65,13 +66,9 @@ class DamageReport:
     _spark: Any = field(repr=False, compare=False)
 
     @property
-    def is_damaged(self) -> bool:
-        return any(each["damaged"] for each in self.files)
-
-    @property
     def frame(self) -> Any:
         """A DataFrame with one row per damaged range: topic, partition, file, position, length, lost_from, lost_to,
-        next_position, reason, detail; the words are those of docs/damage.md."""
+        next_position, reason, detail; docs/damage.md explains the reasons."""
         names = [each.split()[0] for each in COLUMNS.split(", ")]
         return self._spark.createDataFrame([tuple(row[name] for name in names) for row in self.rows], COLUMNS)
 
@@ -105,60 +102,47 @@ def _lost(row: dict[str, Any]) -> str:
 
 def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> DamageReport:
     """See `spark_udfs.damage_report`."""
-    where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
-    unfit = [name for name in given if name not in OPTIONS]
-    if unfit:
-        raise ValueError(f"damage_report has no option {unfit[0]!r}; there are: {', '.join(OPTIONS)}")
-    chosen = options.parse({**where, **{name: _text(value) for name, value in given.items()}}, "read")
+    unknown = [name for name in given if name not in OPTIONS]
+    if unknown:
+        raise ValueError(f"damage_report has no option {unknown[0]!r}; there are: {', '.join(OPTIONS)}")
+    chosen = options.parse(texts(path, given), "read")
     registration.ship(spark)
-    tasks = _planned_there(spark, chosen) if cluster.is_connect(spark) else plan(chosen)
-    counts = []
-    if tasks:
-        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(CheckTask(chosen, tasks), "result string")
-        counts = [json.loads(line[0]) for line in frame.collect()]
-    return _together(spark, counts)
+    tasks = planned(spark, plan, chosen)
+    lines = over_tasks(spark, tasks, CheckTask, chosen, result="result string").collect() if tasks else []
+    return _combine(spark, [json.loads(line[0]) for line in lines])
 
 
-def plan(chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
-    """The splits of each task; must run on a machine that has the files."""
+def plan(chosen: options.SourceOptions) -> Tasks:
+    """The splits of each task; must run on a machine that can read the files."""
     bootstrap.load()
+    return planning.tasks(chosen, retry(lambda: _splits(chosen)))
+
+
+def _splits(chosen: options.SourceOptions) -> list[Split]:
     listed = selecting.chosen(chosen, Listing(chosen).current())
     everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(listed, (None, None))
-    return planning.tasks(chosen, planning.plan(chosen, listed, everything))
+    return planning.plan(chosen, listed, everything)
 
 
-def _planned_there(spark: Any, chosen: options.SourceOptions) -> list[tuple[Split, ...]]:
-    found = [[Split(*each) for each in task] for task in cluster.call(spark, plan, chosen)]
-    return [tuple(each._replace(file=each.file and PlannedFile(*each.file)) for each in task) for task in found]
-
-
-def _text(value: Any) -> str:
-    """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
-    if isinstance(value, str):
-        return value
-    return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
-
-
-def _together(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
+def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     counts.sort(key=lambda each: (each["file"], each["begin"]))
     files: dict[str, dict[str, Any]] = {}
     rows = []
     for each in counts:
-        place = {name: each[name] for name in ("topic", "partition", "file")}
-        whole = files.setdefault(each["file"], place | dict.fromkeys(_COUNTS, 0))
+        identity = {name: each[name] for name in ("topic", "partition", "file")}
+        sums = files.setdefault(each["file"], identity | dict.fromkeys(_COUNTS, 0))
         for name in _COUNTS:
-            whole[name] += each[name]
-        rows += [place | one for one in each["ranges"]]
+            sums[name] += each[name]
+        rows += [identity | one for one in each["ranges"]]
     left_out = sum(each["damaged"] for each in counts) - len(rows)
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
 
 
 class CheckTask:
-    """The function of `mapInArrow`, pickled to the tasks; row `id` stands for the splits of one task."""
+    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
 
-    def __init__(self, chosen: options.SourceOptions, tasks: list[tuple[Split, ...]]) -> None:
-        self.options = chosen
-        self.tasks = tasks
+    def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
+        self.tasks, self.options = tasks, chosen
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
@@ -170,25 +154,25 @@ class CheckTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 counters = TaskCounters("damage_report")
-                found = [check_split(split, self.options) for split in self.tasks[number]]
-                for split, each in zip(self.tasks[number], found, strict=True):
+                results = [check_split(split, self.options) for split in self.tasks[number]]
+                for split, each in zip(self.tasks[number], results, strict=True):
                     counters.add_split(split)
                     counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
                 counters.log()
-                counts = [json.dumps(each) for each in found]
+                counts = [json.dumps(each) for each in results]
                 yield pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["result"])
 
 
 def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     """Reads one split completely and counts what is good and what is damaged. A file that cannot be read is damage too.
-    A file that a broker has removed or replaced meanwhile is none: the new file is then read once, from its first byte.
+    A file that a broker has removed or replaced meanwhile is no damage: the new file is then read once, from byte 0.
     """
     import kafkarec
 
     counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
     counts |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
     try:
-        for piece in _pieces(split, _lenient(chosen)):
+        for piece in _pieces(split, _without_data_loss_errors(chosen)):
             _count(counts, piece.damage)
             counts["batches"] += len(piece.batches)
             counts["records"] += len(piece)
@@ -211,10 +195,10 @@ def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
             counts["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
 
 
-def _lenient(chosen: options.SourceOptions) -> options.SourceOptions:
-    made = options.SourceOptions(chosen)
-    made["failOnDataLoss"] = False
-    return made
+def _without_data_loss_errors(chosen: options.SourceOptions) -> options.SourceOptions:
+    changed = options.SourceOptions(chosen)
+    changed["failOnDataLoss"] = False
+    return changed
 
 
 def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.RecordColumns]:
@@ -233,6 +217,7 @@ def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.Re
         control=True,
         check_crcs=chosen["checkCrcs"],
         errors="skip",
+        restore=chosen["restore"],
         max_decompressed_bytes=chosen["maxDecompressedBytes"],
     )
     with closing(stream) as pieces, closing(part):

@@ -1,8 +1,8 @@
-"""What runs in the workers: Arrow arrays of bytes in, Arrow arrays of array<struct> out.
+"""Runs in the workers: Arrow arrays of bytes in, Arrow arrays of array<struct> out.
 
-Arrays are made of kafkarec's column buffers with Spark's names and nullability: record data is not copied, except where
-a damaged range needs a row of its own in PERMISSIVE mode. Only `timestampType` is converted per record (int8 to Spark's
-int), and `headers` where a value has any (no headers become null).
+The arrays consist of kafkarec's column buffers with Spark's names and nullability: record data is not copied, except
+where a damaged range needs a separate row in PERMISSIVE mode. Only `timestampType` is converted per record (int8 to
+Spark's int), and `headers` where a value has any (no headers become null).
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", 
 
 
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The body of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
+    """The implementation of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
     bootstrap.load()
     for values, chosen in _arguments(batches, "kafka_decode"):
         yield from decode_values(values, chosen)
 
 
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The body of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
+    """The implementation of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
     bootstrap.load()
     import kafkarec
 
@@ -43,7 +43,7 @@ def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
 
 
 class Explode:
-    """The body of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
+    """The implementation of `functions.kafka_explode`: batches of (kept columns..., value) to one row per record."""
 
     def __init__(self, literal: str, outer: bool) -> None:
         self.literal = literal
@@ -59,14 +59,14 @@ class Explode:
             for lists in decode_values(values, chosen):
                 rows, parents = _outer_rows(lists) if self.outer else (None, pc.list_parent_indices(lists))
                 records = [child.take(rows) if rows else child for child in lists.values.flatten()]
-                around = [column.slice(done, len(lists)).take(parents) for column in kept]
-                whole = pa.RecordBatch.from_arrays([*around, *records], names)
+                repeated = [column.slice(done, len(lists)).take(parents) for column in kept]
+                whole = pa.RecordBatch.from_arrays([*repeated, *records], names)
                 yield from _cut(whole, chosen.max_output_bytes)
                 done += len(lists)
 
 
 def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
-    """Cuts a large batch (of one large value) between records, so that Spark works on a part while the rest is sent."""
+    """Cuts a large batch (of one large value) between records: Spark then processes one part while the next is sent."""
     pieces = max(1, batch.nbytes // most)
     rows = max(1, -(-batch.num_rows // pieces))
     for start in range(0, max(batch.num_rows, 1), rows):
@@ -74,39 +74,36 @@ def _cut(batch: pa.RecordBatch, most: int) -> Iterator[pa.RecordBatch]:
 
 
 def _outer_rows(lists: pa.ListArray) -> tuple[pa.Array | None, pa.Array]:
-    """(rows to take, null for a value without records; the value each row belongs to)."""
+    """(indices of records, null for a value without records; index of the value of each row)."""
     parents = pc.list_parent_indices(lists)
     empty = pc.equal(pc.fill_null(pc.list_value_length(lists), 0), 0)
-    without = pc.indices_nonzero(empty).to_pylist()
-    if not without:
+    without_records = pc.indices_nonzero(empty).to_pylist()
+    if not without_records:
         return None, parents
     starts = lists.offsets.to_pylist()
-    gaps = [starts[value] for value in without]
-    rows = inserted(_range(len(lists.values)), gaps, pa.nulls(len(gaps), pa.int64()))
-    return rows, inserted(parents, gaps, pa.array(without, parents.type))
+    positions = [starts[value] for value in without_records]
+    rows = insert(_range(len(lists.values)), positions, pa.nulls(len(positions), pa.int64()))
+    return rows, insert(parents, positions, pa.array(without_records, parents.type))
 
 
-def decode_values(
-    values: pa.Array,
-    chosen: function_options.FunctionOptions,
-    columns: tuple[SparkColumn, ...] = schema.RECORD_COLUMNS,
-) -> Iterator[pa.ListArray]:
-    """`values` (binary or large_binary) to array<struct>, cut at value borders before max_output_bytes."""
+def decode_values(values: pa.Array, chosen: function_options.FunctionOptions) -> Iterator[pa.ListArray]:
+    """`values` (binary or large_binary) to array<struct>, cut between values before max_output_bytes are exceeded."""
     import kafkarec
 
     def each(some: pa.Array) -> Iterable[kafkarec.RecordLists]:
         return kafkarec.decode_each(
             some,
-            columns=schema.sources(columns),
+            columns=schema.sources(schema.RECORD_COLUMNS),
             errors=chosen.errors,
             check_crcs=chosen.check_crcs,
             max_decompressed_bytes=chosen.max_decompressed_bytes,
             timestamp_unit="us",
             control=chosen.control,
+            restore=chosen.restore,
             max_output_bytes=chosen.max_output_bytes,
         )
 
-    yield from _pieces(each, values, chosen, columns)
+    yield from _pieces(each, values, chosen, schema.RECORD_COLUMNS)
 
 
 def _pieces(
@@ -129,9 +126,9 @@ def _pieces(
                 yield reassemble(piece, columns)
         except kafkarec.KafkaRecordError as error:
             if chosen.mode != "PERMISSIVE" or error.value_index is None:
-                _explain(error, values.slice(begin))
+                _add_notes(error, values.slice(begin))
                 raise
-            # "skip" raises only where a whole value cannot be held: more records than one array can have
+            # errors="skip" raises only for a value with more records than one array can have
             bad = begin + error.value_index
             if bad > done:
                 yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
@@ -146,16 +143,16 @@ def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[Spar
     return pa.array([[{schema.CORRUPT: json.dumps(reason)}]], schema.arrow_result(columns))
 
 
-def _explain(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
-    """Adds notes, which come below the message: its first line stays the one with byte and offset."""
+def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
+    """Adds notes, which are printed after the message, so that its first line is the one with byte and offset."""
     row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
-    error.add_note("mode PERMISSIVE keeps everything else, with the reason in a row of its own")
+    error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
 
 
 def _size(values: pa.Array, row: int) -> int:
-    """The size of one value in bytes, without a copy as a pyarrow scalar: memory may have run out."""
+    """The size of one value in bytes, without copying it to a pyarrow scalar, since memory may have run out."""
     return int(pc.binary_length(values.slice(row, 1))[0].as_py() or 0)
 
 
@@ -165,8 +162,8 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, fu
         f"the mode of {name}", function_options.FunctionOptions(), function_options.from_literal
     )
     for batch in batches:
-        values, *rest = arguments.given(batch, f"{name}(value[, mode])", 1, 2)
-        yield arguments.binary(values, name), mode.of(*rest or [None])
+        values, *rest = arguments.arrays_of(batch, f"{name}(value[, mode])", 1, 2)
+        yield arguments.as_binary(values, name), mode.value(*rest or [None])
 
 
 def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
@@ -179,14 +176,14 @@ def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) ->
     by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
     children = []
     for column in columns:
-        wanted = schema.arrow_type(column.type)
+        target = schema.arrow_type(column.type)
         if column.source is not None:
-            child = convert(records.field(by_name[column.source]), column, wanted)
+            child = convert(records.field(by_name[column.source]), column, target)
             child = child.take(layout.rows) if layout else child
         elif layout and column.name == schema.CORRUPT:
             child = layout.texts
         else:
-            child = pa.nulls(layout.count if layout else count, wanted)
+            child = pa.nulls(layout.count if layout else count, target)
         children.append(child)
     struct = pa.StructArray.from_arrays(children, fields=list(schema.arrow_struct(columns)))
     validity, offsets = lists.buffers()[:2]
@@ -205,20 +202,20 @@ class _DamageRows:
     """Inserts rows for damaged ranges: `rows` are indices for `take`, null for such a row."""
 
     def __init__(self, count: int, damage: Iterable[tuple[int, int, kafkarec.Damage]]) -> None:
-        places = [row for _, row, _ in damage]
-        texts = pa.array([corrupt_text(what) for _, _, what in damage], pa.string())
-        self.rows = inserted(_range(count), places, pa.nulls(len(places), pa.int64()))
-        self.texts = inserted(pa.nulls(count, pa.string()), places, texts)
+        indices = [row for _, row, _ in damage]
+        texts = pa.array([corrupt_text(each) for _, _, each in damage], pa.string())
+        self.rows = insert(_range(count), indices, pa.nulls(len(indices), pa.int64()))
+        self.texts = insert(pa.nulls(count, pa.string()), indices, texts)
         self.count = len(self.rows)
 
 
-def inserted(array: pa.Array, places: list[int], more: pa.Array) -> pa.Array:
-    """`array` with `more[i]` inserted in front of its element `places[i]`; places ascend."""
+def insert(array: pa.Array, indices: list[int], elements: pa.Array) -> pa.Array:
+    """`array` with `elements[i]` inserted before its element `indices[i]`; the indices ascend."""
     parts = []
     done = 0
-    for index, place in enumerate(places):
-        parts += [array.slice(done, place - done), more.slice(index, 1)]
-        done = place
+    for number, index in enumerate(indices):
+        parts += [array.slice(done, index - done), elements.slice(number, 1)]
+        done = index
     return pa.concat_arrays([*parts, array.slice(done)])
 
 
@@ -227,7 +224,7 @@ def _range(count: int) -> pa.Array:
 
 
 def corrupt_text(damage: kafkarec.Damage) -> str:
-    """The JSON of `_corrupt_record`: which bytes gave no records, and why."""
+    """The JSON of `_corrupt_record`: which bytes were not decoded, and why."""
     reason = {"path": damage.file} if damage.file else {}
     for name in REASON_FIELDS:
         reason[name] = getattr(damage, name)
@@ -235,7 +232,7 @@ def corrupt_text(damage: kafkarec.Damage) -> str:
 
 
 def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
-    """List offsets after the insertion of damage rows: each value begins later by the number of rows before it."""
+    """List offsets after the insertion of damage rows: each start plus the number of damage rows before it."""
     extra = [0] * len(offsets)
     for value in damaged:
         extra[value + 1] += 1
@@ -247,50 +244,50 @@ def _shifted(offsets: pa.Array, damaged: Iterable[int]) -> pa.Buffer:
 
 
 def _realigned(validity: pa.Buffer | None, lists: pa.ListArray) -> pa.Buffer | None:
-    """The validity bitmap from bit 0 on."""
+    """The validity bitmap, shifted so that it begins at bit 0."""
     if validity is None or not lists.offset:
         return validity
     return _bitmap(lists.is_valid())
 
 
 def _bitmap(flags: pa.BooleanArray) -> pa.Buffer:
-    """A boolean array's data is a validity bitmap, if it begins at bit 0."""
+    """The data of a boolean array, copied if it does not begin at bit 0: a validity bitmap."""
     if flags.offset:
         flags = pa.concat_arrays([flags, pa.array([], pa.bool_())])
     return flags.buffers()[1]
 
 
-def convert(child: pa.Array, column: SparkColumn, wanted: pa.DataType) -> pa.Array:
-    """kafkarec's array as Spark's type; CONVERSIONS has the columns for which a cast is not enough."""
-    convert = CONVERSIONS.get(column.name)
-    if convert is not None:
-        return convert(child, wanted)
-    return child if child.type == wanted else child.cast(wanted)
+def convert(child: pa.Array, column: SparkColumn, target: pa.DataType) -> pa.Array:
+    """Converts kafkarec's array to Spark's type; CONVERSIONS lists the columns that need more than a cast."""
+    conversion = CONVERSIONS.get(column.name)
+    if conversion is not None:
+        return conversion(child, target)
+    return child if child.type == target else child.cast(target)
 
 
-def _timestamp_type(child: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return pc.fill_null(child.cast(wanted), schema.NO_TIMESTAMP_TYPE)
+def _timestamp_type(child: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.fill_null(child.cast(target), schema.NO_TIMESTAMP_TYPE)
 
 
-def _headers(child: pa.ListArray, wanted: pa.ListType) -> pa.Array:
-    """Null where a record has no headers, as in Spark's Kafka source; the buffers stay as they are."""
+def _headers(child: pa.ListArray, target: pa.ListType) -> pa.Array:
+    """Null where a record has no headers, as in Spark's Kafka source; no buffer is copied."""
     pairs = child.values
     if not len(pairs):
-        return pa.nulls(len(child), wanted)
-    fields = list(wanted.value_type)
+        return pa.nulls(len(child), target)
+    fields = list(target.value_type)
     struct = pa.StructArray.from_arrays([pairs.field(0), pairs.field(1)], fields=fields)
     if child.offset:
-        return pa.ListArray.from_arrays(child.offsets, struct, type=wanted)
+        return pa.ListArray.from_arrays(child.offsets, struct, type=target)
     present = _bitmap(pc.greater(pc.list_value_length(child), 0))
-    return pa.ListArray.from_buffers(wanted, len(child), [present, child.buffers()[1]], children=[struct])
+    return pa.ListArray.from_buffers(target, len(child), [present, child.buffers()[1]], children=[struct])
 
 
-def _microseconds(child: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Milliseconds to microseconds; a value that does not fit becomes null (kafkarec does so for records)."""
+def _microseconds(child: pa.Array, target: pa.DataType) -> pa.Array:
+    """Milliseconds to microseconds; a value that does not fit becomes null, as kafkarec does for records."""
     limit = (2**63 - 1) // 1000
     raw = child.cast(pa.int64())
     fits = pc.and_(pc.less_equal(raw, limit), pc.greater_equal(raw, -limit))
-    return pc.if_else(fits, raw, pa.scalar(None, pa.int64())).cast(child.type).cast(wanted)
+    return pc.if_else(fits, raw, pa.scalar(None, pa.int64())).cast(child.type).cast(target)
 
 
 CONVERSIONS: dict[str, Callable[[pa.Array, pa.DataType], pa.Array]] = {

@@ -1,4 +1,4 @@
-"""`doctor(spark)`: a small job that reports the Python of each executor and where it has kafkarec from."""
+"""`doctor(spark)`: a small job that reports the Python of each executor and where it imports kafkarec from."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 
 from . import bootstrap, registration
 
-# Number of tasks per core and seconds that each takes: enough for every executor to get some.
+# Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all can use kafkarec."""
+    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
 
     rows: tuple[dict[str, Any], ...]
 
@@ -65,17 +65,17 @@ def doctor(spark: Any) -> Diagnosis:
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")
     rows: dict[tuple[str, str], dict[str, Any]] = {}
     for line in frame.collect():
-        facts = json.loads(line[0])
-        row = rows.setdefault((facts["host"], facts["executor"]), facts | {"workers": []})
-        if facts["pid"] not in row["workers"]:
-            row["workers"].append(facts["pid"])
-        if facts["problem"] and not row["problem"]:
-            row |= {name: facts[name] for name in ("problem", "source", "path", "notes")}
+        report = json.loads(line[0])
+        row = rows.setdefault((report["host"], report["executor"]), report | {"workers": []})
+        if report["pid"] not in row["workers"]:
+            row["workers"].append(report["pid"])
+        if report["problem"] and not row["problem"]:
+            row |= {name: report[name] for name in ("problem", "source", "path", "notes")}
     return Diagnosis(tuple(rows[key] for key in sorted(rows)))
 
 
 def _cores(spark: Any) -> int:
-    """The number of cores: the default number of partitions of a range, as Spark Connect has no SparkContext to ask."""
+    """The number of cores: the default number of partitions of a range, since Spark Connect has no SparkContext."""
     from pyspark.sql import functions as F
 
     return int(spark.range(1 << 12).select(F.spark_partition_id()).distinct().count())
@@ -84,16 +84,16 @@ def _cores(spark: Any) -> int:
 def _probe(batches: Iterator[Any]) -> Iterator[Any]:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-    facts = json.dumps(describe_process())
+    report = json.dumps(describe_process())
     for batch in batches:
         time.sleep(TASK_SECONDS)
-        yield pa.RecordBatch.from_arrays([pa.array([facts] * batch.num_rows)], ["result"])
+        yield pa.RecordBatch.from_arrays([pa.array([report] * batch.num_rows)], ["result"])
 
 
 def describe_process() -> dict[str, Any]:
     """This process, as plain values: Python, tags, libc, and how kafkarec became importable (or why not)."""
     python = bootstrap.tags.this_interpreter()
-    facts: dict[str, Any] = {
+    report: dict[str, Any] = {
         "host": socket.gethostname(),
         "executor": _executor(),
         "pid": os.getpid(),
@@ -108,7 +108,7 @@ def describe_process() -> dict[str, Any]:
         bootstrap.load()
         import kafkarec
 
-        facts |= {
+        report |= {
             "source": active.source,
             "path": active.path,
             "wheels": list(active.wheels),
@@ -120,10 +120,10 @@ def describe_process() -> dict[str, Any]:
             },
             "build": _plain(kafkarec.build_info()),
         }
-    except Exception as error:  # the report must also come from an executor where nothing works
-        facts["problem"] = f"{type(error).__name__}: {error}"
-        facts |= {"source": None, "path": None, "notes": []}
-    return facts
+    except Exception as error:  # an executor where nothing works must be reported too
+        report["problem"] = f"{type(error).__name__}: {error}"
+        report |= {"source": None, "path": None, "notes": []}
+    return report
 
 
 def _executor() -> str:

@@ -1,11 +1,11 @@
-"""What runs in the workers of kafka_encode: arrays of structs in, values of raw batches out.
+"""Runs in the workers of kafka_encode: arrays of structs in, values of raw batches out.
 
     element of array<struct>           record
     offset, timestamp, key, ...        the Arrow child columns, sliced; no Python object per record
-    topic, partition                   left out: raw batches hold neither
-    _corrupt_record                    must be null: a damaged range is no record
+    topic, partition                   ignored: raw batches have neither
+    _corrupt_record                    must be null: a damaged range is not a record
 
-One call of kafkarec.encode per value. The options are one literal: the name of a codec, or JSON.
+One call of kafkarec.encode per value. The options are one literal: the name of a codec, or a JSON object.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OPTIONS = (
 )
 _LEFT_OUT = ("topic", "partition", schema.CORRUPT)
 _DEFAULTS = {"compression": "none", "magic": 2}
-# A piece of output ends with the value that reaches this size, so that Spark works on it while the next one is made.
+# A piece of output ends with the value that reaches this size: Spark then processes it while the next one is encoded.
 _OUTPUT_BYTES = 8 << 20
 
 
@@ -57,43 +57,43 @@ def make(given: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def options_of(given: Mapping[str, Any]) -> str | None:
-    """The literal of a Column call; None: all defaults, so none is needed."""
+def options_literal(given: Mapping[str, Any]) -> str | None:
+    """The literal for a Column call; None: all options have their defaults, so it is not needed."""
     chosen = {name: value for name, value in make(given).items() if value != _DEFAULTS.get(name)}
     return to_literal(chosen) if chosen else None
 
 
 def to_literal(chosen: dict[str, Any]) -> str:
-    """The name of a codec where nothing else is asked for, else JSON."""
+    """The name of the codec if that is the only option, else JSON."""
     return chosen["compression"] if set(chosen) == {"compression"} else json.dumps(chosen, sort_keys=True)
 
 
 def from_literal(text: str | None) -> dict[str, Any]:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
     if text is None:
-        raise ValueError("the options of kafka_encode are null: name a codec, or give a JSON object")
+        raise ValueError("the options of kafka_encode are null: pass the name of a codec or a JSON object")
     if not text.lstrip().startswith("{"):
         return make({"compression": text})
     try:
         given = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"the options of kafka_encode are no JSON object: {error}") from None
+        raise ValueError(f"the options of kafka_encode are not a JSON object: {error}") from None
     return make(given)
 
 
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-    """The body of `kafka_encode(records[, options])`: per input array one or more arrays of binary, rows in order."""
+    """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
     chosen: arguments.LiteralArgument[dict[str, Any]] = arguments.LiteralArgument(
         "the options of kafka_encode", {}, from_literal
     )
     for batch in batches:
-        lists, *rest = arguments.given(batch, "kafka_encode(records[, options])", 1, 2)
-        yield from encode_values(lists, chosen.of(*rest or [None]))
+        lists, *rest = arguments.arrays_of(batch, "kafka_encode(records[, options])", 1, 2)
+        yield from encode_values(lists, chosen.value(*rest or [None]))
 
 
 def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]:
-    """array<struct<...>> to binary: null gives null, an empty array no bytes; ValueError names row and record."""
+    """array<struct<...>> to binary: null stays null, an empty array becomes b""; ValueError names row and record."""
     import kafkarec
 
     records = _records(lists)
@@ -124,7 +124,7 @@ def encode_values(lists: pa.Array, chosen: dict[str, Any]) -> Iterator[pa.Array]
 
 
 def _records(lists: pa.Array) -> pa.RecordBatch:
-    """The child columns side by side; TypeError for what is no array of structs."""
+    """The child columns as one RecordBatch; TypeError if the type is not an array of structs."""
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         raise TypeError(f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {kind}")
@@ -135,30 +135,30 @@ def _records(lists: pa.Array) -> pa.RecordBatch:
 
 
 def _checked(structs: pa.Array, records: pa.RecordBatch, start: int, stop: int) -> pa.RecordBatch:
-    """The rows of one value as columns that kafkarec.encode takes."""
+    """The records of one value as columns for kafkarec.encode. ValueError for a null record, and for damage."""
     if structs.null_count:
-        gaps = _numbers(structs.slice(start, stop - start).is_null())
-        if gaps:
-            raise ValueError(f"record {gaps[0]}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
+        nulls = _true_indices(structs.slice(start, stop - start).is_null())
+        if nulls:
+            raise ValueError(f"record {nulls[0]}: it is null; leave it out: filter(records, r -> r IS NOT NULL)")
     part = records.slice(start, stop - start)
     corrupt = part.column(schema.CORRUPT) if schema.CORRUPT in part.schema.names else None
     if corrupt is not None and corrupt.null_count < len(corrupt):
         raise ValueError(
-            f"record {_numbers(corrupt.is_valid())[0]}: {schema.CORRUPT} is set, so it is damage and no record; "
+            f"record {_true_indices(corrupt.is_valid())[0]}: {schema.CORRUPT} is set, so it is damage, not a record; "
             f"leave it out: filter(records, r -> r.{schema.CORRUPT} IS NULL)"
         )
     return part.drop_columns([name for name in _LEFT_OUT if name in part.schema.names])
 
 
-def _numbers(flags: pa.Array) -> list[int]:
-    found: list[int] = pc.indices_nonzero(flags).to_pylist()
-    return found
+def _true_indices(flags: pa.Array) -> list[int]:
+    indices: list[int] = pc.indices_nonzero(flags).to_pylist()
+    return indices
 
 
 def _describe_row(records: pa.RecordBatch, row: int, count: int, start: int, stop: int) -> str:
     """Which row is bad: its number and the offsets of its records."""
-    place = f"row {row} of an input batch of {count}, {stop - start} records"
+    position = f"row {row} of an input batch of {count}, {stop - start} records"
     if "offset" not in records.schema.names:
-        return place
+        return position
     first, last = (records.column("offset")[at].as_py() for at in (start, stop - 1))
-    return f"{place} with offsets {first} to {last}"
+    return f"{position} with offsets {first} to {last}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -20,16 +21,18 @@ class FunctionOptions:
 
     mode: FAILFAST raises at the first damage, PERMISSIVE keeps everything else and a row with the reason
     check_crcs: verify the checksum of every batch
-    max_decompressed_bytes: budget of one value, all its compressed payloads together; more is limit_exceeded
+    max_decompressed_bytes: limit of one value, all its compressed payloads together; above it: limit_exceeded
     max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
     control: also return the records of control batches
+    restore: PERMISSIVE returns batches of which only length or magic is damaged and the checksum proves the right one
     """
 
     mode: str = "FAILFAST"
     check_crcs: bool = True
     max_decompressed_bytes: int = 128 << 20
-    max_output_bytes: int = 8 << 20  # measured: 4 to 16 MiB let Spark work while the next piece is decoded
+    max_output_bytes: int = 8 << 20  # measured: with 4 to 16 MiB Spark processes a piece while the next one is decoded
     control: bool = False
+    restore: bool = True
 
     @property
     def errors(self) -> str:
@@ -44,13 +47,18 @@ def make(**given: Any) -> FunctionOptions:
             near = difflib.get_close_matches(name, known, 1)
             hint = f"; did you mean {near[0]}?" if near else f"; there are: {', '.join(known)}"
             raise ValueError(f"kafka_decode has no option {name!r}{hint}")
-        if type(value) is not known[name]:  # exactly this type: True is no number of bytes
+        if type(value) is not known[name]:  # exactly this type: True is not a number of bytes
             raise TypeError(f"option {name} must be {known[name].__name__}, not {type(value).__name__}")
         if isinstance(value, int) and not isinstance(value, bool) and value <= 0:
             raise ValueError(f"option {name} must be above 0, not {value}")
     if "mode" in given:
         given["mode"] = check_mode(given["mode"])
     return FunctionOptions(**given)
+
+
+def of(arguments: Mapping[str, Any]) -> FunctionOptions:
+    """The options among the arguments of a function: its `locals()`."""
+    return make(**{field.name: arguments[field.name] for field in fields(FunctionOptions)})
 
 
 def check_mode(mode: str) -> str:
@@ -60,7 +68,7 @@ def check_mode(mode: str) -> str:
 
 
 def to_literal(options: FunctionOptions) -> str:
-    """Only what differs from the defaults: `PERMISSIVE`, or JSON where there is more to say."""
+    """Only what differs from the defaults: `PERMISSIVE`, or JSON if any other option is set."""
     changed = {name: value for name, value in asdict(options).items() if value != getattr(FunctionOptions, name)}
     if set(changed) <= {"mode"}:
         return options.mode

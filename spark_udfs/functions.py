@@ -8,7 +8,7 @@
     df.select(K.kafka_encode("records", "zstd"))                   # the inverse: array<struct<...>> to raw batches
     df.select(F.inline(K.kafka_scan("value")))                     # one row per batch, headers only
 
-A NULL value gives NULL and an empty value an empty array; `inline` drops both, `inline_outer` keeps them.
+A NULL value becomes NULL and an empty value an empty array; `inline` drops both, `inline_outer` keeps them.
 FAILFAST (the default, as `from_avro`) fails the query at the first damage; its message names byte and
 offset. PERMISSIVE never fails on bad bytes: each damaged range is one element in which only
 `_corrupt_record` is set, JSON with position, length, lost_from, lost_to, next_position, reason and detail;
@@ -20,57 +20,73 @@ In the examples below `df` has two segments of a broker (file, value), `source` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from . import decoding, encoding, function_options, internal, schema
+from . import capabilities, decoding, encoding, function_options, internal, schema
+from .source import columns
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+_Defined = TypeVar("_Defined", bound=Callable[..., Any])
 
-__all__ = ["kafka_decode", "kafka_encode", "kafka_explode", "kafka_internal", "kafka_internal_rows", "kafka_scan"]
 
-# name -> (body, type of the result, call, description)
-SQL_FUNCTIONS: dict[str, tuple[Callable[..., Any], str, str, str]] = {
-    "kafka_decode": (
-        decoding.kafka_decode,
-        f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
-        "kafka_decode(value[, mode])",
-        "the records of a column of raw batches",
-    ),
-    "kafka_scan": (
-        decoding.kafka_scan,
-        f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
-        "kafka_scan(value[, mode])",
-        "its batches, headers only, nothing decompressed",
-    ),
-    "kafka_encode": (
-        encoding.kafka_encode,
-        "binary",
-        "kafka_encode(records[, options])",
-        "array<struct<offset, timestamp, key, value, headers>> to raw batches",
-    ),
-    "kafka_internal": (
-        internal.kafka_internal,
-        schema.sql_struct(internal.COLUMNS),
-        "kafka_internal(topic, key, value)",
-        "a record of __consumer_offsets, __transaction_state, ... as JSON",
-    ),
-}
+class SqlFunction(NamedTuple):
+    """A function of Spark SQL that is also a Column function of this module, with the same name.
+
+    body: runs in the workers: an iterator of Arrow arrays to an iterator of Arrow arrays
+    result: its type in Spark SQL
+    call, meaning: what `register` prints
+    """
+
+    body: Callable[..., Any]
+    result: str
+    call: str
+    meaning: str
+
+
+SQL_FUNCTIONS: dict[str, SqlFunction] = {}
+
+
+def _sql(body: Callable[..., Any], result: str, arguments: str, meaning: str) -> Callable[[_Defined], _Defined]:
+    """Makes a Column function a SQL function, too."""
+
+    def add(function: _Defined) -> _Defined:
+        name = function.__name__
+        SQL_FUNCTIONS[name] = SqlFunction(body, result, f"{name}({arguments})", meaning)
+        return function
+
+    return add
 
 
 def sql_function(name: str) -> Any:
-    """The Arrow function of `SQL_FUNCTIONS`, as `spark.udf.register` and a Column call take it."""
-    body, result, _, _ = SQL_FUNCTIONS[name]
-    make: Any = arrow_udf  # its overloads know no `Callable[..., Any]`
-    return make(body, result)
+    """The Arrow function of `SQL_FUNCTIONS`, for `spark.udf.register` and for calls on Columns."""
+    return capabilities.arrow_function(SQL_FUNCTIONS[name].body, SQL_FUNCTIONS[name].result)
 
 
+def _call(name: str, *arguments: Column | str, options: str | None = None) -> Column:
+    """A call of a SQL function; its options are a last argument, if there are any."""
+    literals = [] if options is None else [F.lit(options)]
+    return sql_function(name)(*map(_column, arguments), *literals)  # type: ignore[no-any-return]
+
+
+def _column(col: Column | str) -> Column:
+    return F.col(col) if isinstance(col, str) else col
+
+
+def _literal(chosen: function_options.FunctionOptions) -> str | None:
+    return None if chosen == function_options.FunctionOptions() else function_options.to_literal(chosen)
+
+
+@_sql(
+    decoding.kafka_decode,
+    f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>",
+    "value[, mode]",
+    "the records of a column of raw batches",
+)
 def kafka_decode(
     col: Column | str,
     mode: str = "FAILFAST",
@@ -79,29 +95,30 @@ def kafka_decode(
     max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
     max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
+    restore: bool = True,
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
 
     col: binary; each value one or many batches, magics 0, 1, 2 mixed, any codec
-    mode: FAILFAST or PERMISSIVE, see the head of this module
+    mode: FAILFAST or PERMISSIVE, see the docstring of this module
     check_crcs: verify checksums
-    max_decompressed_bytes: budget of one value, all its compressed payloads together; beyond it: limit_exceeded
+    max_decompressed_bytes: limit of one value, all its compressed payloads together; above it: limit_exceeded
     max_output_bytes: a task sends its output in pieces of about this size, cut between values
     control: also the records of control batches (transaction markers)
+    restore: PERMISSIVE returns batches of which only length or magic is damaged and the checksum proves the right one
 
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
     """
-    chosen = function_options.make(
-        mode=mode,
-        check_crcs=check_crcs,
-        max_decompressed_bytes=max_decompressed_bytes,
-        max_output_bytes=max_output_bytes,
-        control=control,
-    )
-    return _call("kafka_decode", col, chosen)
+    return _call("kafka_decode", col, options=_literal(function_options.of(locals())))
 
 
+@_sql(
+    decoding.kafka_scan,
+    f"array<{schema.sql_struct(schema.BATCH_COLUMNS)}>",
+    "value[, mode]",
+    "the batches of such a column, headers only, nothing decompressed",
+)
 def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
     """The batches of a binary column of raw record batches, from their headers alone: array<struct<...>>.
 
@@ -109,9 +126,15 @@ def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, function_options.make(mode=mode))
+    return _call("kafka_scan", col, options=_literal(function_options.make(mode=mode)))
 
 
+@_sql(
+    encoding.kafka_encode,
+    "binary",
+    "records[, options]",
+    "array<struct<offset, timestamp, key, value, headers>> to raw batches",
+)
 def kafka_encode(
     col: Column | str,
     compression: str = "none",
@@ -133,16 +156,16 @@ def kafka_encode(
     col: array<struct<...>>, fields as in kafka_decode's struct: offset, timestamp, timestampType, key, value, headers.
          Missing ones are null (offsets: counted from 0); topic and partition are ignored. key, value: binary or
          string; timestamp: timestamp, or bigint of ms. Offsets must rise: sort_array(collect_list(struct(offset, ...)))
-    compression: none, gzip, snappy, lz4, zstd; level: None is Kafka's default
+    compression: the name of a codec, such as zstd; level: None is Kafka's default
     magic: 2, 1 or 0
     batch_size: bytes of a batch before it is compressed; None: 16384, as batch.size of a producer
     base_offset: offset of the first record; None: the records' own offsets
     The other arguments are written into every batch header, as in kafkarec.encode.
 
-    A null array gives null, an empty one an empty binary. Records that no batch can hold fail the query; the
-    message names the row, its offsets and the record: offsets that do not rise, a null struct, an element with
-    _corrupt_record. kafka_decode of the result gives the same structs again; but magic 2 has a timestamp type, where
-    magic 0 has -1.
+    A null array becomes null, an empty array an empty binary. Records that cannot be encoded fail the query: offsets
+    that do not rise, a null struct, an element with _corrupt_record. The message names the row, its offsets and the
+    record. kafka_decode of the result returns the same structs, except that a record of magic 0, whose timestampType is
+    -1, has a timestamp type when it is written with magic 2.
 
     >>> orders = spark.createDataFrame([(7, 0, b"a"), (7, 1, None)], "id int, offset bigint, value binary")
     >>> arrays = orders.groupBy("id").agg(F.sort_array(F.collect_list(F.struct("offset", "value"))).alias("records"))
@@ -151,18 +174,7 @@ def kafka_encode(
     [Row(offset=0, timestamp=None, value=b'a'), Row(offset=1, timestamp=None, value=None)]
     """
     given = {name: each for name, each in locals().items() if name in encoding.OPTIONS}
-    literal = encoding.options_of(given)
-    column = F.col(col) if isinstance(col, str) else col
-    function = sql_function("kafka_encode")
-    return function(column) if literal is None else function(column, F.lit(literal))  # type: ignore[no-any-return]
-
-
-def _call(name: str, col: Column | str, chosen: function_options.FunctionOptions) -> Column:
-    column = F.col(col) if isinstance(col, str) else col
-    function = sql_function(name)
-    if chosen == function_options.FunctionOptions():
-        return function(column)  # type: ignore[no-any-return]
-    return function(column, F.lit(function_options.to_literal(chosen)))  # type: ignore[no-any-return]
+    return _call("kafka_encode", col, options=encoding.options_literal(given))
 
 
 def kafka_explode(
@@ -176,10 +188,11 @@ def kafka_explode(
     max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
     max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
+    restore: bool = True,
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 
-    keep: columns of `df` to repeat beside each record; none by default
+    keep: columns of `df` to repeat for each record; none by default
     outer: also one row for a NULL or empty value, with nulls in place of a record
     The other arguments are those of `kafka_decode`; pieces of output are cut between records.
 
@@ -187,16 +200,9 @@ def kafka_explode(
     >>> rows.groupBy("file").count().collect()
     [Row(file='00000000000000000030.log', count=237)]
     """
-    chosen = function_options.make(
-        mode=mode,
-        check_crcs=check_crcs,
-        max_decompressed_bytes=max_decompressed_bytes,
-        max_output_bytes=max_output_bytes,
-        control=control,
-    )
-    value = F.col(col) if isinstance(col, str) else col
+    chosen = function_options.of(locals())
     kept = df.select(*keep).schema.fields if keep else []
-    records = cast(StructType, StructType.fromDDL(schema.sql_columns(schema.RECORD_COLUMNS))).fields
+    records = columns.struct(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -205,24 +211,29 @@ def kafka_explode(
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
     body = decoding.Explode(function_options.to_literal(chosen), outer)
-    return df.select(*keep, value).mapInArrow(body, StructType([*kept, *records]))
+    return df.select(*keep, _column(col)).mapInArrow(body, StructType([*kept, *records]))
 
 
+@_sql(
+    internal.kafka_internal,
+    schema.sql_struct(internal.COLUMNS),
+    "topic, key, value",
+    "a record of __consumer_offsets, __transaction_state, ... as JSON",
+)
 def kafka_internal(topic: Column | str, key: Column | str, value: Column | str) -> Column:
     """A record of an internal topic: struct<type, version, is_tombstone, key, value, problem>, key and value JSON.
 
-    topic: its name; the result is null where that is no internal topic. A plain string names a column: for a constant
-           say F.lit("__consumer_offsets")
+    topic: its name; the result is null for other topics. A plain string names a column: for a constant use
+           F.lit("__consumer_offsets")
     key, value: as Spark's Kafka source has them; it reads internal topics only where
-           spark.sql.streaming.kafka.useDeprecatedOffsetFetching is true, otherwise it gives no rows and no error
-    problem: why key or value could not be read; then they are null. Bad bytes never fail the query
+           spark.sql.streaming.kafka.useDeprecatedOffsetFetching is true, otherwise it returns no rows, and no error
+    problem: why key or value could not be read; that one is then null. Bad bytes never fail the query
 
     >>> records = source.select("offset", kafka_internal("topic", "key", "value").alias("r"))
     >>> records.where("r.type = 'OffsetCommit'").select("offset", F.get_json_object("r.value", "$.offset")).first()
     Row(offset=2, get_json_object(r.value, $.offset)='10')
     """
-    columns = [F.col(each) if isinstance(each, str) else each for each in (topic, key, value)]
-    return sql_function("kafka_internal")(*columns)  # type: ignore[no-any-return]
+    return _call("kafka_internal", topic, key, value)
 
 
 def kafka_internal_rows(
@@ -238,16 +249,19 @@ def kafka_internal_rows(
 
     topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError for others
     key, value: the binary columns of the records
-    keep: columns of `df` to repeat in front, such as offset and timestamp
-    Then follow version, is_tombstone, the fields, and `problem`: why key or value could not be read.
-    From Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
+    keep: columns of `df` to repeat for each record, such as offset and timestamp
+    After these the columns are version, is_tombstone, the fields, and `problem`: why key or value could not be read.
+    With Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
 
     >>> commits = kafka_internal_rows(source, "__consumer_offsets", "OffsetCommit", keep=["offset"])
     >>> commits.select("offset", "key_group", "key_topic", "value_offset").first()
     Row(offset=2, key_group='readers-classic', key_topic='grouped', value_offset=10)
     """
-    columns = internal.typed_columns(topic, type)
-    pair = [F.col(each) if isinstance(each, str) else each for each in (key, value)]
+    typed = from_arrow_schema(internal.typed_schema(topic, type)).fields
     kept = df.select(*keep).schema.fields if keep else []
-    typed = cast(StructType, StructType.fromDDL(schema.sql_columns(columns))).fields
-    return df.select(*keep, *pair).mapInArrow(internal.TypedRows(topic, type), StructType([*kept, *typed]))
+    return df.select(*keep, _column(key), _column(value)).mapInArrow(
+        internal.TypedRows(topic, type), StructType([*kept, *typed])
+    )
+
+
+__all__ = [*SQL_FUNCTIONS, "kafka_explode", "kafka_internal_rows"]

@@ -1,8 +1,7 @@
 """Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
 
-Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are no message of Kafka 4.3 give a row that
-says so in `problem`, and never fail the query. Types come from `kafkarec.internal_topics.schema`, the table that the
-decoder reads.
+Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are not a message of Kafka 4.3 become a row
+whose `problem` says why; they never fail the query. The types come from `kafkarec.internal_topics.schema`.
 """
 
 from __future__ import annotations
@@ -28,38 +27,35 @@ COLUMNS = (
     SparkColumn(None, "value", "string"),
     SparkColumn(None, "problem", "string"),
 )
-_HEAD = (SparkColumn(None, "version", "int"), SparkColumn(None, "is_tombstone", "boolean"))
-_TAIL = SparkColumn(None, "problem", "string")
-
-# Kafka's types as Spark's and Arrow's. Spark has no unsigned int; a uuid is the text that Kafka prints.
+# Kafka's types as Arrow's. Spark has no unsigned integers; a uuid becomes the text that Kafka prints.
 _TYPES = {
-    "bool": ("boolean", pa.bool_()),
-    "int8": ("tinyint", pa.int8()),
-    "int16": ("smallint", pa.int16()),
-    "uint16": ("int", pa.int32()),
-    "int32": ("int", pa.int32()),
-    "uint32": ("bigint", pa.int64()),
-    "int64": ("bigint", pa.int64()),
-    "float64": ("double", pa.float64()),
-    "string": ("string", pa.string()),
-    "uuid": ("string", pa.string()),
-    "bytes": ("binary", pa.binary()),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "uint16": pa.int32(),
+    "int32": pa.int32(),
+    "uint32": pa.int64(),
+    "int64": pa.int64(),
+    "float64": pa.float64(),
+    "string": pa.string(),
+    "uuid": pa.string(),
+    "bytes": pa.binary(),
 }
 
 
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
-    """The body of `kafka_internal(topic, key, value)`: one struct a row, null where the topic is no internal one."""
+    """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for batch in batches:
-        topics, keys, values = arguments.given(batch, "kafka_internal(topic, key, value)", 3, 3)
-        keys = arguments.binary(keys, "kafka_internal", "key")
-        values = arguments.binary(values, "kafka_internal", "value")
+        topics, keys, values = arguments.arrays_of(batch, "kafka_internal(topic, key, value)", 3, 3)
+        keys = arguments.as_binary(keys, "kafka_internal", "key")
+        values = arguments.as_binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
-        yield pa.array([_shown(*row) for row in rows], result)
+        yield pa.array([_struct(*row) for row in rows], result)
 
 
-def _shown(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
+def _struct(topic: str | None, key: bytes | None, value: bytes | None) -> dict[str, Any] | None:
     from kafkarec import internal_topics
 
     if topic is None or topic not in internal_topics.TOPICS:
@@ -77,33 +73,28 @@ def _shown(topic: str | None, key: bytes | None, value: bytes | None) -> dict[st
 
 
 def _text(tree: dict[str, Any] | None) -> str | None:
-    """The data alone: type and version have columns of their own."""
+    """The data as JSON, without type and version, which are separate columns."""
     return None if tree is None else json.dumps(tree["data"], ensure_ascii=False, separators=(",", ":"))
 
 
-def _types(column: internal_topics.MessageColumn) -> tuple[str, pa.DataType]:
-    """Spark's SQL type and the equal Arrow type of a `kafkarec.internal_topics.MessageColumn`."""
-    sql, arrow = _TYPES.get(column.type, ("", None))
-    if column.fields:
-        inner = [(each.name, *_types(each)) for each in column.fields]
-        sql = "struct<" + ",".join(f"{name}:{text}" for name, text, _ in inner) + ">"
-        arrow = pa.struct([pa.field(name, type_) for name, _, type_ in inner])
-    if column.is_array:
-        return f"array<{sql}>", pa.list_(pa.field("element", arrow))
-    return sql, arrow
+def _type(column: internal_topics.MessageColumn) -> pa.DataType:
+    """The Arrow type of a `kafkarec.internal_topics.MessageColumn`."""
+    inner = [pa.field(each.name, _type(each)) for each in column.fields]
+    arrow = pa.struct(inner) if inner else _TYPES[column.type]
+    return pa.list_(pa.field("element", arrow)) if column.is_array else arrow
 
 
-def typed_columns(topic: str, type_: str) -> tuple[SparkColumn, ...]:
-    """The columns of one record type with Spark's types; ValueError for an unknown topic or type."""
+def typed_schema(topic: str, type_: str) -> pa.Schema:
+    """The columns of one record type; ValueError for an unknown topic or type."""
     bootstrap.load()
     from kafkarec import internal_topics
 
-    fields = (SparkColumn(None, each.name, _types(each)[0]) for each in internal_topics.schema(topic, type_))
-    return (*_HEAD, *fields, _TAIL)
+    fields = {each.name: _type(each) for each in internal_topics.schema(topic, type_)}
+    return pa.schema({"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()})
 
 
 class TypedRows:
-    """The body of `functions.kafka_internal_rows`: batches of (kept columns..., key, value) to the rows of one type."""
+    """The implementation of `functions.kafka_internal_rows`: (kept columns..., key, value) to the rows of one type."""
 
     def __init__(self, topic: str, type_: str) -> None:
         self.topic = topic
@@ -113,19 +104,18 @@ class TypedRows:
         bootstrap.load()
         from kafkarec import internal_topics
 
-        fields = {each.name: _types(each)[1] for each in internal_topics.schema(self.topic, self.type)}
-        types = {"version": pa.int32(), "is_tombstone": pa.bool_(), **fields, "problem": pa.string()}
+        types = typed_schema(self.topic, self.type)
         for batch in batches:
             *kept, keys, values = batch.columns
-            found = [
+            records = [
                 (row, record)
                 for row, (key, value) in enumerate(zip(keys.to_pylist(), values.to_pylist(), strict=True))
                 if (record := internal_topics.read(self.topic, key, value)).type == self.type
             ]
-            rows = pa.array([row for row, _ in found], pa.int64())
-            cells = [_cells(record) for _, record in found]
-            typed = [pa.array([each.get(name) for each in cells], type_) for name, type_ in types.items()]
-            names = [*batch.schema.names[:-2], *types]
+            rows = pa.array([row for row, _ in records], pa.int64())
+            cells = [_cells(record) for _, record in records]
+            typed = [pa.array([each.get(field.name) for each in cells], field.type) for field in types]
+            names = [*batch.schema.names[:-2], *types.names]
             yield pa.RecordBatch.from_arrays([*(column.take(rows) for column in kept), *typed], names)
 
 

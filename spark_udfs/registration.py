@@ -1,7 +1,7 @@
 """`register(spark)`: ships the wheel to the executors and registers the SQL functions.
 
 Spark copies a `--py-files x.whl` to every executor but puts only `.zip` files on their sys.path. So the wheel is added
-again under a .zip name, with eight digits of its hash, by which two versions on one node stay apart.
+again under a .zip name that contains eight digits of its hash, so that two versions on one node have different names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from . import bootstrap, cluster, functions, udtf
+from . import bootstrap, capabilities, cluster, functions, udtf
 from .bootstrap import wheels
+from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
 from .source import NAME
 
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
-# Sessions that have our functions: registering again would only make Spark warn about replacing them.
+# Sessions that have our functions: registering them again would only make Spark log warnings.
 _registered: set[str] = set()
+# The class that each of them has as its data source.
+_sources: dict[str, type] = {}
+_OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Registered:
         width = max(len(call) for call, _ in self.rows)
         lines = [f"kafkarec {self.version} in this Spark session; executors get it from {self.shipped}"]
         lines += [f"  {call:<{width}}  {meaning}" for call, meaning in self.rows]
-        return "\n".join(lines + ([f"but {self.problem}"] if self.problem else []))
+        return "\n".join(lines + ([f"Problem: {self.problem}"] if self.problem else []))
 
     __repr__ = __str__
 
@@ -52,39 +56,51 @@ def register(spark: Any) -> Registered:
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
+    if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
+        _register_source(spark, session)
     if session not in _registered:
-        if problem is None or not _is_found_by_spark(spark):
-            _register_source(spark)
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
-    rows = [(f"SQL  {call}", meaning) for _, _, call, meaning in functions.SQL_FUNCTIONS.values()]
+    rows = [(f"SQL  {one.call}", one.meaning) for one in functions.SQL_FUNCTIONS.values()]
     rows += [
         ("SQL  inline_outer(kafka_decode(value))", "one row per record"),
-        ("SQL  LATERAL kafka_explode(value[, mode => ...])", "the same rows from a table function, slower"),
-        ("spark_udfs.functions.kafka_decode, kafka_scan, kafka_encode", "the same as Column functions"),
+        _row(LATERAL, "SQL  {}(value[, mode => ...])", "the same rows by a table function, slower"),
+        ("spark_udfs.functions", "the same as Column functions, with all options"),
         ("spark_udfs.functions.kafka_explode(df, col)", "one row per record, the fastest way"),
-        ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "an internal topic's records, a column a field"),
-        ('spark.read.format("kafkarec").load(path)', "partition folders, data folders, segments, buckets"),
-        ('spark.readStream.format("kafkarec").load(path)', "the same, followed while they grow"),
-        ('df.write.format("kafkarec").save(path)', "partition folders that a broker serves; also df.writeStream"),
-        ("spark_udfs.write_log(df, path)", "the same, with the offsets that df has"),
+        ("spark_udfs.functions.kafka_internal_rows(df, topic, type)", "internal topics, one column per field"),
+        _row(READ, "{}.load(path)", "reads partition folders, data folders, segments, buckets"),
+        ("spark_udfs.read_log(spark, path)", "the same rows by mapInArrow, for Spark 3.5"),
+        _row(STREAM, "{}.load(path)", "reads the same as a stream, while they grow"),
+        _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
+        ("spark_udfs.write_log(df, path)", "writes the same with the offsets that df has"),
         ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
-        ("spark_udfs.lag(query)", "how far a stream is behind"),
-        ("spark_udfs.doctor(spark)", "what each executor has"),
-        ("spark_udfs.activate()", "from here on `import kafkarec` works in this process"),
+        ("spark_udfs.lag(query)", "how many offsets a stream has still to read"),
+        ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
+        ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),
     ]
     return Registered(_version(), shipped, tuple(rows), problem)
 
 
-def _register_source(spark: Any) -> None:
-    from .source import KafkarecDataSource
+def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
+    """A row of what `register` prints, which says so where this Spark cannot do it."""
+    text = capabilities.missing(feature)
+    return call.format(feature.written), meaning if text is None else f"NOT HERE: {text}"
 
-    spark.dataSource.register(KafkarecDataSource)
+
+def _register_source(spark: Any, session: str) -> None:
+    """Registers the class for the session's setting of what an overwrite replaces, again if that has changed."""
+    from .source import DynamicOverwriteSource, KafkarecDataSource
+
+    setting = str(spark.conf.get(_OVERWRITE_MODE, "static"))
+    source = DynamicOverwriteSource if setting.lower() == "dynamic" else KafkarecDataSource
+    if _sources.get(session) is not source:
+        spark.dataSource.register(source)
+        _sources[session] = source
 
 
 def _problem(spark: Any) -> str | None:
-    """The problem where the driver does not have the executors' Python, as with --archives and
-    PYSPARK_PYTHON=./environment/bin/python; None: there is none."""
+    """A description and a fix if the driver does not have the executors' Python, as with --archives and
+    PYSPARK_PYTHON=./environment/bin/python; None: it has it."""
     if cluster.is_connect(spark) or shutil.which(spark.sparkContext.pythonExec):
         return None
     python = spark.sparkContext.pythonExec
@@ -104,7 +120,7 @@ def _is_found_by_spark(spark: Any) -> bool:
 
 
 def _version() -> str:
-    manifest = wheels.load_manifest(bootstrap.carrier())
+    manifest = wheels.load_manifest(bootstrap.package_origin())
     return str(manifest["version"] if manifest else bootstrap.activate().version)
 
 
@@ -115,13 +131,13 @@ def _session_id(spark: Any) -> str:
 
 
 def ship(spark: Any) -> str:
-    """Adds the carrier to the session's Python files, once; returns the name it has there."""
-    carrier = bootstrap.carrier()
-    if carrier.is_archive and carrier.location.endswith(".zip"):
+    """Adds spark_udfs to the session's Python files, once; returns its file name there."""
+    origin = bootstrap.package_origin()
+    if origin.is_archive and origin.location.endswith(".zip"):
         added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
-        if any(os.path.basename(each) == os.path.basename(carrier.location) for each in added):
-            return os.path.basename(carrier.location)  # --py-files with a .zip name: it is there already
-    path = _zip_copy(carrier.location, carrier.is_archive)
+        if any(os.path.basename(each) == os.path.basename(origin.location) for each in added):
+            return os.path.basename(origin.location)  # added already, by --py-files with a .zip name
+    path = _zip_copy(origin.location, origin.is_archive)
     name = os.path.basename(path)
     if cluster.is_connect(spark):
         key = f"{_session_id(spark)} {name}"
@@ -135,7 +151,7 @@ def ship(spark: Any) -> str:
 
 @cache
 def _zip_copy(location: str, is_archive: bool) -> str:
-    """The carrier as `spark_udfs-<version>-<sha8>.zip`, in a folder of this process."""
+    """Copies spark_udfs to `spark_udfs-<version>-<sha8>.zip` in a temporary folder; returns that path."""
     folder = tempfile.mkdtemp(prefix="spark_udfs-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     temporary = os.path.join(folder, "copy")
@@ -151,7 +167,7 @@ def _zip_copy(location: str, is_archive: bool) -> str:
 
 
 def _zip_package(location: str, target: str) -> None:
-    """An installed `spark_udfs` folder (with the wheels it carries, if any) as a zip with fixed bytes."""
+    """Writes an installed `spark_udfs` folder, with the wheels in it, as a zip whose bytes are always the same."""
     package = os.path.join(location, "spark_udfs")
     with zipfile.ZipFile(target, "w") as archive:
         for parent, folders, names in sorted(os.walk(package)):

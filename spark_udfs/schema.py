@@ -28,8 +28,8 @@ class SparkColumn:
     type: str  # Spark SQL type
 
 
-# The columns of a record. Raw bytes have no topic and partition, a file has; they are here so that the rows of a UDF
-# and those of a file have the same schema.
+# The columns of a record. Raw bytes have no topic and no partition, a file has both; the columns exist for both, so
+# that the rows of a UDF and those of a file have the same schema.
 RECORD_COLUMNS = (
     SparkColumn(None, "topic", "string"),
     SparkColumn(None, "partition", "int"),
@@ -64,18 +64,13 @@ BATCH_COLUMNS = (
 
 
 def sources(columns: tuple[SparkColumn, ...]) -> list[str]:
-    """The columns to ask kafkarec for."""
+    """The names of the columns that kafkarec decodes."""
     return [column.source for column in columns if column.source]
 
 
 def sql_struct(columns: tuple[SparkColumn, ...]) -> str:
     """`struct<topic:string,...>`, the element type of what the functions return."""
     return "struct<" + ",".join(f"{column.name}:{column.type}" for column in columns) + ">"
-
-
-def sql_columns(columns: tuple[SparkColumn, ...]) -> str:
-    """`topic string, ...`, as DDL of a table."""
-    return ", ".join(f"{column.name} {column.type}" for column in columns)
 
 
 @cache

@@ -4,7 +4,7 @@
 
 Spark reports no metrics for a source that is written in Python (its PythonMicroBatchStream does not implement
 ReportsSourceMetrics). Spark's Kafka source has metrics that are computed from the same two offsets, so `lag`
-understands both sources.
+accepts the queries of both sources.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ENDS = ("endOffset", "latestOffset")
 class Lag:
     """The lag of a stream's partitions. Printable.
 
-    partitions: "topic-number" -> offsets up to the log's end (read_committed: the last stable offset) at the last
-    micro-batch. A compacted log has fewer records than offsets.
+    partitions: "topic-number" -> number of offsets to the log's end (read_committed: to the last stable offset) at the
+    last micro-batch. A compacted log has fewer records than offsets.
     """
 
     partitions: dict[str, int]
@@ -68,7 +68,7 @@ def _progress(of: Any) -> dict[str, Any] | None:
     text = of if isinstance(of, str) else getattr(of, "json", None)
     progress = json.loads(text) if isinstance(text, str) else of
     if not isinstance(progress, dict) or "sources" not in progress:
-        raise TypeError(f"{type(of).__name__} is no query, no progress and no event with a progress")
+        raise TypeError(f"{type(of).__name__} is not a query, a progress report or an event with one")
     return progress
 
 

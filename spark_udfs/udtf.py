@@ -4,8 +4,8 @@
     SELECT ... FROM t, LATERAL kafka_explode(t.value, mode => 'PERMISSIVE', control => true) AS r
 
 Spark has no LATERAL join with an Arrow table function, so each record becomes a tuple here, which is pickled and
-becomes a row in the JVM. `inline_outer(kafka_decode(value))` gives the same rows ten times as fast: docs/spark.md has
-both figures. Arguments are checked in `analyze`, before anything runs.
+converted to a row in the JVM. `inline_outer(kafka_decode(value))` returns the same rows ten times as fast:
+docs/spark.md has both figures. Arguments are checked in `analyze`, before anything runs.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import BinaryType, NullType
-from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
-from . import bootstrap, decoding, function_options, schema
+from . import bootstrap, capabilities, decoding, function_options, schema
+from .capabilities import AnalyzeArgument, AnalyzeResult
 from .source import columns
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 NAME = "kafka_explode"
 _NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
-_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control")
+_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control", "restore")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NOTHING = (None,) * (len(_NAMES) - 1)
+_NULLS = (None,) * (len(_NAMES) - 1)
 
 
 class KafkaExplode:
@@ -59,11 +59,12 @@ class KafkaExplode:
         check_crcs: bool = function_options.FunctionOptions.check_crcs,
         max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
         control: bool = function_options.FunctionOptions.control,
+        restore: bool = function_options.FunctionOptions.restore,
     ) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL."""
         if value is None:
             return iter(())
-        key = (mode, check_crcs, max_decompressed_bytes, control)
+        key = (mode, check_crcs, max_decompressed_bytes, control, restore)
         if key not in self._chosen:
             self._chosen[key] = function_options.make(**dict(zip(_CONSTANTS, key, strict=True)))
         bootstrap.load()
@@ -83,15 +84,16 @@ def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tup
             max_decompressed_bytes=chosen.max_decompressed_bytes,
             timestamp_unit="us",
             control=chosen.control,
+            restore=chosen.restore,
         )
         for piece in pieces:
             yield from _with_damage(_records(piece), piece.damage)
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
             raise
-        # "skip" raises only where a whole value cannot be held
+        # errors="skip" raises only for a value with more records than one array can have
         lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))
-        yield (*_NOTHING, decoding.corrupt_text(lost))
+        yield (*_NULLS, decoding.corrupt_text(lost))
 
 
 def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
@@ -102,19 +104,19 @@ def _records(piece: kafkarec.RecordLists) -> Iterator[tuple[Any, ...]]:
     }
     filled: list[Iterable[Any]] = []
     for name in (column.source for column in schema.RECORD_COLUMNS):
-        known = repeat(None) if name is None else piece.records.column(name)
-        filled.append(map(converted[name], known) if name in converted else known)
-    return zip(*filled, strict=False)  # columns without a source repeat None for ever
+        values = repeat(None) if name is None else piece.records.column(name)
+        filled.append(map(converted[name], values) if name in converted else values)
+    return zip(*filled, strict=False)  # columns without a source repeat None without end
 
 
 def _with_damage(
     rows: Iterator[tuple[Any, ...]], damage: Iterable[tuple[int, int, kafkarec.Damage]]
 ) -> Iterator[tuple[Any, ...]]:
     done = 0
-    for _, place, what in damage:
-        yield from islice(rows, place - done)
-        yield (*_NOTHING, decoding.corrupt_text(what))
-        done = place
+    for _, index, damaged in damage:
+        yield from islice(rows, index - done)
+        yield (*_NULLS, decoding.corrupt_text(damaged))
+        done = index
     yield from rows
 
 
@@ -128,6 +130,16 @@ def _time(microseconds: int | None) -> datetime | None:
         return None
 
 
+class NoKafkaExplode:
+    """The handler for a Spark without `analyze`: its rows are an error that says what to write instead."""
+
+    def eval(self, *values: Any) -> Iterator[tuple[Any, ...]]:
+        capabilities.check(capabilities.LATERAL)
+        return iter(())
+
+
 def table_function() -> Any:
-    """The argument of `spark.udtf.register`. The class stays importable by its name, so it is pickled by reference."""
+    """The argument of `spark.udtf.register`. The class can be imported by its name, so it is pickled by reference."""
+    if capabilities.missing(capabilities.LATERAL):
+        return udtf(cast(Any, NoKafkaExplode), returnType=columns.struct(schema.RECORD_COLUMNS))
     return udtf(cast(Any, KafkaExplode))

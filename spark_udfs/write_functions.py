@@ -1,36 +1,71 @@
-"""Functions beside `df.write`.
+"""Functions that complement `df.write`.
 
-write_log   writes records with offsets of their own to partition folders
+write_log   writes records with the offsets they have to partition folders
 sweep       removes what jobs of dead drivers have left
 """
 
 from __future__ import annotations
 
 import os
+import pickle
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import cluster, registration
+from . import capabilities, cluster, registration
+from .read_functions import texts
 from .source.options import StorageOptions
 
-NEEDED = ("topic", "partition", "offset", "value")
+REQUIRED = ("topic", "partition", "offset", "value")
 
 
 def write_log(df: Any, path: str, *, mode: str = "append", **options: Any) -> None:
     """See `spark_udfs.write_log`."""
-    missing = [name for name in NEEDED if name not in df.columns and not (name == "topic" and "topic" in options)]
+    missing = [name for name in REQUIRED if name not in df.columns and not (name == "topic" and "topic" in options)]
     if missing:
-        raise ValueError(
-            f"write_log needs the column {', '.join(missing)}; records without offsets go through "
-            f'df.write.format("kafkarec"), which assigns them'
-        )
+        hint = 'to write records without offsets use df.write.format("kafkarec"), which assigns them'
+        if capabilities.missing(capabilities.WRITE):
+            hint = f"{capabilities.WRITE.written}, which assigns offsets, needs Spark {capabilities.WRITE.needs.since}"
+        raise ValueError(f"write_log needs the column {', '.join(missing)}; {hint}")
     order = [name for name in ("topic", "partition") if name in df.columns]
     ordered = df.repartition(*order).sortWithinPartitions(*order, "offset")
+    if capabilities.missing(capabilities.WRITE):
+        _write_by_map(ordered, texts(path, options), mode)
+        return
     writer = ordered.write.format("kafkarec").mode(mode)
     for name, value in options.items():
         writer = writer.option(name, value)
     writer.save(path)
+
+
+def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
+    """As Spark uses the data source's writer: a message from each task, then commit, or abort after a failure."""
+    from .source import writing
+
+    if mode not in ("append", "overwrite"):
+        raise ValueError(f'mode must be "append" or "overwrite", not {mode!r}')
+    registration.ship(df.sparkSession)
+    job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
+    messages: list[Any] = []
+    try:
+        messages += [pickle.loads(row[0]) for row in df.mapInArrow(_StagingTask(job), "message binary").collect()]
+        job.commit(messages)
+    except BaseException:
+        job.abort(messages)
+        raise
+
+
+class _StagingTask:
+    """The function of `mapInArrow`: stages the rows of a task; its result is the task's message."""
+
+    def __init__(self, job: Any) -> None:
+        self.job = job
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        message = pickle.dumps(self.job.write(batches))
+        yield pa.RecordBatch.from_arrays([pa.array([message], pa.binary())], ["message"])
 
 
 def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, Any] | None) -> list[str]:
@@ -39,18 +74,16 @@ def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, 
     if spark is None or not cluster.is_connect(spark):
         return _sweep(path, older_than_hours, given)
     registration.ship(spark)
-    found: list[str] = cluster.call(spark, _sweep, path, older_than_hours, given)
-    return found
+    jobs: list[str] = cluster.call(spark, _sweep, path, older_than_hours, given)
+    return jobs
 
 
 def _sweep(path: str, older_than_hours: float, storage: StorageOptions) -> list[str]:
-    from .source import bucket_publishing, publishing
+    from .source import destination
 
-    if "://" in path:
-        return bucket_publishing.sweep(path, older_than_hours, storage)
-    if not os.path.isdir(path):
+    if "://" not in path and not os.path.isdir(path):
         raise FileNotFoundError(
             f"there is no folder {path} on {socket.gethostname()}; "
-            f"with Spark Connect, sweep(path, spark=spark) looks on the cluster"
+            f"with Spark Connect, sweep(path, spark=spark) runs on the cluster"
         )
-    return publishing.sweep(path, older_than_hours)
+    return destination.publisher(path, storage).sweep(older_than_hours)

@@ -34,7 +34,7 @@ def walk(log: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def repeat(log: bytes, times: int, first_offset: int) -> tuple[bytes, int]:
-    """`log` repeated with offsets that go on counting from `first_offset`; the bytes and the next offset."""
+    """`log` repeated with consecutive offsets from `first_offset` on: (bytes, next offset)."""
     batches = list(walk(log))
     offsets = [BASE_OFFSET_AND_LENGTH.unpack_from(log, position)[0] for position, _, _ in batches]
     step = batches[-1][2] - offsets[0]
@@ -47,7 +47,7 @@ def repeat(log: bytes, times: int, first_offset: int) -> tuple[bytes, int]:
 
 
 def make_gib(log: bytes, folder: Path) -> None:
-    """Segments of one partition, at least 1 GiB together; nothing to do when they are there."""
+    """Segments of one partition, at least 1 GiB together; does nothing if they exist."""
     times = SEGMENT_BYTES // len(log)
     files = -(-GIB // (times * len(log)))
     done = folder / "complete"
@@ -60,7 +60,7 @@ def make_gib(log: bytes, folder: Path) -> None:
     partition.mkdir(parents=True)
     free = shutil.disk_usage(folder).free
     if free < 2 * GIB:
-        raise SystemExit(f"{folder}: 2 GiB of free space are needed, {free >> 20} MiB are there")
+        raise SystemExit(f"{folder}: 2 GiB of free space are needed, there are {free >> 20} MiB")
     print(f"demo: writing 1 GiB of repeated real batches to {folder} ...", flush=True)
     offset = 0
     for _ in range(files):

@@ -1,31 +1,34 @@
-"""The reference page of the Python API, from the signatures and docstrings in the sources; nothing is imported."""
+"""The reference page of the Python API, from signatures and docstrings (decision 0031)."""
 
 from __future__ import annotations
 
 import ast
+import copy
+import importlib
+import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "kafkarec"
+import kafkarec
 
 HEAD = """\
 # Python API
 
 <!-- written by tools/make_docs.py from the docstrings: do not edit -->
 
-What is not listed here is not public. Names up to "More" are those of the package `kafkarec` itself; packages inside of
-it have names of their own, below. Bytes that are wrong raise `KafkaRecordError` or one of its children, nothing else.
+What is not listed here is not public. Names up to "More" are in the package `kafkarec` itself; the names of its
+subpackages follow below. Invalid bytes raise `KafkaRecordError` or one of its subclasses, and no other exception.
 """
 
-# heading -> the names under it; public names that are not listed here come under "More"
+# heading -> the names under it; public names that are not listed here are under "More"
 SECTIONS = {
     "Bytes": ("decode", "stream", "scan", "batches", "decode_each", "scan_each"),
     "Files": ("open", "Segment", "Log", "LogDir"),
-    "Check and repair": ("verify", "salvage", "diff", "explain", "transactions", "reindex"),
+    "Check and repair": ("verify", "salvage"),
     "Write": (
         "encode",
         "SegmentWriter",
@@ -36,10 +39,19 @@ SECTIONS = {
         "stamp",
         "estimate_size",
     ),
-    "Weigh": ("study",),
-    "What they say": ("Report", "SalvageReport", "Damage", "Converted", "Compacted", "ValidatedRecords", "Study"),
-    "What they give": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
-    "Vocabulary": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
+    "Compare settings": ("study",),
+    "Reports and results": (
+        "Report",
+        "SalvageReport",
+        "Damage",
+        "Restored",
+        "Converted",
+        "Compacted",
+        "ValidatedRecords",
+        "Study",
+    ),
+    "Records and batches": ("RecordColumns", "BatchTable", "Record", "RecordBatch", "RecordLists"),
+    "Enumerations": ("Compression", "Isolation", "TimestampType", "ControlRecordType"),
     "Errors": (
         "KafkaRecordError",
         "CorruptRecordError",
@@ -54,14 +66,26 @@ SECTIONS = {
 # package -> its names that are not for users
 PACKAGES: dict[str, set[str]] = {
     "internal_topics": set(),
-    "ops.explain": {"tiles"},
+    "ops.explain": set(),
     "ops.verify": {"KINDS"},
     "ops.salvage": set(),
-    "ops.study": {"BATCH_SIZES", "CODECS", "Study", "codec_and_level", "study"},
+    "ops.study": {"BATCH_SIZES", "CODECS", "codec_and_level"},
     "state.transactions": {"listing"},
 }
-# methods that our own modules call on each other
-INSIDE = {
+# module -> its names for users
+MODULES: dict[str, tuple[str, ...]] = {
+    "ops.diff": ("compare", "Difference", "Extent"),
+    "storage.batch_frames": (
+        "fingerprint",
+        "is_unchanged",
+        "has_valid_checksum",
+        "first_offset",
+        "is_preallocated",
+        "preallocated_from",
+    ),
+}
+# public methods that are for kafkarec's own modules only
+INTERNAL_METHODS = {
     "groups",
     "opened",
     "named",
@@ -76,219 +100,142 @@ INSIDE = {
     "buffer_addresses",
     "list_capsules",
 }
-# classes that users get and do not make
-MADE_BY_US = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
-# a base class -> the public class under which its members are described
-_told: dict[str, str] = {}
-_Definition = ast.FunctionDef | ast.ClassDef
-
-
-class Found(NamedTuple):
-    """A definition and the module that holds it."""
-
-    node: ast.AST
-    path: Path
+# classes that users do not construct
+NOT_CONSTRUCTED = {"RecordBatch", "RecordLists", "RecordColumns", "BatchTable", "Record"}
 
 
 def page() -> str:
-    _told.clear()
-    names = list(_exports(PACKAGE / "__init__.py"))
+    names = [name for name in kafkarec.__all__ if not name.startswith("__")]
     placed = {name for section in SECTIONS.values() for name in section}
-    sections = {title: [name for name in wanted if name in names] for title, wanted in SECTIONS.items()}
-    sections["More"] = [name for name in names if name not in placed and not name.startswith("__")]
+    described_in: dict[type, str] = {}
     lines = [HEAD]
-    for title, wanted in sections.items():
-        if wanted:
-            lines.append(f"\n## {title}\n")
-            lines += [_entry(name, find(PACKAGE / "__init__.py", name)) for name in wanted]
+    for title, wanted in {**SECTIONS, "More": [name for name in names if name not in placed]}.items():
+        lines.append(f"\n## {title}\n")
+        lines += [_entry(name, getattr(kafkarec, name), described_in) for name in wanted]
     for package, inside in PACKAGES.items():
-        path = PACKAGE.joinpath(*package.split("."), "__init__.py")
-        if path.exists() and (exported := [name for name in _exports(path) if name not in (*names, *inside)]):
-            doc = ast.get_docstring(_tree(path)) or ""
-            # where a docstring goes on with how its modules are laid out, its first sentence is for users
-            shown = doc if f"{package}." in doc else doc.split("\n\n")[0]
-            lines += [
-                f"\n## kafkarec.{package}\n",
-                split(shown)[0].strip() + "\n" if shown is doc else escaped(shown) + "\n",
-            ]
-            lines += [_entry(name, find(path, name)) for name in exported if name[0].islower() or name[0].isupper()]
-    lines += ["\n## kafkarec.ops.diff\n", split(ast.get_docstring(_tree(PACKAGE / "ops" / "diff.py")) or "")[0]]
-    lines += [_entry(name, find(PACKAGE / "ops" / "diff.py", name)) for name in ("compare", "Difference", "Extent")]
-    lines += ["\n## kafkarec.sidecars\n", _small_files(PACKAGE / "sidecars")]
+        module = importlib.import_module(f"kafkarec.{package}")
+        doc = inspect.getdoc(module) or ""
+        # if a docstring continues with a list of the package's modules, only its first paragraph is for users
+        shown = doc if f"{package}." in doc else doc.split("\n\n")[0]
+        shown_names = [name for name in module.__all__ if name not in inside and name not in names]
+        lines += [f"\n## kafkarec.{package}\n", (split(doc)[0] if shown is doc else escaped(shown)) + "\n"]
+        lines += [_entry(name, getattr(module, name), described_in) for name in shown_names]
+    for place, for_users in MODULES.items():
+        module = importlib.import_module(f"kafkarec.{place}")
+        lines += [f"\n## kafkarec.{place}\n", split(inspect.getdoc(module) or "")[0]]
+        lines += [_entry(name, getattr(module, name), described_in) for name in for_users]
+    lines += ["\n## kafkarec.sidecars\n", _small_files()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
 
 
-def _small_files(package: Path) -> str:
-    """A package of modules that are alike: its docstring, and a table of their functions."""
-    lines = [split(ast.get_docstring(_tree(package / "__init__.py")) or "")[0], "| function | |", "|---|---|"]
-    for path in sorted(package.glob("*.py")):
-        for node in _tree(path).body if f"`{path.stem}`" in lines[0] else ():
+def _small_files() -> str:
+    """A package of similar modules: its docstring, and a table of their functions."""
+    package = importlib.import_module("kafkarec.sidecars")
+    text = split(inspect.getdoc(package) or "")[0]
+    lines = [text, "| function | |", "|---|---|"]
+    for path in sorted(Path(package.__path__[0]).glob("*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body if f"`{path.stem}`" in text else ():
             if isinstance(node, ast.FunctionDef) and _public(node.name):
-                call = signature(node).split(" -> ")[0].replace("|", "\\|")
-                told = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-                lines.append(f"| `{path.stem}.{' '.join(call.split())}` | {_cell(told)} |")
+                call = " ".join(signature(node).split(" -> ")[0].replace("|", "\\|").split())
+                what = _cell(_doc(node).split("\n\n")[0])
+                lines.append(f"| `{path.stem}.{call}` | {what} |")
     return "\n".join(lines) + "\n"
 
 
-def _tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+@cache
+def _definition(of: type | Callable[..., Any]) -> ast.ClassDef | ast.FunctionDef:
+    """The syntax of a class or function: annotations and defaults as they are written."""
+    [node] = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    assert isinstance(node, ast.ClassDef | ast.FunctionDef)
+    return node
 
 
-def _exports(path: Path) -> Iterator[str]:
-    for node in _tree(path).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            yield from ast.literal_eval(node.value)
+def _doc(node: ast.ClassDef | ast.FunctionDef) -> str:
+    return ast.get_docstring(node) or ""
 
 
-def find(path: Path, name: str) -> Found | None:
-    """Where `name` of the module at `path` is defined; imports within the package are followed."""
-    body = _tree(path).body
-    body += [inner for node in body if isinstance(node, ast.If) for inner in node.body]  # if TYPE_CHECKING
-    for node in body:
-        if isinstance(node, _Definition) and node.name == name:
-            return Found(node, path)
-        if isinstance(node, ast.Assign | ast.AnnAssign):
-            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-            if ast.unparse(target) == name:
-                return Found(node, path)
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                if (alias.asname or alias.name) == name and (module := _module(path, node)):
-                    return find(module, alias.name)
-    return None
+def _entry(name: str, of: Any, described_in: dict[type, str]) -> str:
+    if isinstance(of, type):
+        return _class(name, of, described_in)
+    if callable(of):
+        node = _definition(of)
+        assert isinstance(node, ast.FunctionDef)
+        return function(node, f"### {name}")
+    value = repr(of)
+    shown = f"{name}: {type(of).__name__}" if len(value) > 90 or value.startswith("<") else f"{name} = {value}"
+    return f"### {name}\n\n`{shown}`\n"
 
 
-def _module(path: Path, node: ast.ImportFrom) -> Path | None:
-    if node.level:
-        base = path.parent
-        for _ in range(node.level - 1):
-            base = base.parent
-    elif (node.module or "").startswith("kafkarec"):
-        base = ROOT
-    else:
-        return None
-    place = base.joinpath(*(node.module or "").split("."))
-    tried = (place.with_suffix(".pyi"), place.with_suffix(".py"), place / "__init__.py")
-    return next((one for one in tried if one.is_file()), None)
-
-
-def _entry(name: str, found: Found | None) -> str:
-    if found is None:
-        return ""
-    if isinstance(found.node, ast.ClassDef):
-        return _class(name, found)
-    if isinstance(found.node, ast.FunctionDef):
-        return function(found.node, f"### {name}")
-    return f"### {name}\n\n{_comment(found)}\n"
-
-
-def _comment(found: Found) -> str:
-    """A constant: the comment above it, or its value where that is short."""
-    lines = found.path.read_text(encoding="utf-8").splitlines()
-    at = found.node.lineno - 2
-    told: list[str] = []
-    while at >= 0 and lines[at].startswith("#"):
-        told.insert(0, lines[at].lstrip("# "))
-        at -= 1
-    value = ast.unparse(found.node)
-    if len(value) >= 90 and isinstance(found.node, ast.AnnAssign):
-        value = f"{ast.unparse(found.node.target)}: {ast.unparse(found.node.annotation)}"
-    return "\n\n".join(filter(None, (f"`{value}`" if len(value) < 90 else "", " ".join(told))))
-
-
-def _class(name: str, found: Found) -> str:
-    node = found.node
+def _class(name: str, of: type, described_in: dict[type, str]) -> str:
+    """described_in: a base class -> the public class under which its members are described."""
+    node = _definition(of)
     assert isinstance(node, ast.ClassDef)
     bases = [ast.unparse(base) for base in node.bases]
-    members = [*_members(found)]
+    links = [_link(above, described_in) for above in _bases(of) if described_in.get(above, name) != name]
+    members = [*_members(of, name, described_in)]
     init = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
     kind = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
-    shown = kind if init is None or bases or name in MADE_BY_US else signature(init, name)
-    text, told = split(ast.get_docstring(node) or "")
-    lines = [f"### {name}\n", code(shown), text, _as_above(name, found)]
+    shown = kind if init is None or bases or name in NOT_CONSTRUCTED else signature(init, name)
+    text, described = split(_doc(node))
+    lines = [f"### {name}\n", code(shown), text, "\n".join(links)]
     numbers = [one for one in members if isinstance(one, ast.Assign)]
     if numbers:
         lines.append(", ".join(f"`{ast.unparse(one.targets[0])}` = {ast.unparse(one.value)}" for one in numbers) + "\n")
     types = {ast.unparse(one.target): _type(one.annotation) for one in members if isinstance(one, ast.AnnAssign)}
     methods = [one for one in members if isinstance(one, ast.FunctionDef)]
-    properties = {one.name: one for one in methods if _is(one, "property", "cached_property")}
+    properties = {one.name: one for one in methods if _is_property(one)}
+    types |= {each: _type(one.returns) for each, one in properties.items()}
     rows = [
-        (
-            ", ".join(f"`{each}`" for each in row.names),
-            row.type or types.get(row.names[0], "") or _returned(properties, row),
-            row.text,
-        )
-        for row in told
+        (", ".join(f"`{each}`" for each in row.names), row.type or types.get(row.names[0], ""), row.text)
+        for row in described
     ]
-    named = {each for row in told for each in row.names}
-    rows += [(f"`{each}`", kind, "") for each, kind in types.items() if each not in named]
+    named = {each for row in described for each in row.names}
     rows += [
-        (f"`{each}`", _type(one.returns), _cell(ast.get_docstring(one) or ""))
-        for each, one in properties.items()
+        (f"`{each}`", kind, _cell(_doc(properties[each])) if each in properties else "")
+        for each, kind in types.items()
         if each not in named
     ]
     if rows:
         lines += ["| attribute | type | |", "|---|---|---|"]
         lines += [f"| {names} | {kind} | {what} |" for names, kind, what in rows]
         lines.append("")
-    plain = [one for one in methods if one.name not in properties and ast.get_docstring(one)]
-    lines += [function(one, f"#### {name}.{one.name}") for one in plain]
+    lines += [function(one, f"#### {name}.{one.name}") for one in methods if one.name not in properties and _doc(one)]
     return "\n".join(lines) + "\n"
 
 
-def _returned(properties: dict[str, ast.FunctionDef], row: Row) -> str:
-    one = properties.get(row.names[0])
-    return _type(one.returns) if one else ""
-
-
-def _members(found: Found) -> Iterator[ast.stmt]:
-    """What a user may call, the class's own and its bases'."""
-    node = found.node
-    assert isinstance(node, ast.ClassDef)
+def _members(of: type, name: str, described_in: dict[type, str]) -> Iterator[ast.stmt]:
+    """The members for users: those of the class, and of its bases if no class above on the page has described them."""
+    node = _definition(of)
     names = set()
     for one in node.body:
         if isinstance(one, ast.FunctionDef):
-            name = one.name
+            member = one.name
         elif isinstance(one, ast.AnnAssign):
-            name = ast.unparse(one.target)
+            member = ast.unparse(one.target)
         elif isinstance(one, ast.Assign) and ast.unparse(one.targets[0]).isupper():
-            name = ast.unparse(one.targets[0])
+            member = ast.unparse(one.targets[0])
         else:
             continue
-        names.add(name)
-        if _public(name) and name not in INSIDE:
+        names.add(member)
+        if _public(member) and member not in INTERNAL_METHODS:
             yield one
-    for above in _bases(found):
-        if _told.setdefault(_key(above), node.name) == node.name:
-            yield from (one for one in _members(above) if getattr(one, "name", None) not in names)
+    for above in _bases(of):
+        if described_in.setdefault(above, name) == name:
+            yield from (one for one in _members(above, name, described_in) if getattr(one, "name", None) not in names)
 
 
-def _bases(found: Found) -> Iterator[Found]:
-    assert isinstance(found.node, ast.ClassDef)
-    for base in found.node.bases:
-        above = find(found.path, ast.unparse(base))
-        if above is not None and isinstance(above.node, ast.ClassDef) and not above.node.name.endswith("Error"):
-            yield above
+def _bases(of: type) -> list[type]:
+    return [one for one in of.__bases__ if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
 
 
-def _key(found: Found) -> str:
-    assert isinstance(found.node, ast.ClassDef)
-    return f"{found.path}:{found.node.name}"
+def _link(above: type, described_in: dict[type, str]) -> str:
+    """A link to the class above on the page that describes the methods of `above`."""
+    methods = [one for one in _members(above, "", described_in) if isinstance(one, ast.FunctionDef) and _doc(one)]
+    return f"Also the members of `{described_in[above]}`: {', '.join(f'`.{one.name}`' for one in methods)}.\n"
 
 
-def _as_above(name: str, found: Found) -> str:
-    """A link to the class above on the page that describes the shared methods."""
-    said = []
-    for base in _bases(found):
-        if _told.get(_key(base), name) != name:
-            methods = [one for one in _members(base) if isinstance(one, ast.FunctionDef) and ast.get_docstring(one)]
-            names = ", ".join(f"`.{one.name}`" for one in methods)
-            said.append(f"Besides, as of `{_told[_key(base)]}`: {names}.\n")
-    return "\n".join(said)
-
-
-def _is(node: ast.FunctionDef, *names: str) -> bool:
-    return any(ast.unparse(one).split(".")[-1] in names for one in node.decorator_list)
+def _is_property(node: ast.FunctionDef) -> bool:
+    return any(ast.unparse(one).split(".")[-1] in ("property", "cached_property") for one in node.decorator_list)
 
 
 def _public(name: str) -> bool:
@@ -300,12 +247,12 @@ def _type(node: ast.expr | None) -> str:
 
 
 def code(text: str) -> str:
-    # a directive, not a plain fence: signatures are no code that could be run
+    # a directive, not a plain fence: signatures cannot be run
     return f"```{{code-block}} python\n{text}\n```\n"
 
 
 def function(node: ast.FunctionDef, heading: str) -> str:
-    text, rows = split(ast.get_docstring(node) or "")
+    text, rows = split(_doc(node))
     lines = [heading + "\n", code(signature(node)), text]
     if rows:
         lines += ["| | |", "|---|---|"]
@@ -315,37 +262,27 @@ def function(node: ast.FunctionDef, heading: str) -> str:
 
 
 def signature(node: ast.FunctionDef, name: str | None = None) -> str:
-    """`name(a: int, *, b: str = "x") -> C`, broken where it is long; private parameters are left out."""
-    arguments = node.args
-    parts: list[str] = []
-    plain = [*arguments.posonlyargs, *arguments.args]
-    defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
-    for one, default in zip(plain, defaults, strict=True):
-        if one.arg not in ("self", "cls"):
-            parts.append(_parameter(one, default))
-        if arguments.posonlyargs and one is arguments.posonlyargs[-1] and parts:
-            parts.append("/")
-    if arguments.vararg:
-        parts.append("*" + _parameter(arguments.vararg, None))
-    elif any(_public(one.arg) for one in arguments.kwonlyargs):
-        parts.append("*")
-    for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        if _public(one.arg):
-            parts.append(_parameter(one, default))
-    if arguments.kwarg:
-        parts.append("**" + _parameter(arguments.kwarg, None))
+    """`name(a: int, *, b: str = "x") -> C`, on several lines if it is long; private parameters are left out."""
+    arguments = copy.deepcopy(node.args)
+    arguments.args = [one for one in arguments.args if one.arg not in ("self", "cls")]
+    by_keyword = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    public = [(one, default) for one, default in by_keyword if _public(one.arg)]
+    values: list[str] = []  # defaults are put in after splitting: a lambda has commas
+
+    def numbered(default: ast.expr) -> ast.expr:
+        values.append(ast.unparse(default))
+        return ast.Name(f"_{len(values) - 1}")
+
+    arguments.defaults = [numbered(default) for default in arguments.defaults]
+    arguments.kwonlyargs = [one for one, _ in public]
+    arguments.kw_defaults = [default and numbered(default) for _, default in public]
+    parts = re.split(r", (?=\*{0,2}\w+: |\*,|/)", ast.unparse(arguments)) if ast.unparse(arguments) else []
+    parts = [re.sub(r"=_(\d+)$", lambda match: f" = {values[int(match[1])]}", part) for part in parts]
     returns = f" -> {ast.unparse(node.returns)}" if node.returns and name is None else ""
-    told = f"{name or node.name}({', '.join(parts)}){returns}"
-    if len(told) > 100:
-        told = f"{name or node.name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returns}"
-    return told
-
-
-def _parameter(one: ast.arg, default: ast.expr | None) -> str:
-    told = one.arg + (f": {ast.unparse(one.annotation)}" if one.annotation else "")
-    if default is None:
-        return told
-    return f"{told} = {ast.unparse(default)}" if one.annotation else f"{told}={ast.unparse(default)}"
+    text = f"{name or node.name}({', '.join(parts)}){returns}"
+    if len(text) > 100:
+        text = f"{name or node.name}(\n" + "".join(f"    {part},\n" for part in parts) + f"){returns}"
+    return text
 
 
 class Row(NamedTuple):
@@ -360,7 +297,7 @@ class Row(NamedTuple):
 _COLUMNS = re.compile(r"^(\.?\w+(?:, \.?\w+)*)(?:: ([\w |.\[\]]+?))?\s{2,}(\S.*)$")
 _DOTTED = re.compile(r"^(\.\w+(?:, \.\w+)*)() (\S.*)$")
 _PARAMETER = re.compile(r"^([a-z_]\w*(?:, [a-z_]\w*)*)(): (\S.*)$")
-_WRAPPED = 96  # a line so long goes on in the next one
+_WRAPPED = 96  # a line at least this long continues in the next one
 
 
 def split(doc: str) -> tuple[str, list[Row]]:
@@ -404,7 +341,7 @@ def _cell(text: str) -> str:
 
 
 def escaped(line: str) -> str:
-    """Angle brackets outside of code would be tags, stars emphasis; names with underlines are code."""
+    """Angle brackets outside of code would be tags, stars emphasis; names with underscores are code."""
     return "`".join(
         part
         if at % 2

@@ -2,7 +2,7 @@
 
 usage: doc_blocks.py [--write] [PAGE...]
 
-A page is run from top to bottom in a folder of its own that looks like a checkout. `sh` and `python` blocks are run,
+A page is run from top to bottom in a separate folder with the files of a checkout. `sh` and `python` blocks are run,
 `sql` ones in the page's Spark session. A `text` block directly after one of them is what it prints, standard error
 included; a line of `...` there matches any lines, `...` within a line for any text. --write replaces it
 by the actual output.
@@ -32,7 +32,6 @@ import doc_standins
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 LANGUAGES = {"sh", "python", "sql", "text"}
-RUNNABLE = LANGUAGES - {"text"}
 SECONDS = 60
 HOME = "/home/you"
 REWRITE = "tools/doc_blocks.py --write"
@@ -41,17 +40,17 @@ _FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _MARK = re.compile(r"<!-- (exit|with|not run)[: ]+(.*?) -->")
-# What differs from run to run, and how a page shows it.
+# Output that differs from run to run, and how a page shows it.
 _CHANGING = ((re.compile(r"read in [\d.]+ s.*"), "read in ..."),)
 
 
-class Wrong(Exception):
-    """A block that does not do what its page says."""
+class BlockError(Exception):
+    """A block whose output or exit status is not the one in its page."""
 
 
 @dataclass
 class Block:
-    """A fenced block: where it is, what it holds, and what it shall print (None: anything)."""
+    """A fenced block: its position, its content, and its expected output (None: any)."""
 
     page: Path
     line: int
@@ -69,7 +68,7 @@ class Block:
 
 @dataclass
 class Page:
-    """A page's blocks in order, and what it needs around it."""
+    """A page's blocks in order, and the stand-ins that it needs."""
 
     path: Path
     needs: tuple[str, ...]
@@ -77,7 +76,7 @@ class Page:
 
 
 def pages() -> list[Path]:
-    """Every page that holds a block, the generated ones and the decisions too."""
+    """Every page that may have a block, including generated pages and decisions."""
     return [path for path in sorted(DOCS.rglob("*.md")) if _FENCE.search(path.read_text(encoding="utf-8"))]
 
 
@@ -85,40 +84,42 @@ def read(path: Path) -> Page:
     text = path.read_text(encoding="utf-8")
     head = text[: 300 if "```" not in text else text.index("```")]
     page = Page(path, tuple(value for name, value in _MARK.findall(head) if name == "with"))
-    behind = -1
+    end = -1
     for match in _FENCE.finditer(text):
         language = match["language"].strip()
         if language.startswith("{"):  # a directive of the site: a picture, a signature
             continue
         line = text.count("\n", 0, match.start("fence")) + 1
         if language not in LANGUAGES:
-            raise Wrong(f"{path.name}:{line}: a block of {language or 'no language'}; one of {', '.join(LANGUAGES)}")
+            raise BlockError(
+                f"{path.name}:{line}: a block of {language or 'no language'}; one of {', '.join(LANGUAGES)}"
+            )
         last = page.blocks[-1] if page.blocks else None
         if language == "text":
-            if last and last.expected is None and not text[behind : match.start()].strip():
+            if last and last.expected is None and not text[end : match.start()].strip():
                 last.expected, last.shown = match["code"], match.span("code")
             continue
         marks = dict(_MARK.findall(match["marks"]))
         block = Block(path, line, language, match["code"], int(marks.get("exit", 0)), marks.get("not run"))
         page.blocks.append(block)
-        behind = match.end()
+        end = match.end()
     return page
 
 
 def agrees(expected: str, printed: str) -> bool:
-    """Whether the output is what the page shows, `...` standing for anything."""
+    """Whether the output is what the page shows; `...` matches anything."""
     pattern = ""
     for line in expected.rstrip("\n").split("\n"):
         if line.strip() == "...":
             pattern += r"(?:[^\n]*\n)*?"
         else:
             pattern += r"[^\n]*".join(map(re.escape, line.rstrip().split("..."))) + r"\n"
-    told = "".join(f"{line.rstrip()}\n" for line in printed.rstrip("\n").split("\n"))
-    return re.fullmatch(pattern, told) is not None
+    message = "".join(f"{line.rstrip()}\n" for line in printed.rstrip("\n").split("\n"))
+    return re.fullmatch(pattern, message) is not None
 
 
 class Runner:
-    """Runs the blocks of one page, one after the other: Python ones share their names, all share a folder."""
+    """Runs the blocks of one page in order. Python blocks share their names; all blocks share a folder."""
 
     def __init__(self, folder: Path, standins: doc_standins.StandIns) -> None:
         self.folder = folder
@@ -128,7 +129,7 @@ class Runner:
         self.words = standins.words
 
     def run(self, block: Block) -> str:
-        """What the block printed; Wrong when it ends otherwise than it should."""
+        """What the block printed; BlockError if its exit status is not the expected one."""
         ways: dict[str, Callable[[Block], tuple[int, str]]] = {"sh": self._sh, "python": self._python, "sql": self._sql}
         code = block.code
         for word, run in self.words.items():
@@ -137,14 +138,16 @@ class Runner:
         for word, run in self.words.items():
             printed = printed.replace(run, word)
         if status != block.exit:
-            raise Wrong(f"{block.place}: ended with {status}, should be {block.exit}\n{block.code}\n{printed}")
+            raise BlockError(
+                f"{block.place}: ended with status {status}, expected {block.exit}\n{block.code}\n{printed}"
+            )
         return printed
 
     def check(self, block: Block) -> None:
         printed = self.run(block)
         if block.expected is not None and not agrees(block.expected, printed):
-            told = f"{block.place}: the page shows\n{block.expected}\nand it printed\n{printed}"
-            raise Wrong(f"{told}\nIs that right? {REWRITE} {block.page.relative_to(ROOT)}")
+            message = f"{block.place}: expected output\n{block.expected}\nactual output\n{printed}"
+            raise BlockError(f"{message}\nIf the actual output is right: {REWRITE} {block.page.relative_to(ROOT)}")
 
     def _sh(self, block: Block) -> tuple[int, str]:
         done = subprocess.run(
@@ -157,7 +160,7 @@ class Runner:
             timeout=SECONDS,
             check=False,
         )
-        # some messages hold whole paths
+        # some messages contain absolute paths
         return done.returncode, done.stdout.decode().replace(str(self.folder), HOME)
 
     def _python(self, block: Block) -> tuple[int, str]:
@@ -172,7 +175,7 @@ class Runner:
 
 @contextlib.contextmanager
 def runner(page: Page) -> Iterator[Runner]:
-    """A folder like a checkout, and what the page needs around it."""
+    """A folder with the files of a checkout, and the stand-ins that the page needs."""
     with tempfile.TemporaryDirectory(prefix="page-") as name:
         folder = Path(name).resolve()
         (folder / "tests").mkdir()
@@ -189,7 +192,7 @@ def runner(page: Page) -> Iterator[Runner]:
 
 
 def write(page: Page) -> int:
-    """Puts what the blocks print into the page, where it shows something else; how many were changed."""
+    """Replaces outputs in the page that differ from what the blocks print; returns how many were changed."""
     text = page.path.read_text(encoding="utf-8")
     changes = []
     with runner(page) as running:
@@ -198,20 +201,20 @@ def write(page: Page) -> int:
                 try:
                     printed = running.run(block)
                 except Exception as error:
-                    print(error if isinstance(error, Wrong) else f"{block.place}: {type(error).__name__}: {error}")
+                    print(error if isinstance(error, BlockError) else f"{block.place}: {type(error).__name__}: {error}")
                     continue
                 if block.expected is not None and not agrees(block.expected, printed):
                     changes.append((block.shown, _shown(printed, block.expected)))
-    for span, told in reversed(changes):
+    for span, message in reversed(changes):
         assert span is not None
-        text = text[: span[0]] + told + text[span[1] :]
+        text = text[: span[0]] + message + text[span[1] :]
     if changes:
         page.path.write_text(text, encoding="utf-8")
     return len(changes)
 
 
 def _shown(printed: str, before: str) -> str:
-    """What a page shows of an output: a line that still agrees with one of before keeps that one's `...`."""
+    """The output for the page: a line that still agrees with a previous one keeps that one's `...`."""
     wild = [line for line in before.splitlines() if "..." in line and line.strip() != "..."]
     lines = []
     for line in printed.rstrip("\n").split("\n"):
@@ -239,7 +242,7 @@ def main(arguments: list[str]) -> int:
                 try:
                     running.check(block)
                 except Exception as error:
-                    print(error if isinstance(error, Wrong) else f"{block.place}: {type(error).__name__}: {error}")
+                    print(error if isinstance(error, BlockError) else f"{block.place}: {type(error).__name__}: {error}")
                     status = 1
         print(f"{path.relative_to(ROOT)}: {len(page.blocks)} blocks")
     return status

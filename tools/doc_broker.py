@@ -1,7 +1,7 @@
 """The stand-in `kafka` of the documentation's pages: a real broker on loopback, and the jars of Spark's connector.
 
-Pages say localhost:9092; what is run says the broker's port. The broker serves the partitions below as topics, some
-groups have committed offsets, and the first records of topic `txn` are gone, as retention takes them.
+Pages contain localhost:9092, which is replaced by the broker's port in what is run. The broker serves the partitions
+below as topics, some groups have committed offsets, and the first records of topic `txn` are deleted, as by retention.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ GROUPS = (
 
 
 def missing() -> str | None:
-    """Why there is no broker here."""
+    """Why no broker can be started here; None: one can."""
     _find_tests()
     from jvm_oracle import missing as without
     from kafka_session import CONNECTOR
 
     if not (os.environ.get("CI") or os.environ.get("KAFKAREC_LONG") == "1"):
-        return "a broker and a Spark session of its own, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1"
+        return "a broker and another Spark session, left out of `make test`; CI=1 or KAFKAREC_LONG=1"
     if not (CONNECTOR / "complete").exists():
         return f"no Kafka source and sink of Spark in {CONNECTOR.name}; run tools/kafka_jars"
     return without()
 
 
 def _find_tests() -> None:
-    """Broker and jars are those of the tests."""
+    """Adds the folders of the tests to sys.path: broker and jars are theirs."""
     for folder in (ROOT / "tests" / "support" / "spark", ROOT / "tests" / "support"):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
@@ -52,7 +52,7 @@ def _find_tests() -> None:
 
 @contextlib.contextmanager
 def broker(page: Path) -> Iterator[str]:
-    """Its address. page: the folder that the page runs in; gets `jars`, the connector's."""
+    """Yields its address. page: the folder in which the page runs; the connector's jars are copied to `jars` in it."""
     _find_tests()
     from broker import Broker
     from jvm_oracle import Oracle
@@ -79,7 +79,7 @@ def broker(page: Path) -> Iterator[str]:
 
 
 def jars() -> list[Path]:
-    """Of Spark's Kafka source and sink."""
+    """The jars of Spark's Kafka source and sink."""
     _find_tests()
     from kafka_session import CONNECTOR
 

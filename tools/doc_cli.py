@@ -1,4 +1,4 @@
-"""The reference page of the command line, from the parsers of the verbs themselves."""
+"""The reference page of the command line, from the parsers of the verbs."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ HEAD = """\
 
 <!-- written by tools/make_docs.py from the verbs' parsers: do not edit -->
 
-`kafkarec VERB ...`, or `python -m kafkarec VERB ...`. Nothing here needs a broker, and no verb writes beside its
-input.
+`kafkarec VERB ...`, or `python -m kafkarec VERB ...`. No verb needs a broker, and no verb writes into the
+folder of its input.
 
 | verb | what |
 |---|---|
 """
 
 RULES = """
-## What all verbs share
+## Common options
 
 | | |
 |---|---|
-| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a URL where \
-the verb says so, `-` for standard input |
-| times | ISO 8601 (UTC where bare), milliseconds, or `-1h`, `-15m`, `-2d` before now |
-| `--format` | text for people, json for programs; names in the JSON stay as they are |
+| `PATH` | a file of batches (`.log`, `.checkpoint`, any blob), a partition folder, a data folder, a URL if \
+the verb accepts one, `-` for standard input |
+| times | ISO 8601 (UTC without a zone), milliseconds, or `-1h`, `-15m`, `-2d` before now |
+| `--format` | text for people, json for programs; names in the JSON do not change |
 | `-o FILE`, `--html FILE`, `--plot FILE` | a new file, which appears under its name only when it is complete; \
-`-`, `/dev/stdout`, `/dev/fd/N`, pipes and devices are written as they come |
-| `--force` | replaces a file, and of `build`, `convert`, `compact` a log, that is there |
-| `--debug` | a traceback where an error ends the run; without it there is none |
+`-`, `/dev/stdout`, `/dev/fd/N`, pipes and devices are written directly |
+| `--force` | replaces an existing file and, with `build`, `convert`, `compact`, an existing log |
+| `--debug` | prints a traceback if an error ends the run; never printed without it |
 
 | exit status | |
 |---|---|
 | 0 | fine |
-| 1 | damage found; the output is complete as far as asked |
+| 1 | damage found; the requested output is complete |
 | 2 | wrong use |
-| 3 | could not: file, permission, network, missing extra, limit |
+| 3 | not possible: file, permission, network, missing extra, limit |
 | 130 | Ctrl-C |
 
 **No output ever replaces an input.** `-o`, `--html` and `--plot` refuse a file that exists (`--force` replaces it) and,
 `--force` or not, any input, and any name inside a partition or data folder that holds an input: exit status 2, and
-nothing is created. Symbolic links, hard links and other spellings are seen through. A folder that merely holds
-partition folders is no data folder, so `kafkarec cat orders-0 -o orders.jsonl` works in it.
+nothing is created. Symbolic links, hard links and other spellings of a path are recognised. A folder that merely
+contains partition folders is not a data folder, so `kafkarec cat orders-0 -o orders.jsonl` works in it.
 
-A closed pipe (`| head`) is quiet and no error. Messages go to standard error, one line each, and never hold bytes of
-keys, values or headers.
+A closed pipe (`| head`) is not an error and prints nothing. Messages go to standard error, one line each, and never
+contain bytes of keys, values or headers.
 """
 
 
@@ -101,7 +101,7 @@ def _help(action: argparse.Action) -> str:
 
 def _cell(text: str) -> str:
     plain = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
-    # options and names with underlines are code, wherever a help text uses them
+    # options and names with underscores are code, wherever a help text uses them
     return re.sub(r"(?<![\w`/.])(--[a-z][\w-]*|\w*_\w+)(?![\w`])", r"`\1`", plain)
 
 
@@ -114,6 +114,6 @@ def _examples(text: str) -> list[str]:
     """The examples as one block, and the text after them."""
     before, _, rest = text.partition("examples:\n")
     commands = [_commented(line[2:].rstrip()) for line in rest.split("\n") if line.startswith("  ")]
-    behind = " ".join(line.strip() for line in (before + "\n" + rest).split("\n") if line and not line.startswith("  "))
+    notes = " ".join(line.strip() for line in (before + "\n" + rest).split("\n") if line and not line.startswith("  "))
     lines = ["```{code-block} sh", *commands, "```\n"] if commands else []
-    return [*lines, _cell(behind)] if behind.strip() else lines
+    return [*lines, _cell(notes)] if notes.strip() else lines

@@ -1,6 +1,12 @@
-"""The reference page of columns: names and types from `kafkarec.format.schema`, the words from the tables here."""
+"""The reference page of columns: names and types from `kafkarec.format.schema`, descriptions from the tables here."""
 
 from __future__ import annotations
+
+import re
+
+from kafkarec.format.control import ControlRecordType
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import LATEST_CODEC, MAGICS
 
 RECORDS = """
     offset | never | absolute; gaps are normal (compaction, control records, aborted transactions)
@@ -9,34 +15,33 @@ RECORDS = """
     key | null key | empty is not null
     value | tombstone | empty is not null
     headers | never | none is an empty list; order and duplicates kept
-    topic | not known | known to a reader of folders; null for bytes
-    partition | not known | likewise
-    file | not known | likewise
+    topic | unknown | set when folders are read; null for bytes
+    partition | unknown | likewise
+    file | unknown | likewise
     batch_position | never | byte of the batch in the input
     base_offset | never | of the batch
     partition_leader_epoch | -1, magic 0 and 1 | of the leader that appended the batch
-    magic | never | 0, 1, 2
-    compression | never | none gzip snappy lz4 zstd
+    magic | never | MAGICS
+    compression | never | CODECS
     is_transactional | never | false for magic 0 and 1
     is_control | never | false for magic 0 and 1
-    control_type | not control, unreadable | raw id: 0 ABORT, 1 COMMIT, 2 LEADER_CHANGE, 3 SNAPSHOT_HEADER, \
-4 SNAPSHOT_FOOTER, 5 KRAFT_VERSION, 6 KRAFT_VOTERS
+    control_type | not control, unreadable | raw id: CONTROL_TYPES
     producer_id | -1 |
     producer_epoch | -1 |
     sequence | -1 | wraps from 2^31-1 to 0
 """
 BATCHES = """
     position | never | byte of the batch in the input
-    base_offset | magic 0 and 1 wrappers | Kafka decompresses a wrapper to know it
+    base_offset | magic 0 and 1 wrappers | Kafka decompresses a wrapper to compute it
     last_offset | never | magic 0 and 1: the outer offset
     next_offset | never | last offset + 1
     batch_length | never | as stored: the bytes after that field
     size_in_bytes | never | `batch_length` + 12
     partition_leader_epoch | -1, magic 0 and 1 |
-    magic | never | 0, 1, 2
+    magic | never | MAGICS
     crc | never | as stored; `scan` does not compute it
     attributes | never | as stored
-    compression | codec ids 5 to 7 | none gzip snappy lz4 zstd
+    compression | codec ids above LATEST_CODEC | CODECS
     timestamp_type | magic 0 | 0 create time, 1 log append time
     is_transactional | never |
     is_control | never |
@@ -49,6 +54,12 @@ BATCHES = """
     last_sequence | -1, magic 0 and 1 |
     record_count | magic 0 and 1 | 0: the cleaner emptied the batch
 """
+_FILLED_IN = {
+    "CONTROL_TYPES": ", ".join(f"{kind.value} {kind.name}" for kind in ControlRecordType if kind >= 0),
+    "CODECS": " ".join(CODEC_NAMES),
+    "LATEST_CODEC": str(LATEST_CODEC),
+    "MAGICS": ", ".join(map(str, MAGICS)),
+}
 
 PAGE = """\
 # Columns
@@ -57,22 +68,22 @@ PAGE = """\
 
 ## Records
 
-`decode`, `stream`, `Segment.read` and `kafkarec cat` give by default: {default}. Every other column is asked for by
-name: `decode(data, columns=["offset", "sequence"])`. The caller's order holds; an unknown name is a `ValueError` that
-lists the names. When more than one partition is read, `topic`, `partition` and `file` come too.
+`decode`, `stream`, `Segment.read` and `kafkarec cat` return by default: {default}. Request every other column by
+name: `decode(data, columns=["offset", "sequence"])`. The caller's order is kept; an unknown name is a `ValueError` that
+lists the names. When more than one partition is read, `topic`, `partition` and `file` are added.
 
 {records}
 
 In the Arrow schema {required} are `not null`, every other column is nullable.
 
-A value is null exactly where Kafka's accessor gives -1 or nothing. Other negative values are kept.
+A value is null exactly where Kafka's accessor returns -1 or nothing. Other negative values are kept.
 
 * `timestamp_unit`: `ms` (default), `us`, `ns`, or `int64` for the raw milliseconds. A time that does not fit the unit
-  is null and counted in `.timestamps_out_of_range`; it is no error.
-* A header key that is not UTF-8 gets U+FFFD where Java puts it. `header_keys="binary"` gives the bytes.
+  is null and counted in `.timestamps_out_of_range`; it is not an error.
+* In a header key that is not UTF-8, invalid bytes become U+FFFD as in Java. `header_keys="binary"` returns the bytes.
 * `control=False` (default) leaves the records of control batches out, as a consumer does.
-* `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the first
-  transaction on whose marker is not in the input. `.last_stable_offset` says where that is.
+* `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the
+  start of the first transaction whose marker is not in the input. `.last_stable_offset` is that offset.
 
 ## Batches
 
@@ -88,6 +99,8 @@ def page() -> str:
     from kafkarec.format.schema import BATCH_FIELDS, DEFAULT_RECORD_COLUMNS, RECORD_FIELDS
 
     def table(fields, notes: str) -> str:  # type: ignore[no-untyped-def]
+        for word, facts in _FILLED_IN.items():
+            notes = re.sub(rf"\b{word}\b", facts, notes)
         notes_of = {name.strip(): rest for name, *rest in (line.split("|") for line in notes.strip().split("\n"))}
         if set(notes_of) != set(fields):
             differing = set(notes_of) ^ set(fields)

@@ -9,9 +9,9 @@ PAGE = """\
 
 <!-- written by tools/make_docs.py from docs/packages.toml: do not edit -->
 
-Imports go one way. The table says which package may import which; `tests/project/test_imports.py` compares every import
-of the sources with it, those inside functions and under `TYPE_CHECKING` too, and fails where one goes another way,
-where two modules import each other, and where no import needs an entry of the table.
+Imports have one direction. The table says which package may import which. `tests/project/test_imports.py` compares
+every import of the sources with it, those inside functions and under `TYPE_CHECKING` too, and fails if one is not
+allowed, if two modules import each other, or if no import needs an entry of the table.
 
 ![The packages of kafkarec and what each may import](../pictures/packages.svg)
 
@@ -25,7 +25,7 @@ More rules, each with its test in `tests/project/`:
 
 * Compression libraries are imported in `codecs` only; a new codec is one file and a row of its table.
 * pyarrow, polars, pandas, DuckDB and fsspec are imported inside functions, never at the top of a module:
-  `pip install kafkarec` alone gives every verb.
+  `pip install kafkarec` alone installs every verb.
 * pyspark is imported in `spark_udfs` only, and nothing in `kafkarec` imports `spark_udfs`.
 
 The reasons are in [Decisions](decisions.md).
@@ -49,7 +49,7 @@ def page() -> str:
 
 
 def folders() -> list[str]:
-    """The map of kafkarec for CONTRIBUTING.md: a line a package."""
+    """The map of kafkarec for CONTRIBUTING.md: a line per package."""
     return [f"| `{_folder(row.name)}` | {row.holds} |" for row in imports.table()]
 
 

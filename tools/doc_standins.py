@@ -2,10 +2,10 @@
 
 | name | what it is |
 |---|---|
-| (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that look at their words and do nothing |
+| (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that only check their arguments |
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
-| producer | a module `kafka` whose KafkaProducer looks at what it is given, as kafka-python's does, and sends nothing |
-| spark | a local Spark session `spark`; a `spark-submit` that looks at the wheel's version |
+| producer | a module `kafka` whose KafkaProducer checks its arguments as kafka-python's does, and sends nothing |
+| spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
 | kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 (`doc_broker`) |
 """
 
@@ -47,9 +47,9 @@ for word in words[1:]:
 
 @dataclass
 class StandIns:
-    """environment: of commands; settings: what of it this process gets too; names: for Python blocks; sql: runs SQL.
+    """environment: for commands; settings: the part of it that this process needs too; names: for Python blocks.
 
-    words: of the page, and what is run in their place.
+    sql: runs SQL; words: words of the page, and their replacements in what is run.
     """
 
     environment: dict[str, str]
@@ -64,7 +64,7 @@ def _no_session(text: str) -> str:
 
 
 def missing(needs: Sequence[str]) -> str | None:
-    """Why a page cannot be run on this machine."""
+    """Why a page with these needs cannot be run on this machine; None: it can."""
     import importlib.util
     import shutil
 
@@ -82,7 +82,7 @@ def _java_home() -> str | None:
 
 @contextlib.contextmanager
 def standing_in(needs: Sequence[str], folder: Path) -> Iterator[StandIns]:
-    """Everything that a page with these needs sees."""
+    """Starts the stand-ins for a page with these needs; yields what its blocks use."""
     commands = folder / ".commands"
     commands.mkdir()
     python = shlex.quote(sys.executable)
@@ -191,7 +191,7 @@ def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _fresh_jvm(jars: Sequence[Path]) -> Iterator[None]:
-    """Only a JVM that is started with the jars has the connector: one that runs already ends, and so does this one."""
+    """Only a JVM that is started with the jars has the connector: ends a running one, and this one afterwards."""
     _end_jvm()
     before = os.environ.get("PYSPARK_SUBMIT_ARGS")
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"--jars {','.join(map(str, jars))} {_QUICK_JVM} pyspark-shell"
@@ -248,7 +248,7 @@ def _producer(found: StandIns, commands: Path) -> Iterator[None]:
             sys.modules["kafka"] = before
 
 
-# Whether the wheel on the command line is this version's; tests/spark runs real applications with it.
+# Checks that the wheel on the command line has this version; tests/spark runs real applications.
 _SUBMIT = """\
 exec {python} -c 'import re, sys; from kafkarec import __version__ as wanted
 found = re.search(r"spark_udfs-([0-9.]+)-py3-none-any.whl", " ".join(sys.argv))[1]

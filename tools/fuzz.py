@@ -1,4 +1,4 @@
-"""`make fuzz`: the property tests again and again, with many more examples and fresh seeds, for some minutes.
+"""`make fuzz`: the property tests repeatedly, with many more examples and new seeds, for some minutes.
 
 usage: fuzz.py [--minutes N] [pytest arguments]
 
@@ -20,7 +20,7 @@ PROPERTY_TESTS = "import hypothesis", "from hypothesis import"
 
 
 def property_tests() -> list[str]:
-    """The test files that use hypothesis, but for those that need Spark."""
+    """The test files that use hypothesis, except those that need Spark."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     return [
         str(path.relative_to(ROOT))

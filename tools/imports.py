@@ -1,8 +1,8 @@
 """Reads every import of the packages and compares it with docs/packages.toml.
 
-usage: imports.py        prints imports that the table does not allow; exit status 1 where there are any
+usage: imports.py        prints imports that the table does not allow; exit status 1 if there are any
 
-Imports count everywhere: at the top of a module, inside a function, under TYPE_CHECKING; `cimport` too.
+Imports are read everywhere: at the top of a module, inside a function, under TYPE_CHECKING; `cimport` too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "packages.toml"
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
-# Modules of kafkarec that belong to no row: constants, the namespace itself, and what its names are loaded by.
+# Modules of kafkarec that belong to no row: constants, the namespace itself, and the loader of its names.
 FREE = {"_version", "_checksum"}
 NAMESPACE = {"", "_lazy", "__main__"}
 _CYTHON = re.compile(
@@ -27,7 +27,7 @@ _CYTHON = re.compile(
 
 
 class Import(NamedTuple):
-    """One module imports another; `runs`: when the importing module itself is imported."""
+    """One module imports another; `runs`: executed when the importing module itself is imported."""
 
     source: str
     target: str
@@ -73,7 +73,7 @@ def modules(root: Path = ROOT) -> dict[str, Path]:
 
 
 def statements(path: Path) -> Iterator[Statement]:
-    """Every import and cimport of a file, wherever it stands."""
+    """Every import and cimport of a file, at any level."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         for indent, origin, names, plain in _CYTHON.findall(text):
@@ -81,7 +81,7 @@ def statements(path: Path) -> Iterator[Statement]:
             yield Statement(len(origin) - len(origin.lstrip(".")), module, tuple(re.findall(r"\w+", names)), not indent)
         return
     tree = ast.parse(text)
-    later = {
+    not_at_import = {
         id(node)
         for outer in ast.walk(tree)
         if isinstance(outer, ast.FunctionDef | ast.AsyncFunctionDef) or is_type_checking(outer)
@@ -90,10 +90,10 @@ def statements(path: Path) -> Iterator[Statement]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Statement(0, alias.name, (), id(node) not in later)
+                yield Statement(0, alias.name, (), id(node) not in not_at_import)
         elif isinstance(node, ast.ImportFrom):
             names = tuple(alias.name for alias in node.names)
-            yield Statement(node.level, node.module or "", names, id(node) not in later)
+            yield Statement(node.level, node.module or "", names, id(node) not in not_at_import)
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -112,7 +112,7 @@ def imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import
 
 
 def all_imports(root: Path = ROOT) -> list[Import]:
-    """Those between the packages' own modules."""
+    """The imports between the packages' own modules."""
     known = modules(root)
     found = (one for name, path in known.items() for one in imports_of(name, path, known))
     return sorted({one for one in found if one.target.split(".")[0] in PACKAGES and one.source != one.target})
@@ -133,22 +133,22 @@ def inner(module: str) -> str:
 
 
 def against(found: list[Import], rows: list[Row]) -> list[str]:
-    """Imports that the table does not allow, as sentences."""
+    """Messages for imports that the table does not allow."""
     by_name = {row.name: row for row in rows}
     wrong = []
     for one in found:
-        here, there = row_of(one.source), row_of(one.target)
-        if here == "kafkarec" or there in FREE:
+        importer, there = row_of(one.source), row_of(one.target)
+        if importer == "kafkarec" or there in FREE:
             continue
-        if here not in by_name:
+        if importer not in by_name:
             wrong.append(f"{one.source} is in no row of the table")
             continue
-        row = by_name[here]
-        same = here == there and (here != "ops" or inner(one.source) == inner(one.target))
+        row = by_name[importer]
+        same = importer == there and (importer != "ops" or inner(one.source) == inner(one.target))
         upward = () if one.runs else row.upward
         listed = any(_fits(entry, one) for entry in (*row.also, *upward))
         if not (same or listed or any(_covers(name, one.target) for name in row.imports)):
-            wrong.append(f"{one.source} imports {one.target}, and {here} may not")
+            wrong.append(f"{one.source} imports {one.target}, and {importer} may not")
     return wrong
 
 
@@ -164,11 +164,11 @@ def _covers(name: str, target: str) -> bool:
     return path == name or path.startswith(f"{name}.")
 
 
-def upside_down(rows: list[Row]) -> list[str]:
+def not_below(rows: list[Row]) -> list[str]:
     """Rows whose imports name a row below them."""
     places = {row.name: place for place, row in enumerate(rows)}
     return [
-        f"{row.name} may import {name}, which stands below it"
+        f"{row.name} may import {name}, which is below it"
         for row in rows
         for name in row.imports
         if name != "kafkarec" and places.get(name.split(".")[0], -1) >= places[row.name]
@@ -176,7 +176,7 @@ def upside_down(rows: list[Row]) -> list[str]:
 
 
 def unlisted(found: list[Import], rows: list[Row]) -> list[str]:
-    """Entries of the table that no import needs any more."""
+    """Messages for entries of the table that no import needs."""
     spare = []
     for row in rows:
         own = [one for one in found if row_of(one.source) == row.name]
@@ -186,14 +186,14 @@ def unlisted(found: list[Import], rows: list[Row]) -> list[str]:
             if not any(_covers(name, one.target) for one in own)
         ]
         spare += [
-            f"{row.name}: nothing needs {entry}"
+            f"{row.name}: no import needs {entry}"
             for entry in (*row.upward, *row.also)
             if not any(_fits(entry, one) for one in own)
         ]
     return spare
 
 
-def circles(found: list[Import], rows: list[Row]) -> list[list[str]]:
+def import_cycles(found: list[Import], rows: list[Row]) -> list[list[str]]:
     """Modules that import each other, directly or not; the listed upward imports do not count."""
     upward = [entry for row in rows for entry in row.upward]
     edges: dict[str, set[str]] = {}
@@ -233,11 +233,11 @@ def _connected(edges: dict[str, set[str]]) -> list[list[str]]:
 
 def problems(root: Path = ROOT) -> list[str]:
     rows, found = table(), all_imports(root)
-    rings = [f"a circle: {' '.join(ring)}" for ring in circles(found, rows)]
-    return against(found, rows) + upside_down(rows) + unlisted(found, rows) + rings
+    cycles = [f"an import cycle: {' '.join(cycle)}" for cycle in import_cycles(found, rows)]
+    return against(found, rows) + not_below(rows) + unlisted(found, rows) + cycles
 
 
 if __name__ == "__main__":
     wrong = problems()
-    print("\n".join(wrong) or f"{len(all_imports())} imports, all as docs/packages.toml has them")
+    print("\n".join(wrong) or f"{len(all_imports())} imports, all allowed by docs/packages.toml")
     sys.exit(bool(wrong))

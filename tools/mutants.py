@@ -1,10 +1,10 @@
-"""`make mutants`: small changes to the C core, one at a time; how many of them the core tests notice.
+"""`make mutants`: small changes to the C core, one at a time; how many of them the core tests detect.
 
 usage: mutants.py [--seed N] [--count N | --all] [--file record.pxd] [--only 17,18] [--show 17] [--list]
 
 All mutants of one run are compiled into one build (see mutants_rewrite.py) in .work/mutants; mutants_run.py runs the
-tests that reach each. Ends with status 1 below 95 percent, or when tests/mutants_explained.toml, which tells of the
-mutants that change nothing that a test could see and why, names one that is none (any more).
+tests that reach each. Ends with status 1 below 95 percent, or if tests/mutants_explained.toml, which lists the
+mutants that no test can detect, with reasons, has an entry that is not a mutant (any more).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXPLAINED = ROOT / "tests" / "mutants_explained.toml"
 COPIED = ("kafkarec", "tests", "docs", "tools", "setup.py", "pyproject.toml", "README.md", "CHANGELOG.md")
 WANTED = 95.0
 UNNOTICED = ("survived", "unreached")
-Places = dict[str, list[tuple[int, list[int]]]]  # file -> (line of the rewritten one, which mutants are in it)
+MutantLines = dict[str, list[tuple[int, list[int]]]]  # file -> (line of the rewritten one, which mutants are in it)
 HEADER = """#pragma once
 extern int kr_mutant_now;
 extern unsigned char *kr_mutant_reached;
@@ -52,7 +52,7 @@ static unsigned char unshared[NUMBERS];
 int kr_mutant_now = 0;
 unsigned char *kr_mutant_reached = unshared;
 
-/* One global for the four extension modules of a process, one file for all processes. */
+/* One global for the extension modules of a process, one file for all processes. */
 __attribute__((constructor)) static void kr_mutants_begin(void) {
     const char *now = getenv("KAFKAREC_MUTANT"), *path = getenv("KAFKAREC_REACHED");
     int file = path != NULL ? open(path, O_RDWR) : -1;
@@ -66,11 +66,13 @@ DECLARATION = 'cdef extern from "kr_mutants.h" nogil:\n    bint kr_m(int n)\n'
 
 
 def sources() -> dict[str, str]:
-    return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kafkarec" / "_c").glob("*.pxd"))}
+    """File -> text; a .pxd is in `_c`."""
+    paths = [*sorted((ROOT / "kafkarec" / "_c").glob("*.pxd")), ROOT / "kafkarec" / "_pages.pyx"]
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
 def candidates(texts: dict[str, str]) -> list[Mutant]:
-    """All of them, numbered from 1 in the order of files and lines."""
+    """All mutants, numbered from 1 in the order of files and lines."""
     limits = limits_of(list(texts.values()))
     found = [
         mutant
@@ -81,14 +83,14 @@ def candidates(texts: dict[str, str]) -> list[Mutant]:
 
 
 def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
-    """So many, spread over the files by their share. A mutant's turn does not depend on its line or number."""
+    """`count` mutants, spread over the files by their share. A mutant's rank does not depend on its line or number."""
 
-    def turn(mutant: Mutant) -> str:
+    def rank(mutant: Mutant) -> str:
         return hashlib.sha256(repr((seed, mutant.key, mutant.place)).encode()).hexdigest()
 
     spread: list[tuple[float, str, Mutant]] = []
     for name in {mutant.file for mutant in found}:
-        ranked = sorted((turn(mutant), mutant.number, mutant) for mutant in found if mutant.file == name)
+        ranked = sorted((rank(mutant), mutant.number, mutant) for mutant in found if mutant.file == name)
         spread += [((i + 0.5) / len(ranked), text, mutant) for i, (text, _, mutant) in enumerate(ranked)]
     spread.sort(key=lambda entry: entry[:2])
     return sorted((mutant for _, _, mutant in spread[:count]), key=lambda mutant: mutant.number)
@@ -98,7 +100,7 @@ def chosen(found: list[Mutant], count: int, seed: int) -> list[Mutant]:
 
 
 def copy_project() -> None:
-    """Files that are the same are left alone, so that little is compiled again."""
+    """Copies files that differ; others are not touched, so that little is compiled again."""
     kept = shutil.ignore_patterns("__pycache__", "*.so", "_*.c", "*.pxd")
     for name in COPIED:
         source, target = ROOT / name, BUILD / name
@@ -108,7 +110,7 @@ def copy_project() -> None:
             shutil.copytree(source, target, ignore=kept, dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    for source in (ROOT / "kafkarec" / "_entry").glob("*.pxd"):
+    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_pages.pxd"]:
         written(BUILD / source.relative_to(ROOT), source.read_text(encoding="utf-8"))
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     quick = setup.replace('"-O3"', '"-O1"')
@@ -122,8 +124,8 @@ def written(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> Places:
-    """The rewritten files; which mutants are in which of their lines."""
+def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> MutantLines:
+    """Writes the rewritten files; returns which mutants are in which of their lines."""
     limits = limits_of(list(texts.values()))
     places = {}
     for name, text in texts.items():
@@ -134,18 +136,18 @@ def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) 
         code, places[name] = mutants_c.rewritten(text, of_c), []
         if others:
             code, places[name] = rewritten(code, limits, others)
-        written(BUILD / "kafkarec" / "_c" / name, code)
+        written(BUILD / "kafkarec" / ("_c" if name.endswith(".pxd") else "") / name, code)
     written(BUILD / "kafkarec" / "_c" / "mutants.pxd", DECLARATION)
     return places
 
 
-def refused_by_compilers(log: str, places: Places) -> set[int]:
+def refused_by_compilers(log: str, places: MutantLines) -> set[int]:
     """Mutants in lines that Cython or the C compiler refuses: two pointers added up, for one."""
     refused: set[int] = set()
     for name, row in re.findall(r"^(kafkarec/_\w+\.c):(\d+):\d+: error: ", log, re.MULTILINE):
         code = (BUILD / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
         refused.update(int(number) for number in re.findall(r"\bkr_m\((\d+)\)", code))
-    for name, row in re.findall(r"^kafkarec/_c/(\w+\.pxd):(\d+):\d+: ", log, re.MULTILINE):
+    for name, row in re.findall(r"^kafkarec/(?:_c/)?(\w+\.(?:pxd|pyx)):(\d+):\d+: ", log, re.MULTILINE):
         for line, numbers in places[name]:
             if line == int(row):
                 refused.update(numbers)
@@ -153,7 +155,7 @@ def refused_by_compilers(log: str, places: Places) -> set[int]:
 
 
 def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[int]:
-    """Compiles; the mutants that are in the build."""
+    """Compiles; returns the mutants that are in the build."""
     copy_project()
     numbers = len(found) + 1
     written(BUILD / "kr_mutants.h", HEADER)
@@ -176,7 +178,7 @@ def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[i
             return wanted
         refused = refused_by_compilers(log, places) & wanted
         if not refused:
-            raise SystemExit(f"mutants: the build fails\n{log[-5000:]}")
+            raise SystemExit(f"mutants: the build failed\n{log[-5000:]}")
         print(f"mutants: {len(refused)} do not compile and are left out", flush=True)
         wanted = wanted - refused
 
@@ -185,7 +187,7 @@ def build(texts: dict[str, str], found: list[Mutant], wanted: set[int]) -> set[i
 
 
 def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
-    """What became of each mutant: see mutants_run.py."""
+    """The result of each mutant: see mutants_run.py."""
     tests = [
         str(path.relative_to(BUILD))
         for path in sorted((BUILD / "tests").rglob("test_*.py"))
@@ -210,7 +212,7 @@ def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
     answers = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
     for answer in answers:
         if answer["verdict"] in UNNOTICED and answer["at_import"]:
-            # what ran when the modules were imported ran without the mutant: a process of its own, then
+            # code that ran when the modules were imported ran without the mutant: repeated in a separate process
             alone = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "core", "-p", "no:cacheprovider", *tests]
             one = subprocess.run(
                 alone, cwd=BUILD, env=env | {"KAFKAREC_MUTANT": str(answer["number"])}, capture_output=True, check=False
@@ -225,13 +227,13 @@ def explained(found: list[Mutant]) -> set[tuple[str, str, str, str]]:
     keys = {(e["file"], e["function"], e["original"], e["mutated"]) for e in entries if len(e["reason"]) > 20}
     strays = keys - {mutant.key for mutant in found}
     if strays or len(keys) != len(entries):
-        told = "\n".join(map(str, sorted(strays)))
-        raise SystemExit(f"mutants: entries of {EXPLAINED.name} without a mutant, a reason or twice:\n{told}")
+        listed = "\n".join(map(str, sorted(strays)))
+        raise SystemExit(f"mutants: entries of {EXPLAINED.name} without a mutant, a reason or twice:\n{listed}")
     return keys
 
 
 def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tuple[str, str, str, str]]) -> float:
-    """Prints the survivors and the score; that is its answer, in percent."""
+    """Prints the survivors and the score; returns the score in percent."""
     by_number = {mutant.number: mutant for mutant in found}
     survivors = []
     for answer in sorted(answers, key=lambda answer: answer["number"]):
@@ -241,8 +243,8 @@ def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tup
     counted = [a for a in answers if by_number[a["number"]].key not in known]
     print("\n".join(survivors))
     score = 100 * (1 - len(survivors) / max(len(counted), 1))
-    ways = Counter(str(answer["verdict"]) for answer in answers)
-    print(f"mutants: {', '.join(f'{n} {way}' for way, n in sorted(ways.items()))}")
+    verdicts = Counter(str(answer["verdict"]) for answer in answers)
+    print(f"mutants: {', '.join(f'{n} {verdict}' for verdict, n in sorted(verdicts.items()))}")
     print(
         f"mutants: {len(counted) - len(survivors)} of {len(counted)} noticed ({score:.1f} %), "
         f"{len(answers) - len(counted)} explained"
@@ -252,16 +254,16 @@ def report(found: list[Mutant], answers: list[dict[str, object]], known: set[tup
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="mutants.py", description="which small changes to _c do the tests notice?")
-    parser.add_argument("--seed", type=int, default=1, help="which of the candidates (default 1)")
-    parser.add_argument("--count", type=int, default=400, help="how many (default 400)")
+    parser = argparse.ArgumentParser(prog="mutants.py", description="which small changes to _c do the tests detect?")
+    parser.add_argument("--seed", type=int, default=1, help="selects among the candidates (default 1)")
+    parser.add_argument("--count", type=int, default=400, help="number of mutants (default 400)")
     parser.add_argument("--all", action="store_true", help="all of them, which takes hours")
-    parser.add_argument("--file", help="of one file, as record.pxd")
-    parser.add_argument("--only", help="these numbers: 17,18")
-    parser.add_argument("--show", type=int, help="print one and end")
-    parser.add_argument("--list", action="store_true", help="print the chosen ones and end")
-    parser.add_argument("--least", type=float, default=WANTED, help=f"the score that it asks for (default {WANTED})")
-    parser.add_argument("--jobs", type=int, default=2, help="mutants side by side (default 2)")
+    parser.add_argument("--file", help="mutants of one file only, such as record.pxd")
+    parser.add_argument("--only", help="only these numbers: 17,18")
+    parser.add_argument("--show", type=int, help="print one mutant and end")
+    parser.add_argument("--list", action="store_true", help="print the chosen mutants and end")
+    parser.add_argument("--least", type=float, default=WANTED, help=f"lowest accepted score (default {WANTED})")
+    parser.add_argument("--jobs", type=int, default=2, help="number of mutants at the same time (default 2)")
     options = parser.parse_args()
     started = time.monotonic()
     texts = sources()

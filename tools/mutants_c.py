@@ -188,7 +188,7 @@ def slots_with_variants(text: str) -> Iterator[tuple[list[Word], Slot]]:
 
 
 def mutants_of(file: str, text: str) -> list[Mutant]:
-    """All candidates, in order. rewritten() takes them by the same order."""
+    """All candidates, in order. rewritten() uses the same order."""
     found: list[Mutant] = []
     seen: dict[tuple[str, str, str], int] = {}
     for words, slot in slots_with_variants(text):

@@ -1,7 +1,7 @@
-"""Rewrites a .pxd so that one compiled build holds many mutants, each selected by a number: `kr_m(17)`.
+"""Rewrites a .pxd so that one compiled build contains many mutants, each selected by a number: `kr_m(17)`.
 
 A mutant is one logical line of a function with a small change: a comparison's neighbour, a number one more or less, a
-dropped `+ 1`, an assignment left out. What becomes of the lines:
+dropped `+ 1`, an assignment left out. The rewritten lines:
 
     x += 1                 if kr_m(17):
                                x -= 1
@@ -14,8 +14,8 @@ dropped `+ 1`, an assignment left out. What becomes of the lines:
     cdef int x = 1         cdef int x
                            if kr_m(21): ...
 
-Lines are taken apart by Python's tokenizer, which reads Cython; `<int64_t>x` is told from a comparison by what stands
-in front of it.
+Lines are taken apart by Python's tokenizer, which reads Cython; `<int64_t>x` is distinguished from a comparison by the
+token before it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ AUGMENTED = {
     ">>=": "<<=",
 }
 DROPPED = {"+", "-", "&", "<<", ">>"}
-# an operator that binds its left operand before the one to the left of that: `x + 1 * y`
+# operators with a higher precedence than `+`: `x + 1 * y`
 TIGHTER = {"*", "//", "/", "%", "**", ".", "(", "["}
 TIGHTER_THAN_AND = TIGHTER | {"+", "-", "<<", ">>"}
 HEADER = re.compile(r"^c?p?def\s.*?(\w+)\s*\(.*:$", re.DOTALL)
@@ -250,9 +250,9 @@ def number_changes(i: int, word: str, added: bool) -> Iterator[tuple[int, int, s
 def drops(line: Line, i: int, stop: int, limits: set[str]) -> Iterator[tuple[int, int, str]]:
     """`+ 1` and `& 0x7F` left out, where the operator is at `i`."""
     word, operand = line.words[i], line.words[i + 1]
-    behind = line.words[i + 2] if i + 2 < stop else ""
+    following = line.words[i + 2] if i + 2 < stop else ""
     tighter = TIGHTER_THAN_AND if word == "&" else TIGHTER
-    if word in DROPPED and (line.numbers[i + 1] or operand in limits) and behind not in tighter:
+    if word in DROPPED and (line.numbers[i + 1] or operand in limits) and following not in tighter:
         yield i, i + 2, ""
 
 
@@ -337,7 +337,7 @@ def slots_with_variants(text: str, limits: set[str]) -> list[Slot]:
 
 
 def mutants_of(file: str, text: str, limits: set[str]) -> list[Mutant]:
-    """All candidates of a file, in order. rewritten() takes them by the same order."""
+    """All candidates of a file, in order. rewritten() uses the same order."""
     found: list[Mutant] = []
     seen: dict[tuple[str, str, str], int] = {}
     for slot in slots_with_variants(text, limits):
@@ -360,7 +360,7 @@ def mutants_of(file: str, text: str, limits: set[str]) -> list[Mutant]:
 
 def rewritten(text: str, limits: set[str], chosen: dict[int, int]) -> tuple[str, list[tuple[int, list[int]]]]:
     """The file with mutants in it. `chosen`: index of the candidate in this file -> its number. Also: which numbers
-    stand in each of the new lines that hold any."""
+    are in each of the new lines that have any."""
     rows = text.splitlines()
     by_line: dict[int, list[tuple[Slot, list[tuple[int, str]]]]] = {}
     index = 0

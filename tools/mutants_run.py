@@ -3,9 +3,9 @@
 usage: mutants_run.py JOB.json      (in the folder of the build; started by tools/mutants.py)
 
 pytest collects once. What runs a test is a forked child: the parent's own state stays as it was after collection. The
-first child runs everything with no mutant on and notes each test's seconds and the mutants it reaches; then there is
-one child for each mutant, some side by side. It ends at the first test that fails. A mutant is noticed, too, when the
-child dies by a signal, needs more than ten times a test's usual time, or more memory than a test may have.
+first child runs everything without a mutant and records each test's seconds and the mutants it reaches; then there is
+one child for each mutant, several at the same time, which ends at the first test that fails. A mutant also counts as
+noticed if the child dies by a signal, or needs more than ten times a test's usual time or more memory than allowed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from _pytest.runner import runtestprotocol
 
 FAILED, PASSED = 1, 0
 MEMORY = 3 << 30  # bytes of address space beyond those of the parent
-SLOWER, PATIENCE = 10, 5.0  # a test may take so many times its own time, and so many seconds
+SLOWER, EXTRA_SECONDS = 10, 5.0  # time limit of a test: this multiple of its usual time plus this many seconds
 
 
 @dataclass
-class Job:
-    """What tools/mutants.py wants: see its `run`."""
+class RunParams:
+    """The parameters from tools/mutants.py: see its `run`."""
 
     library: str  # the shared object with `kr_mutant_now`
     reached: str  # the file of one byte for each mutant, which that library maps
@@ -45,9 +45,9 @@ class Job:
 
 
 class Runner:
-    """A pytest plugin in the place of its loop over the tests."""
+    """A pytest plugin that replaces its loop over the tests."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: RunParams) -> None:
         self.job = job
         self.now = ctypes.c_int.in_dll(ctypes.CDLL(job.library, mode=ctypes.RTLD_GLOBAL), "kr_mutant_now")
         with open(job.reached, "r+b") as file:
@@ -83,7 +83,7 @@ class Runner:
     # ---- without a mutant
 
     def first_run(self) -> list[str]:
-        """Fills `seconds` and `reaching`; the names of tests that fail."""
+        """Fills `seconds` and `reaching`; returns the names of tests that fail."""
         report = Path(self.job.results + ".first")
         pid = os.fork()
         if pid == 0:
@@ -161,12 +161,12 @@ class Runner:
         return (self.seconds[test] + 0.002) / (1 + 2 * self.noticed_by.get(test, 0))
 
     def child(self, number: int, order: list[int], progress: int) -> None:
-        """Never comes back. One byte to `progress` for every test that begins."""
+        """Never returns. Writes one byte to `progress` for every test that begins."""
         self.become_child(number)
         items = [self.items[index] for index in order]
         for index, item, following in zip(order, items, [*items[1:], None], strict=True) if items else ():
             os.write(progress, b".")
-            signal.setitimer(signal.ITIMER_REAL, SLOWER * self.seconds[index] + PATIENCE)
+            signal.setitimer(signal.ITIMER_REAL, SLOWER * self.seconds[index] + EXTRA_SECONDS)
             if not run(item, following):
                 os._exit(FAILED)
         os._exit(PASSED)
@@ -186,7 +186,7 @@ class Runner:
 
 
 def run(item: pytest.Item, following: pytest.Item | None) -> bool:
-    """Whether it passed (or was skipped)."""
+    """Whether the test passed or was skipped."""
     return not any(report.failed for report in runtestprotocol(item, log=False, nextitem=following))
 
 
@@ -198,7 +198,7 @@ def how_it_ended(status: int) -> str:
 
 
 def killed_group(pid: int) -> None:
-    """Ends processes that a child has started and not ended."""
+    """Ends processes that a child has started and that still run."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
@@ -210,7 +210,7 @@ def address_space() -> int:
 
 
 def main() -> int:
-    job = Job(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    job = RunParams(**json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
     arguments = ["-q", "-s", "-m", "core", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--basetemp=tmp"]
     status = pytest.main([*arguments, *job.tests], plugins=[Runner(job)])
     return int(status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED))

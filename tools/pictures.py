@@ -1,12 +1,12 @@
-"""The pictures of the documentation, drawn from what they show: SVG that is readable on a light and on a dark page.
+"""The pictures of the documentation, drawn from real data: SVG that is readable on a light and on a dark page.
 
 | picture | drawn from |
 |---|---|
 | batch.svg | the spans of `kafkarec.ops.explain` for a batch of examples/data |
-| damage.svg | the report of `kafkarec.verify` for a file that is broken here, by verify's own map |
+| damage.svg | the report of `kafkarec.verify` for a file that is damaged here, with verify's own map |
 | packages.svg | docs/packages.toml (`pictures_packages.py`) |
 
-Each is a card with its own background, so it does not matter what the page around it looks like.
+Each has its own background, so that it is readable on any page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BROKEN = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.log
 
 # ---- a batch, byte by byte -----------------------------------------------------------------------------------
 
-# field -> (group, what is written beside it)
+# field -> (group, its label)
 _FIELDS = {
     "base_offset": ("frame", "base offset"),
     "batch_length": ("frame", "batch length"),
@@ -49,15 +49,15 @@ def batch() -> str:
     """The first batch of examples/data/txn-0: a cell per byte, a colour per group of fields."""
     from kafkarec.ops.explain import explain
 
-    told = explain(BATCH.read_bytes())
-    data = bytes(told.sections[0].data)[: told.size]
+    explained = explain(BATCH.read_bytes())
+    data = bytes(explained.sections[0].data)[: explained.size]
     parts = [
-        text(24, 32, "A record batch as it lies on disk", "title"),
-        text(24, 52, f"{told.headline}; the first {_PER_ROW * 7} of its {told.size} bytes", "soft"),
+        text(24, 32, "A record batch on disk", "title"),
+        text(24, 52, f"{explained.headline}; the first {_PER_ROW * 7} of its {explained.size} bytes", "soft"),
     ]
     shown = _PER_ROW * 7
     labels: dict[int, list[tuple[str, str]]] = {}
-    for span in told.spans:
+    for span in explained.spans:
         if span.start >= shown:
             break
         group, words = _named(span.path)
@@ -75,7 +75,7 @@ def batch() -> str:
     for row in range(7):
         y = _TOP + row * _CELL_H + 19
         parts.append(text(66, y, str(row * _PER_ROW), "address"))
-        parts.append(_beside(562, y, labels.get(row, [])))
+        parts.append(_labels(562, y, labels.get(row, [])))
     return card(1180, _TOP + 7 * _CELL_H + 16, "A record batch, byte by byte", "".join(parts))
 
 
@@ -91,7 +91,7 @@ def _named(path: str) -> tuple[str, str]:
     return group, words.get(name, name.replace("_", " "))
 
 
-def _beside(x: float, y: float, found: list[tuple[str, str]]) -> str:
+def _labels(x: float, y: float, found: list[tuple[str, str]]) -> str:
     """The fields that begin in a row, each with its colour."""
     spans = "".join(
         f'<tspan class="mark {group}" dx="{10 if at else 0}">■</tspan><tspan dx="4">{escape(words)}</tspan>'
@@ -104,7 +104,7 @@ def _beside(x: float, y: float, found: list[tuple[str, str]]) -> str:
 
 
 def broken_file() -> bytes:
-    """A segment of a real broker with a flipped bit, a page of zeros and a cut: the file of damage.svg."""
+    """A segment of a real broker with a flipped bit, a page of zeros and a truncated end: the file of damage.svg."""
     data = bytearray(BROKEN.read_bytes())
     data[9_000] ^= 0x10
     data[20_480:24_576] = bytes(4096)
@@ -112,7 +112,7 @@ def broken_file() -> bytes:
 
 
 def damage() -> str:
-    """verify's own map of `broken_file`, and what it says of each place."""
+    """verify's own map of `broken_file`, with its message for each range."""
     import kafkarec
     from kafkarec.ops.verify import report_html
 
@@ -123,7 +123,9 @@ def damage() -> str:
         os.utime(path, (0, 0))
         (partition,) = kafkarec.verify(path).partitions
     (file,) = partition.files
-    drawn = report_html._strip(file.ranges, file.size).replace("<svg ", '<svg x="24" y="84" width="1072" height="44" ')
+    drawn = report_html._svg_map(file.ranges, file.size).replace(
+        "<svg ", '<svg x="24" y="84" width="1072" height="44" '
+    )
     parts = [
         text(24, 32, "A damaged segment, as verify sees it", "title"),
         text(24, 52, f"{file.size} bytes, {file.batches} good batches, {file.records} records", "soft"),
@@ -147,13 +149,13 @@ def damage() -> str:
 
 def _places(file: object) -> Iterator[tuple[float, str, str]]:
     """(byte, state, words) of every range that is not good."""
-    told = {one.position: one for one in file.damage}  # type: ignore[attr-defined]
+    damage_at = {one.position: one for one in file.damage}  # type: ignore[attr-defined]
     for one in file.ranges:  # type: ignore[attr-defined]
         if one.state == "good":
             continue
         words = f"bytes {one.position} to {one.position + one.length - 1}: {one.state}"
-        if one.position in told:
-            damage = told[one.position]
+        if one.position in damage_at:
+            damage = damage_at[one.position]
             words += f", {damage.reason}"
             if damage.lost_from is not None and damage.lost_to is not None:
                 words += f", offsets {damage.lost_from} to {damage.lost_to} lost"

@@ -23,7 +23,7 @@ def edges() -> dict[str, set[str]]:
 
 
 def _levels(found: dict[str, set[str]]) -> dict[str, int]:
-    """The longest way down from each row."""
+    """The length of the longest path down from each row."""
     levels: dict[str, int] = {}
     for row in imports.table():  # the table's order: what is imported comes first
         levels[row.name] = 1 + max((levels[name] for name in found[row.name]), default=-1)
@@ -36,7 +36,7 @@ def _below(found: dict[str, set[str]], name: str) -> set[str]:
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Without the arrows that follow from two others."""
+    """The edges without those that follow from two others."""
     return {
         name: {one for one in near if not any(one in _below(found, two) for two in near)}
         for name, near in found.items()

@@ -1,4 +1,4 @@
-"""What all pictures share: colours for a light and a dark surrounding, the card, a line of text."""
+"""What all pictures share: colours for light and dark pages, the frame, a line of text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ STYLE = (
 
 
 def card(width: float, height: float, title: str, inside: str) -> str:
-    """A picture with a border and a background of its own."""
+    """A picture with its own border and background."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">'
         f"<title>{escape(title)}</title><style>{STYLE}</style>"

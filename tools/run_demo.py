@@ -3,8 +3,8 @@
 usage: run_demo.py [FOLDER OF LOG SEGMENTS]
 
 Makes the demo's input below .work/ (1 GiB of repeated real batches, a copy with one flipped byte), prints the
-command, runs it with the bare executor environment and a quiet log configuration, and removes Spark's scratch
-folders afterwards. Standard library only.
+command, runs it with an executor environment without kafkarec and a quiet log configuration, and removes Spark's
+scratch folders afterwards. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".work"
 sys.path.insert(0, str(ROOT / "tools"))
 
-import demo_data  # noqa: E402  (a neighbour, found only after the line above)
+import demo_data  # noqa: E402  (found only after the line above)
 
 PASTE = """
-On your cluster (executors need Python 3.11 to 3.14 with pyspark, pyarrow and pandas, nothing of ours):
+On your cluster (executors need Python 3.11 to 3.14 with pyspark, pyarrow and pandas, and nothing else):
 
     spark-submit --py-files {wheel} your_application.py
 
@@ -44,7 +44,7 @@ JVM_NOTES = (
     "Picked up _JAVA_OPTIONS",
 )
 
-# Settings of another Spark or Python that would lead this one astray.
+# Settings for another Spark or Python that would affect this one.
 FOREIGN = (
     "SPARK_HOME",
     "PYTHONPATH",
@@ -56,7 +56,7 @@ FOREIGN = (
 
 
 def the_wheel() -> Path:
-    """The fat wheel of this version."""
+    """The spark_udfs wheel of this version."""
     scope: dict[str, str] = {}
     exec((ROOT / "kafkarec" / "_version.py").read_text(), scope)
     wheel = ROOT / "wheelhouse" / f"spark_udfs-{scope['__version__']}-py3-none-any.whl"
@@ -89,7 +89,7 @@ def run(command: list[str], env: dict[str, str]) -> int:
 
 
 def application_folders() -> set[Path]:
-    """Where local-cluster workers keep the folders of their executors: below Spark's own folder."""
+    """The folders in which local-cluster workers have those of their executors: below Spark's own folder."""
     return set((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark/work/app-*"))
 
 
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> int:
         for folder in application_folders() - before:
             shutil.rmtree(folder, ignore_errors=True)
         shutil.rmtree(WORK / "spark", ignore_errors=True)
-    print(f"\n{time.monotonic() - began:.0f} s in all, set-up not counted")
+    print(f"\n{time.monotonic() - began:.0f} s in total, without set-up")
     if not status:
         print(PASTE.format(wheel=wheel.relative_to(ROOT)))
     return status

@@ -55,7 +55,7 @@ PLANS = {
     "bench": Plan((BENCH,), core=True),
 }
 
-# the lines of tools/wheelhouse.py that a reader of `make demo` wants; all of them are in .work/wheelhouse.log
+# the lines of tools/wheelhouse.py that `make demo` shows; all of them are in .work/wheelhouse.log
 WHEELHOUSE_NEWS = ("built", "no wheel", "packed", "tested", "not tested")
 
 
@@ -72,7 +72,7 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def run(name: str, command: list[str], env: dict[str, str] | None = None) -> None:
-    """Run quietly with the output in .work/<name>.log; on failure show its end and stop."""
+    """Runs a command with its output in .work/<name>.log; on failure shows the end of it and stops."""
     WORK.mkdir(exist_ok=True)
     log = WORK / f"{name}.log"
     with log.open("wb") as out:
@@ -89,7 +89,7 @@ def python_of(folder: Path) -> Path:
 
 
 def clean_env() -> dict[str, str]:
-    """The environment without what would lead pip or Python elsewhere."""
+    """The environment without variables that would redirect pip or Python."""
     drop = {"PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET", "PIP_REQUIRE_VIRTUALENV", "VIRTUAL_ENV"}
     env = {name: value for name, value in os.environ.items() if name not in drop}
     env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
@@ -97,7 +97,7 @@ def clean_env() -> dict[str, str]:
 
 
 def make_venv(folder: Path) -> None:
-    """An empty environment of this interpreter; one of another interpreter, or a moved one, is replaced."""
+    """Makes an empty environment of this interpreter; replaces one of another interpreter, or one that was moved."""
     stamp = folder / ".made-by"
     wanted = f"{sys.executable}\n{sys.version}\n{folder}\n"
     if stamp.exists() and stamp.read_text() == wanted and python_of(folder).exists():
@@ -110,7 +110,7 @@ def make_venv(folder: Path) -> None:
 
 
 def install(environment: Environment) -> None:
-    """Install the locked files, hashes checked; each lock file has its own stamp."""
+    """Installs the locked packages with their hashes checked; each lock file has its own stamp."""
     folder = environment.folder
     make_venv(folder)
     for lock in environment.locks:
@@ -122,7 +122,7 @@ def install(environment: Environment) -> None:
         say(f"{folder.name}: installing requirements/{lock}.txt")
         began = time.monotonic()
         pip = [str(python_of(folder)), "-m", "pip", "install", "--quiet", "--no-input", "--require-hashes"]
-        # pyspark is published as source only: it is built with the locked setuptools where that is there
+        # pyspark is published as source only: it is built with the locked setuptools if that is installed
         if "build" in environment.locks and lock != "build":
             pip.append("--no-build-isolation")
         run(f"pip-{folder.name}-{lock}", [*pip, "-r", f"requirements/{lock}.txt"], clean_env())
@@ -156,7 +156,7 @@ WHEEL_SOURCES = (
 
 
 def build_core() -> None:
-    """`setup.py build_ext --inplace`, when a source, the compiler or the interpreter is another one."""
+    """`setup.py build_ext --inplace`, if a source, the compiler or the interpreter has changed."""
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
     modules = list((ROOT / "kafkarec").glob("_*.pyx"))
@@ -165,7 +165,7 @@ def build_core() -> None:
         return
     say(f"building {', '.join(sorted(f'kafkarec/{module.stem}' for module in modules))} in place")
     began = time.monotonic()
-    # cythonize goes by time stamps, which a checkout does not keep
+    # cythonize compares time stamps, which a checkout does not keep
     for module in modules:
         module.with_suffix(".c").unlink(missing_ok=True)
     run(
@@ -179,7 +179,7 @@ def build_core() -> None:
 
 
 def build_wheels() -> None:
-    """tools/wheelhouse.py, when one of its inputs is another one or the fat wheel is gone."""
+    """tools/wheelhouse.py, if one of its inputs has changed or the spark_udfs wheel is missing."""
     wanted = digest_of(WHEEL_SOURCES)
     stamp = WORK / "built-wheels"
     if any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and stamp.exists() and stamp.read_text() == wanted:

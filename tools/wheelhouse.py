@@ -1,21 +1,21 @@
-"""Fills wheelhouse/: the kafkarec wheel, its dependency wheels, and one fat wheel `spark_udfs` that carries
+"""Fills wheelhouse/: the kafkarec wheel, its dependency wheels, and one wheel `spark_udfs` that contains
 them.
 
     python tools/wheelhouse.py [--out wheelhouse] [--python 3.12 ...]
 
-The fat wheel is pure Python by its tag and holds, as data, every wheel that CPython 3.11 to 3.14 needs on
+That wheel is pure Python by its tag and contains, as data, every wheel that CPython 3.11 to 3.14 needs on
 this platform, with a fixed manifest (file, project, version, sha256, size); `spark_udfs.bootstrap` chooses
 among them on the executors. The same sources give the same bytes. Downloads are kept in .cache/wheels, so
-that a second run needs no network. Every interpreter of this machine then decodes a few batches with the
-fat wheel alone.
+that a second run needs no network. Every interpreter of this machine then decodes a few batches with that
+wheel alone.
 
 | file | what |
 |---|---|
 | wheelhouse.py | the steps, in order |
-| wheelhouse_build.py | compiles the kafkarec wheel and gives it an honest platform tag |
+| wheelhouse_build.py | compiles the kafkarec wheel and sets the platform tag that its symbols need |
 | wheelhouse_fetch.py | the locked dependency wheels, from the cache or by pip download |
 | wheelhouse_pack.py | writes wheels with fixed bytes |
-| wheelhouse_check.py | finds interpreters and tries the fat wheel in each |
+| wheelhouse_check.py | finds interpreters and tries the spark_udfs wheel in each |
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LOCK = ROOT / "requirements" / "runtime.txt"
 
 
 def version() -> str:
-    """The project's version, from the one place that holds it."""
+    """The project's version, from kafkarec/_version.py."""
     text = (ROOT / "kafkarec" / "_version.py").read_text(encoding="utf-8")
     found = re.search(r'__version__ = "([^"]+)"', text)
     if not found:
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fill(options: argparse.Namespace) -> int:
-    """Does it; returns the exit status, 1 if an interpreter failed."""
+    """Runs all steps; returns the exit status, 1 if an interpreter failed."""
     pythons = tuple(options.python or PYTHONS)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)

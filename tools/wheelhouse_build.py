@@ -1,8 +1,8 @@
-"""Compiles the kafkarec wheel in a copy of the sources, and gives it the platform tag that its symbols allow.
+"""Compiles the kafkarec wheel in a copy of the sources, and sets the platform tag that its symbols allow.
 
 A wheel fresh from setuptools is tagged `linux_x86_64`, which says nothing about the glibc it needs. The
-compiled module names the glibc version of each symbol it uses; the highest is the honest manylinux tag (PEP
-600), so that an older executor gets "no wheel fits" and not an error of the dynamic loader.
+compiled module has the glibc version of each symbol it uses; the highest one determines the manylinux tag (PEP
+600), so that an older executor reports "no wheel fits" and not an error of the dynamic loader.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def kafkarec_wheel(root: Path, work: Path, version: str) -> Path:
     platform = built.name.removesuffix(".whl").rsplit("-", 1)[1]
     final = work / "final"
     final.mkdir()
-    return wheelhouse_pack.retagged(built, _honest_platform(built, platform), final)
+    return wheelhouse_pack.retagged(built, _manylinux_tag(built, platform), final)
 
 
 def _have_build_tools() -> bool:
-    """True if this environment has what pyproject.toml asks for; else pip fetches it into an isolated one."""
+    """Whether this environment has the build requirements of pyproject.toml; else pip uses an isolated one."""
     for project, least in BUILD_NEEDS.items():
         try:
             found = tuple(int(part) for part in re.findall(r"\d+", importlib.metadata.version(project))[:2])
@@ -61,7 +61,7 @@ def _have_build_tools() -> bool:
     return True
 
 
-def _honest_platform(wheel: Path, platform: str) -> str:
+def _manylinux_tag(wheel: Path, platform: str) -> str:
     if not platform.startswith("linux_"):
         return platform
     files, _ = wheelhouse_pack.read_wheel(wheel)
@@ -69,7 +69,7 @@ def _honest_platform(wheel: Path, platform: str) -> str:
     needed = {lib.decode() for code in libraries for lib in re.findall(rb"\0(lib[\w+.-]+\.so[.\d]*)(?=\0)", code)}
     minors = [int(minor) for code in libraries for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
     if not minors or needed - SYSTEM_LIBRARIES:
-        return platform  # musl, or a library that a plain system does not have: no promise
+        return platform  # musl, or a library that not every system has: the tag stays unchanged
     machine = platform.removeprefix("linux_")
     # manylinux begins at 2.5 on x86-64 and at 2.17 on everything younger.
     return f"manylinux_2_{max([*minors, 5 if machine == 'x86_64' else 17])}_{machine}"

@@ -1,4 +1,4 @@
-"""Tries the fat wheel in every interpreter of this machine: nothing installed, a few known batches."""
+"""Tries the spark_udfs wheel in every interpreter of this machine: nothing installed, a few known batches."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Outcome:
 def try_everywhere(
     fat: Path, pythons: tuple[str, ...], absent: dict[str, list[str]], root: Path
 ) -> list[tuple[str, Outcome]]:
-    """(what, outcome) for each CPython of the list; `absent` has those whose wheels are not all there."""
+    """(what, outcome) for each CPython of the list; `absent` has those without all wheels."""
     outcomes = []
     for python in pythons:
         executable = find_interpreter(python)
@@ -62,7 +62,7 @@ def try_everywhere(
 
 
 def find_interpreter(python: str) -> str | None:
-    """An executable that really is this version: on PATH, or one that pyenv or uv installed."""
+    """An executable that reports this version: on PATH, or one that pyenv or uv installed."""
     candidates = [shutil.which(f"python{python}")]
     for base in (os.environ.get("PYENV_ROOT", "~/.pyenv") + "/versions", "~/.local/share/uv/python"):
         candidates += sorted(map(str, Path(base).expanduser().glob(f"*{python}*/bin/python{python}")), reverse=True)

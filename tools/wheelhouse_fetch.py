@@ -62,7 +62,7 @@ def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], pyt
 
 
 def _download(cache: Path, project: str, version: str, hashes: frozenset[str], python: str) -> str:
-    """Runs pip; returns what it said last, for the case that no wheel came."""
+    """Runs pip; returns the last line of its output, for the case that no wheel was downloaded."""
     wanted = cache / "wanted.txt"
     wanted.write_text(
         f"{project}=={version} " + " ".join(f"--hash=sha256:{digest}" for digest in sorted(hashes)) + "\n",

@@ -15,7 +15,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-# The earliest time a zip can hold; a build time would make every build another file.
+# The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
 DATA_FOLDER = "spark_udfs/_wheels"
@@ -76,7 +76,7 @@ def retagged(wheel: Path, platform: str, folder: Path) -> Path:
 
 
 def manifest(version: str, carried: list[Path]) -> dict[str, Any]:
-    """What `spark_udfs.bootstrap.wheels` reads: the wheels there are, their modules, the lowest versions."""
+    """The manifest that `spark_udfs.bootstrap.wheels` reads: the wheels, their modules, the lowest versions."""
     lines, modules, requires = [], {}, {}
     for wheel in sorted(carried):
         files, dist_info = read_wheel(wheel)
@@ -117,7 +117,7 @@ def _lower_bounds(metadata: str) -> dict[str, str]:
 
 
 def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Path:
-    """`spark_udfs-<version>-py3-none-any.whl`: the package, the one beside it, and the wheels it carries as data."""
+    """`spark_udfs-<version>-py3-none-any.whl`: spark_udfs, pyspark_kafkarec, and the wheels as data."""
     dist_info = f"spark_udfs-{version}.dist-info"
     files = {
         file.relative_to(package.parent).as_posix(): file.read_bytes()

@@ -1,13 +1,14 @@
-"""The Arrow C data and stream interfaces: exports the column buffers without a copy.
+"""The Arrow C data and stream interfaces: exports the column buffers without copying them.
 
     Storage      one chunk: its columns, their buffers, a reference count
-      Column     what of it is one Arrow array: up to three buffers, a null count, a kind
-    ArrowArray   struct of the columns; every child holds its own reference: a consumer may keep one alone
+      Column     one Arrow array of the chunk: up to three buffers, a null count, a kind
+    ArrowArray   struct of the columns; each child has a reference of its own, so a consumer may keep one child only
     ArrowArrayStream   a list of (storage, start, stop), read chunk by chunk
 
-Counting is atomic and in C: a release may come from any thread, without the GIL, after the interpreter is gone.
-Each struct has one maker and one release; `release` is NULL until nothing can fail any more.
-Slices put their offset on the children: importers refuse a record batch with an offset of its own.
+References are counted atomically and in C: a consumer may call `release` from any thread, without the GIL, even after
+the interpreter has ended. Each struct has one function that makes it and one that releases it; `release` stays NULL
+until nothing can fail any more. Slices set the offset of the children: importers reject a record batch whose own
+offset is not 0.
 """
 from libc.errno cimport EINVAL, ENOMEM
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
@@ -15,7 +16,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
 from kafkarec._c.columns cimport Buffer, Columns, columns_release
-from kafkarec._c.page_pool cimport pages_free
+from kafkarec._pages cimport pages_free
 
 cdef extern from * nogil:
     """
@@ -101,11 +102,11 @@ cdef struct Storage:
     Column* out                  # the columns in the caller's order
     int64_t out_count
 
-# A column's name and Arrow type; the strings live in the same block as the Shape.
+# A column's name and Arrow type; the strings are in the same block of memory as the Shape.
 cdef struct ShapeColumn:
     const char* name
     const char* format
-    const char* key_format       # of header keys: "u", or "z" for header_keys="binary"
+    const char* key_format       # headers only, of the keys: "u", or "z" for header_keys="binary"
     int nullable
 
 cdef struct Shape:
@@ -124,7 +125,7 @@ cdef struct StreamState:
     int64_t next
     Piece pieces[1]
 
-# What an exported ArrowArray or ArrowSchema owns: its children's structs, a reference, space for its buffer pointers.
+# What an exported ArrowArray owns: a reference to its storage, space for its buffer pointers, its children's structs.
 cdef struct Owned:
     Storage* storage
     const void* buffers[3]
@@ -164,7 +165,7 @@ cdef inline void release_array(ArrowArray* array) noexcept nogil:
 
 
 cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers, int64_t children) noexcept nogil:
-    """An ArrowArray with space for its buffers and empty structs for its children; released as it stands."""
+    """Makes an ArrowArray with space for its buffers and empty structs for its children; release works from then on."""
     cdef int64_t i
     cdef Owned* owned = <Owned*>calloc(1, sizeof(Owned) + <size_t>children * sizeof(void*))
     memset(array, 0, sizeof(ArrowArray))
@@ -201,7 +202,7 @@ cdef inline int export_plain(ArrowArray* array, Storage* s, const Column* column
     if column.nulls == 0:
         array.buffers[0] = NULL
     elif stop - start < s.rows:
-        array.null_count = -1        # of a slice: the consumer counts when it wants to know
+        array.null_count = -1        # of a slice: unknown; the consumer counts the nulls if it needs to
     return 0
 
 
@@ -216,7 +217,7 @@ cdef inline void bytes_column(Column* column, const Buffer* offsets, const Buffe
 
 cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                                int64_t stop) noexcept nogil:
-    """list<struct<key, value>>: the entries are exported whole, the list alone is sliced."""
+    """Exports list<struct<key, value>>: all entries; only the list is sliced."""
     cdef Columns* c = &s.columns
     cdef Column key, value
     cdef ArrowArray* entries
@@ -244,7 +245,7 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
 
 
 cdef inline int export_rows(ArrowArray* array, Storage* s, int64_t start, int64_t stop) noexcept nogil:
-    """Rows [start, stop) of a chunk as a struct array: a record batch."""
+    """Exports rows [start, stop) of a chunk as a struct array: a record batch."""
     cdef int64_t i
     cdef int status = make_array(array, s, 1, s.out_count)
     if status != 0:
@@ -276,7 +277,7 @@ cdef inline void release_schema(ArrowSchema* schema) noexcept nogil:
 
 cdef inline int make_schema(ArrowSchema* schema, const char* name, const char* format, int nullable,
                             int64_t children) noexcept nogil:
-    """An ArrowSchema that owns copies of its strings, with empty structs for its children."""
+    """Makes an ArrowSchema that owns copies of its strings, with empty structs for its children."""
     cdef size_t names = strlen(name) + 1, formats = strlen(format) + 1
     cdef size_t head = <size_t>children * sizeof(void*)
     cdef char* block = <char*>calloc(1, head + names + formats)
@@ -345,7 +346,7 @@ cdef inline int stream_next(ArrowArrayStream* stream, ArrowArray* out) noexcept 
     cdef int status
     memset(out, 0, sizeof(ArrowArray))
     if state.next >= state.count:
-        return 0                     # a released array: the end
+        return 0                     # an array without `release` ends the stream
     piece = &state.pieces[state.next]
     status = export_rows(out, piece.storage, piece.start, piece.stop)
     if status == 0:
@@ -376,7 +377,7 @@ cdef inline StreamState* stream_state(Shape* shape, int64_t count) noexcept nogi
 
 
 cdef inline void stream_add(StreamState* state, Storage* storage, int64_t start, int64_t stop) noexcept nogil:
-    """The next piece; the state was made with space for it."""
+    """Appends a piece; the state has space for it."""
     cdef Piece* piece = &state.pieces[state.count]
     count_up(&storage.references)
     piece.storage = storage
@@ -395,7 +396,7 @@ cdef inline void make_stream(ArrowArrayStream* stream, StreamState* state) noexc
 
 cdef inline int export_lists(ArrowArray* array, Storage* s, const void* validity, const void* offsets, int64_t length,
                              int64_t nulls) noexcept nogil:
-    """A chunk as list<struct<columns>>: one list per value that was decoded."""
+    """Exports a chunk as list<struct<columns>>: one list for each decoded value."""
     cdef int status = make_array(array, s, 2, 1)
     if status != 0:
         return status

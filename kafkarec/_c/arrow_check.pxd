@@ -1,13 +1,13 @@
 """Checks offsets, views and validity bits of a foreign Arrow array before its data is read.
 
-    offsets     int32 or int64[rows + 1]: the first is not negative, none is below the one before
-    views       16 bytes a row: length >= 0; above 12 bytes: a buffer that exists, and a range inside of its size
-    list views  start[rows] and size[rows]: not negative, and inside of the entries
-    validity    a bit a row, 0 for null: as many zeros as null_count says
+    offsets     int32 or int64[rows + 1]: the first is not negative, none is smaller than the previous one
+    views       16 bytes per row: length >= 0; above 12 bytes: an existing buffer, and a range within its size
+    list views  start[rows] and size[rows]: not negative, and within the entries
+    validity    one bit per row, 0 for null: as many zeros as null_count states
 
-A buffer's own size is not part of Arrow's C data interface, so it cannot be checked here; those of views' data are,
-because the array states them. Each function takes buffers at the first row that counts and gives True when all rows
-fit; otherwise the Misfit says which row does not.
+Arrow's C data interface does not state the size of a buffer, so sizes cannot be checked here, except those of the data
+buffers of views, which the array states. Each function returns True when all rows are valid; otherwise it fills the
+Misfit with the first row that is not.
 """
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -15,14 +15,14 @@ from libc.string cimport memcpy
 from kafkarec._c.input_columns cimport is_set
 
 cdef enum:
-    STEP = 2048                  # rows that are compared before anybody asks how it went: the loop has no branch
+    STEP = 2048                  # rows that are compared without a branch before the result is looked at
 
 cdef struct Misfit:
     int64_t row
-    int64_t expected             # the least or the largest that fits
+    int64_t expected             # the smallest or the largest valid value
     int64_t found
 
-cdef struct Range:               # the entries of all rows
+cdef struct Range:               # entries [start, stop)
     int64_t start
     int64_t stop
 
@@ -56,7 +56,7 @@ cdef inline bint offsets_rise(const Offset* offsets, int64_t rows, Misfit* m) no
 
 
 cdef inline bint lengths_fit(const int64_t* offsets, int64_t rows, Misfit* m) noexcept nogil:
-    """No row is longer than a field of a record can be; 32-bit offsets cannot say so much."""
+    """No row is longer than a field of a record can be (2^31-1 bytes). For 64-bit offsets only."""
     cdef int64_t i
     for i in range(rows):
         if offsets[i + 1] - offsets[i] > INT32_MAX:
@@ -66,14 +66,14 @@ cdef inline bint lengths_fit(const int64_t* offsets, int64_t rows, Misfit* m) no
 
 cdef enum ViewProblem:
     VIEW_FITS = 0
-    VIEW_LENGTH                  # negative
-    VIEW_BUFFER                  # no such buffer
-    VIEW_RANGE                   # goes beyond its buffer
+    VIEW_LENGTH                  # the length is negative
+    VIEW_BUFFER                  # there is no such buffer
+    VIEW_RANGE                   # the range ends beyond its buffer
 
 
 cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t first, int64_t rows,
                           const void* const* buffers, const int64_t* sizes, int64_t count, Misfit* m) noexcept nogil:
-    """A null row's view is not looked at: its bytes mean nothing."""
+    """Checks the views of rows [first, first + rows); those of null rows are undefined and not checked."""
     cdef int64_t i, size
     cdef int32_t[4] words
     for i in range(rows):
@@ -95,7 +95,7 @@ cdef inline int views_fit(const uint8_t* views, const uint8_t* validity, int64_t
 
 cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, const uint8_t* validity, int64_t first,
                                 int64_t rows, int64_t entries, Range* used, Misfit* m) noexcept nogil:
-    """`used`: the smallest range that holds the entries of every row; a null row has none."""
+    """Sets `used` to the smallest range with the entries of all rows; a null row has none."""
     cdef int64_t i, start, length
     used.start, used.stop = entries, 0
     for i in range(rows):
@@ -116,7 +116,7 @@ cdef inline bint list_views_fit(const Offset* starts, const Offset* lengths, con
 
 
 cdef inline int64_t nulls_counted(const uint8_t* validity, int64_t first, int64_t rows) noexcept nogil:
-    """Zero bits of rows [first, first + rows)."""
+    """The number of zero bits of rows [first, first + rows)."""
     cdef int64_t i = first, stop = first + rows, zeros = 0
     cdef uint64_t word
     while i < stop and i & 7:

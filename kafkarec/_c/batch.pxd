@@ -1,33 +1,33 @@
-"""Frames of every magic, the header of magic 2, and one row per batch.
+"""Framing for every magic, the header of magic 2, and one BatchRow per batch.
 
-    offset  bytes  field                    every magic begins so (Records.LOG_OVERHEAD = 12):
+    offset  bytes  field                    of every magic (Records.LOG_OVERHEAD = 12):
          0      8  base offset              magic 0 and 1: the message's offset; a wrapper: its last record's
-         8      4  batch length             what follows this field; size in bytes = 12 + batch length
+         8      4  batch length             bytes after this field; size in bytes = 12 + batch length
         12      4  partition leader epoch   magic 0 and 1: CRC-32
         16      1  magic
-                                            magic 2 goes on (DefaultRecordBatch, KIP-98):
+                                            the rest of magic 2 (DefaultRecordBatch, KIP-98):
         17      4  crc                      CRC-32C of byte 21 to the end
         21      2  attributes
-        23      4  last offset delta        kept by compaction: the last record may be gone
+        23      4  last offset delta        kept by compaction, even when the last record is removed
         27      8  base timestamp           the delete horizon when bit 6 is set (KIP-534)
         35      8  max timestamp            every record's timestamp under LogAppendTime (KIP-32)
         43      8  producer id              -1: none
         51      2  producer epoch
         53      4  base sequence            -1: none; wraps from 2^31-1 to 0
-        57      4  record count             0 when compaction took all records
+        57      4  record count             0 when compaction removed all records
         61         records, compressed as one stream when a codec is set
 
-    attributes   0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; 5-7 refused)   3 timestamp type (1 log append)
+    attributes   0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; others refused)  3 timestamp type (1 log append)
                  4 transactional   5 control   6 delete horizon   7-15 unused, ignored as Kafka ignores them
 
-Base offset, partition leader epoch, length and magic lie outside of the checksum.
+The checksum does not cover base offset, length, partition leader epoch and magic.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
 from kafkarec._c.checksum cimport crc32, crc32_on, crc32c, crc32c_on
-from kafkarec._c.endian cimport be16toh, be32toh, be64toh, load_i32, load_i64, load_u32
-from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece, reach, reach_header
+from kafkarec._c.endian cimport be16, be32, be64, load_i32, load_i64, load_u32
+from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece_size, reach, reach_header
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
@@ -57,6 +57,10 @@ cdef enum:
     V0_OVERHEAD = 14             # crc, magic, attributes, key length, value length
     V1_OVERHEAD = 22             # and a timestamp
     LATEST_MAGIC = 2
+    BATCH_MAGIC = 2              # from here on batches with a header of their own; below are messages (KIP-98)
+
+cdef enum:
+    LARGEST_HEADER = V2_OVERHEAD  # the fixed part of a batch of any magic
 
 cdef enum:
     CODEC_MASK = 0x07
@@ -64,19 +68,31 @@ cdef enum:
     TRANSACTIONAL = 0x10
     CONTROL = 0x20
     DELETE_HORIZON = 0x40
-    LATEST_CODEC = 4
+
+# The codecs by id (CompressionType). `codec_name` has their names.
+cdef enum:
+    NONE
+    GZIP
+    SNAPPY
+    LZ4
+    ZSTD
+    CODEC_COUNT                  # the ids from here on do not exist
+
+cdef enum:
+    LATEST_CODEC = CODEC_COUNT - 1
+    LATEST_MESSAGE_CODEC = LZ4   # magic 0 and 1 have no later one (KIP-110)
 
 cdef enum:
     ABSENT = -1                  # NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP, ...: null in columns
 
-# One batch (magic 2) or one outer message (magic 0 and 1). Absent fields hold -1.
+# One batch (magic 2) or one outer message (magic 0 and 1). Absent fields are -1.
 cdef struct BatchRow:
     int64_t position
     int64_t base_offset
-    int64_t first_offset         # of its first record: a wrapper's is known once it is decoded
+    int64_t first_offset         # of its first record; a wrapper's is set when it is decoded
     int64_t last_offset
     int64_t next_offset
-    int64_t base_timestamp       # with a delete horizon: that one
+    int64_t base_timestamp       # the delete horizon, if the batch has one
     int64_t max_timestamp
     int64_t producer_id
     int32_t batch_length
@@ -93,6 +109,17 @@ cdef struct BatchRow:
     int8_t timestamp_type
 
 
+cdef inline const char* codec_name(int codec) noexcept nogil:
+    """CompressionType.name; NULL for an id that does not exist."""
+    cdef const char** names = [b"none", b"gzip", b"snappy", b"lz4", b"zstd"]
+    return names[codec] if codec <= LATEST_CODEC else NULL
+
+
+cdef inline int8_t latest_codec(int8_t magic) noexcept nogil:
+    """The highest codec id that a batch of this magic may have."""
+    return LATEST_CODEC if magic >= BATCH_MAGIC else LATEST_MESSAGE_CODEC
+
+
 cdef inline int32_t increment_sequence(int32_t sequence, int32_t increment) noexcept nogil:
     """DefaultRecordBatch.incrementSequence, in Java's wrapping int arithmetic."""
     cdef uint32_t capacity = <uint32_t>INT32_MAX - <uint32_t>increment
@@ -102,12 +129,12 @@ cdef inline int32_t increment_sequence(int32_t sequence, int32_t increment) noex
 
 
 cdef inline int64_t wrapping_add(int64_t a, int64_t b) noexcept nogil:
-    """Java's long addition: offsets and timestamps of odd batches wrap, they do not trap."""
+    """Java's long addition: wraps around on overflow, which some batches' offsets and timestamps need."""
     return <int64_t>(<unsigned long long>a + <unsigned long long>b)
 
 
-cdef inline void nothing_known(Fault* fault, int64_t position) noexcept nogil:
-    """Of what begins at `position` no byte has been looked at."""
+cdef inline void reset_fault(Fault* fault, int64_t position) noexcept nogil:
+    """Sets the fault to `position`, with nothing known about the batch there."""
     fault.position = position
     fault.base_offset = ABSENT
     fault.next_position = -1
@@ -116,11 +143,13 @@ cdef inline void nothing_known(Fault* fault, int64_t position) noexcept nogil:
 
 cdef inline int frame(const uint8_t* p, int64_t left, int64_t position, int64_t* size, int8_t* magic,
                       Fault* fault) noexcept nogil:
-    """Where the batch at `position` ends: ByteBufferLogInputStream.nextBatchSize, with its order of checks. `p` is its
-    first byte, `left` what the input has from there on; up to 17 of them are looked at, each once: a caller's live
-    buffer may change between two loads."""
+    """Reads size and magic of the batch at `position`: ByteBufferLogInputStream.nextBatchSize, checks in its order.
+
+    `p` is the batch's first byte, `left` the number of bytes from there to the end of the input. At most 17 bytes are
+    read, each once: another thread may change a caller's buffer between two loads. Returns OK, END, CUT or a refusal.
+    """
     cdef int64_t claimed
-    nothing_known(fault, position)
+    reset_fault(fault, position)
     if left < LOG_OVERHEAD:
         return END
     claimed = load_i32(p + 8)
@@ -147,19 +176,19 @@ cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
     cdef BatchHeader header
     cdef int32_t delta
     memcpy(&header, p, V2_OVERHEAD)
-    delta = <int32_t>be32toh(<uint32_t>header.last_offset_delta)
-    row.base_offset = <int64_t>be64toh(header.base_offset)
+    delta = <int32_t>be32(<uint32_t>header.last_offset_delta)
+    row.base_offset = <int64_t>be64(header.base_offset)
     row.last_offset = wrapping_add(row.base_offset, delta)
     row.next_offset = wrapping_add(row.last_offset, 1)
-    row.partition_leader_epoch = <int32_t>be32toh(header.partition_leader_epoch)
-    row.crc = be32toh(header.crc)
-    row.attributes = <int16_t>be16toh(<unsigned short>header.attributes)
-    row.base_timestamp = <int64_t>be64toh(header.base_timestamp)
-    row.max_timestamp = <int64_t>be64toh(header.max_timestamp)
-    row.producer_id = <int64_t>be64toh(header.producer_id)
-    row.producer_epoch = <int16_t>be16toh(<unsigned short>header.producer_epoch)
-    row.base_sequence = <int32_t>be32toh(header.base_sequence)
-    row.record_count = <int32_t>be32toh(header.record_count)
+    row.partition_leader_epoch = <int32_t>be32(header.partition_leader_epoch)
+    row.crc = be32(header.crc)
+    row.attributes = <int16_t>be16(<unsigned short>header.attributes)
+    row.base_timestamp = <int64_t>be64(header.base_timestamp)
+    row.max_timestamp = <int64_t>be64(header.max_timestamp)
+    row.producer_id = <int64_t>be64(header.producer_id)
+    row.producer_epoch = <int16_t>be16(<unsigned short>header.producer_epoch)
+    row.base_sequence = <int32_t>be32(header.base_sequence)
+    row.record_count = <int32_t>be32(header.record_count)
     row.last_sequence = ABSENT
     if row.base_sequence != ABSENT:
         row.last_sequence = increment_sequence(row.base_sequence, delta)
@@ -167,7 +196,7 @@ cdef inline void read_v2(const uint8_t* p, BatchRow* row) noexcept nogil:
 
 
 cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
-    """The outer message's row: what AbstractLegacyRecordBatch answers without decompressing."""
+    """Fills the row of an outer message: what AbstractLegacyRecordBatch returns without decompressing."""
     row.base_offset = load_i64(p)
     row.last_offset = row.base_offset
     row.next_offset = wrapping_add(row.last_offset, 1)
@@ -187,34 +216,35 @@ cdef inline void read_legacy(const uint8_t* p, BatchRow* row) noexcept nogil:
 
 
 cdef inline int32_t least_size(int8_t magic) noexcept nogil:
-    """The least size in bytes of a batch of this magic."""
-    if magic == 2:
+    """The smallest size in bytes of a batch of this magic: of a message with empty key and value, else of the header,
+    after which the records begin."""
+    if magic >= BATCH_MAGIC:
         return V2_OVERHEAD
     return LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
 
 
 cdef enum ReadMode:
-    TO_READ                      # the payload is wanted next: the window moves here
-    TO_SKIP                      # the next header is wanted next
-    TO_LOOK                      # somewhere else is read on: the window stays
+    FOR_PAYLOAD                  # the payload is read next: the window moves here
+    FOR_NEXT_HEADER              # the next batch's header is read next: the payload may be skipped
+    FOR_PEEK                     # reading continues elsewhere: the window stays
 
 cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, BatchRow* row, Fault* fault) noexcept nogil:
-    """Frames the batch at `position` and fills its row. No checksum yet, no payload byte looked at."""
+    """Frames the batch at `position` and fills its row. Does not check the CRC and reads no byte of the payload."""
     cdef const uint8_t* p = NULL
     cdef int64_t left = source.length - position
-    cdef int64_t head = left if left < V2_OVERHEAD else V2_OVERHEAD
+    cdef int64_t head = left if left < LARGEST_HEADER else LARGEST_HEADER
     cdef int64_t size = 0
     cdef int status
     if left < LOG_OVERHEAD:
         return frame(p, left, position, &size, &row.magic, fault)
-    if mode == TO_READ:
+    if mode == FOR_PAYLOAD:
         p = reach(source, position, head)
-    elif mode == TO_SKIP:
+    elif mode == FOR_NEXT_HEADER:
         p = reach_header(source, position, head)
     else:
         p = peek(source, position, head)
     if p == NULL:
-        nothing_known(fault, position)
+        reset_fault(fault, position)
         return refuse(fault, OUT_OF_MEMORY, head, 0)
     status = frame(p, left, position, &size, &row.magic, fault)
     if status != OK:
@@ -224,7 +254,7 @@ cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, Batch
     row.batch_length = <int32_t>(size - LOG_OVERHEAD)
     if row.size_in_bytes < least_size(row.magic):
         return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), row.size_in_bytes)
-    if row.magic == 2:
+    if row.magic >= BATCH_MAGIC:
         read_v2(p, row)
     else:
         read_legacy(p, row)
@@ -234,23 +264,31 @@ cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, Batch
 
 
 cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc, Fault* fault) noexcept nogil:
-    """The checksum of a batch too large to be held before it is known to be one, from crc[0] = 0 on."""
-    cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic == 2 else MAGIC_OFFSET)
+    """Computes the checksum piece by piece, starting with crc[0] = 0: a large batch is read whole only if its CRC is
+    right."""
+    cdef int64_t at = row.position + (V2_ATTRIBUTES_OFFSET if row.magic >= BATCH_MAGIC else MAGIC_OFFSET)
     cdef int64_t stop = row.position + row.size_in_bytes
     cdef int64_t n
     cdef const uint8_t* p
     while at < stop:
-        n = piece(source, stop - at)
+        n = piece_size(source, stop - at)
         p = reach(source, at, n)
         if p == NULL:
             return refuse(fault, OUT_OF_MEMORY, n, 0)
-        crc[0] = crc32c_on(crc[0], p, <size_t>n) if row.magic == 2 else crc32_on(crc[0], p, <size_t>n)
+        crc[0] = crc32c_on(crc[0], p, <size_t>n) if row.magic >= BATCH_MAGIC else crc32_on(crc[0], p, <size_t>n)
         at += n
     return OK
 
 
+cdef inline uint32_t computed_crc(const uint8_t* p, const BatchRow* row) noexcept nogil:
+    """The checksum of the whole batch at p."""
+    if row.magic >= BATCH_MAGIC:
+        return crc32c(p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
+    return crc32(p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+
+
 cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noexcept nogil:
-    """DefaultRecordBatch.ensureValid and LegacyRecord.ensureValid."""
+    """Compares the checksum: DefaultRecordBatch.ensureValid, LegacyRecord.ensureValid."""
     cdef const uint8_t* p
     cdef uint32_t computed = 0
     cdef int status
@@ -262,10 +300,7 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
         p = reach(source, row.position, row.size_in_bytes)
         if p == NULL:
             return refuse(fault, OUT_OF_MEMORY, row.size_in_bytes, 0)
-        if row.magic == 2:
-            computed = crc32c(p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
-        else:
-            computed = crc32(p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+        computed = computed_crc(p, row)
     if source.bad_count > 0 and bad_until(source, row.position, row.position + row.size_in_bytes) > 0:
         return refuse(fault, UNREADABLE, row.size_in_bytes, 0)
     if computed != row.crc:
@@ -274,12 +309,12 @@ cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noex
 
 
 cdef inline bint is_wrapper(const BatchRow* row) noexcept nogil:
-    return row.magic < 2 and row.codec != 0
+    return row.magic < BATCH_MAGIC and row.codec != 0
 
 
 cdef inline bint is_control(const BatchRow* row) noexcept nogil:
-    return row.magic == 2 and (row.attributes & CONTROL) != 0
+    return row.magic >= BATCH_MAGIC and (row.attributes & CONTROL) != 0
 
 
 cdef inline bint is_transactional(const BatchRow* row) noexcept nogil:
-    return row.magic == 2 and (row.attributes & TRANSACTIONAL) != 0
+    return row.magic >= BATCH_MAGIC and (row.attributes & TRANSACTIONAL) != 0

@@ -1,20 +1,20 @@
-"""Columns that are the same for a whole batch, made from the batch table: one value per run of rows.
+"""Columns whose value is the same for all records of a batch, made from the batch table: one value per run of rows.
 
     batch rows   r0 r1 r2 ...      runs   (r0, 3 rows) (r2, 2 rows) ...      column   v0 v0 v0 v2 v2
 
-A batch table is the case where every run is one row. Each column is a row of `field_of`: where the field lies in
-BatchRow, how wide it is, when it is null.
+In a batch table each run is one row. `field_of` describes each column: the offset of its field in BatchRow, its width,
+and when it is null.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.batch cimport ABSENT, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
 from kafkarec._c.columns cimport Run, clear_bit
 
 cdef enum NullRule:
     NEVER_NULL = 0
-    NULL_IF_ABSENT = 1           # -1, where Kafka's accessor gives -1
-    NULL_IF_WRAPPER = 2          # a wrapper's base offset takes decompressing to know
+    NULL_IF_ABSENT = 1           # -1, where Kafka's accessor returns -1
+    NULL_IF_WRAPPER = 2          # a wrapper's base offset is known only after decompression
     NULL_UNLESS_HORIZON = 3
 
 
@@ -41,7 +41,7 @@ cdef inline bint field_is_null(const BatchRow* row, int64_t value, int rule) noe
     if rule == NULL_IF_WRAPPER:
         return is_wrapper(row)
     if rule == NULL_UNLESS_HORIZON:
-        return row.magic < 2 or not (row.attributes & DELETE_HORIZON)
+        return row.magic < BATCH_MAGIC or not (row.attributes & DELETE_HORIZON)
     return False
 
 
@@ -58,7 +58,7 @@ cdef inline void put(uint8_t* out, int64_t i, int64_t value, int width) noexcept
 
 cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t run_count, size_t at, int width,
                                  int rule, uint8_t* out, uint8_t* bits) noexcept nogil:
-    """Fills `out` and clears `bits` (all set before); the null count is the answer."""
+    """Fills `out`, clears the bits of nulls in `bits` (all set before) and returns the null count."""
     cdef int64_t r, i = 0, stop, value, nulls = 0
     cdef bint null
     for r in range(run_count):
@@ -78,13 +78,13 @@ cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t 
 
 cdef inline void spread_flag(const BatchRow* rows, const Run* runs, int64_t run_count, int mask,
                              uint8_t* bits) noexcept nogil:
-    """A bool column: an attribute bit of magic 2, false for older magics. `bits` are all set before."""
+    """Fills a bool column with an attribute bit of magic 2, false for magic 0 and 1. `bits` are all set before."""
     cdef int64_t r, i = 0, stop
     cdef const BatchRow* row
     for r in range(run_count):
         row = rows + runs[r].batch
         stop = i + runs[r].rows
-        if row.magic == 2 and row.attributes & mask:
+        if row.magic >= BATCH_MAGIC and row.attributes & mask:
             i = stop
         while i < stop:
             clear_bit(bits, i)
@@ -93,7 +93,7 @@ cdef inline void spread_flag(const BatchRow* rows, const Run* runs, int64_t run_
 
 cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64_t run_count, const int64_t* offsets,
                                     int32_t* out, uint8_t* bits) noexcept nogil:
-    """DefaultRecord.readFrom: the base sequence plus the offset delta, none below a base sequence of 0."""
+    """DefaultRecord.readFrom: the base sequence plus the offset delta; null where the base sequence is negative."""
     cdef int64_t r, i = 0, stop, nulls = 0
     cdef const BatchRow* row
     cdef int32_t sequence
@@ -116,7 +116,8 @@ cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64
 cdef inline int64_t spread_control_type(const BatchRow* rows, const Run* runs, int64_t run_count, int control_mask,
                                         const int32_t* key_offsets, const uint8_t* keys, int16_t* out,
                                         uint8_t* bits) noexcept nogil:
-    """The raw type id of a control record's key: int16 version, int16 type. Null where there is none to read."""
+    """The raw type id from a control record's key (int16 version, int16 type); null where the key is too short or the
+    version negative, and for other records."""
     cdef int64_t r, i = 0, stop, nulls = 0
     cdef const BatchRow* row
     cdef const uint8_t* key
@@ -126,7 +127,7 @@ cdef inline int64_t spread_control_type(const BatchRow* rows, const Run* runs, i
         while i < stop:
             key = keys + key_offsets[i]
             out[i] = 0
-            if row.magic == 2 and row.attributes & control_mask and key_offsets[i + 1] - key_offsets[i] >= 4 \
+            if row.magic >= BATCH_MAGIC and row.attributes & control_mask and key_offsets[i + 1] - key_offsets[i] >= 4 \
                     and key[0] < 0x80:
                 out[i] = <int16_t>(key[2] << 8 | key[3])
             else:

@@ -1,12 +1,12 @@
-"""The two checksums, without the GIL.
+"""CRC-32C and CRC-32, without the GIL.
 
     CRC-32C (Castagnoli)  magic 2, over attributes (byte 21) to the end     KIP-98; Kafka: Crc32C
     CRC-32  (IEEE)        magic 0 and 1, over magic (byte 16) to the end    Kafka: LegacyRecord.computeChecksum
 
-CRC-32C is the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import,
-only after it gave the same answers as the library's Python function. Below 256 bytes, and where the library has no such
-symbol, our own routine serves: SSE4.2 where the processor has it, else a table. CRC-32 is a table of eight (slicing):
-legacy messages are checked one by one and are small.
+CRC-32C uses the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import if
+it returns the same results as the library's Python function. For less than 256 bytes, and where the library has no such
+symbol, a routine of this file is used: with SSE4.2 where the processor has it, else with tables. CRC-32 uses tables
+(slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -79,7 +79,7 @@ cdef extern from * nogil:
     static void checksums_install(size_t address) { kr_library_crc32c = (kr_crc_fn)address; }
     static inline int checksums_sse42(void) { return kr_sse42; }
 
-    /* of what gave `crc` so far (0: nothing) and these bytes behind it */
+    /* Continues `crc` (0 at the beginning) with n more bytes. */
     static inline uint32_t crc32c_on(uint32_t crc, const uint8_t *p, size_t n) {
         if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(~crc, p, (unsigned long)n);
         return kr_sse42 ? kr_crc32c_sse42(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);

@@ -6,16 +6,16 @@
     key, value  int32[rows + 1], bytes       validity bit per row
     headers     int32[rows + 1] into         header key: int32[headers + 1], bytes
                                              header value: int32[headers + 1], bytes, validity
-    runs        which batch row the next n rows came from: every batch-wide column is made from these
+    runs        the batch row of the next n rows: columns with one value per batch are made from these
 
-Columns nobody asked for own no buffer and are not filled. All bits of a validity bitmap that no row uses yet are 1, so
-a row without nulls touches none. Data buffers keep SLACK bytes behind what is used: wide copies write past their end.
-Chunks end at batch borders and before 2^31-1 bytes, so every offset is 32-bit (Spark takes no others).
+Columns that were not requested have no buffer and are not filled. Bits of a validity bitmap that no row uses yet are 1,
+so a row without nulls changes none. Data buffers keep SLACK bytes free after the used ones: wide copies write beyond
+the end. Chunks end between batches and before 2^31-1 bytes, so every offset is 32-bit (Spark reads no others).
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from kafkarec._c.page_pool cimport pages_free, pages_take
+from kafkarec._pages cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
 cdef enum:
@@ -64,7 +64,7 @@ cdef struct Columns:
     int64_t run_count
     int64_t out_of_range                # timestamps that do not fit their unit
 
-cdef struct Expected:                   # sizes of a chunk to come: rows, bytes, headers
+cdef struct Expected:                   # estimated sizes of the next chunk: rows, headers, bytes of the others
     int64_t rows
     int64_t key
     int64_t value
@@ -74,10 +74,11 @@ cdef struct Expected:                   # sizes of a chunk to come: rows, bytes,
 
 
 cdef inline int buffer_grow(Buffer* buffer, size_t used, size_t needed) noexcept nogil:
-    """Reserves space for `needed` bytes; the first `used` move along. Growth by half keeps appending linear."""
+    """Makes the buffer `needed` bytes large or more; its first `used` bytes are kept. It grows by half at least:
+    appending takes linear time."""
     cdef size_t capacity = 0
-    cdef size_t wish = buffer.capacity + buffer.capacity // 2
-    cdef uint8_t* data = pages_take(needed if needed > wish else wish, &capacity)
+    cdef size_t grown = buffer.capacity + buffer.capacity // 2
+    cdef uint8_t* data = pages_take(needed if needed > grown else grown, &capacity)
     if data == NULL:
         return OUT_OF_MEMORY
     if used > 0:
@@ -95,15 +96,15 @@ cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexc
 
 
 cdef inline int bits_reserve(Buffer* bits, int64_t rows) noexcept nogil:
-    """Reserves space for `rows` validity bits, new ones set."""
-    cdef size_t before = bits.capacity
+    """Reserves space for `rows` validity bits; new bits are set."""
+    cdef size_t old_capacity = bits.capacity
     cdef size_t needed = <size_t>(rows // 8 + SLACK)
     cdef int status
-    if needed <= before:
+    if needed <= old_capacity:
         return OK
-    status = buffer_grow(bits, before, needed)
+    status = buffer_grow(bits, old_capacity, needed)
     if status == OK:
-        memset(bits.data + before, 0xFF, bits.capacity - before)
+        memset(bits.data + old_capacity, 0xFF, bits.capacity - old_capacity)
     return status
 
 
@@ -112,7 +113,7 @@ cdef inline void clear_bit(uint8_t* bits, int64_t i) noexcept nogil:
 
 
 cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept nogil:
-    """Sets bits [start, stop) and answers how many were clear; bits beyond the capacity are none."""
+    """Sets bits [start, stop) and returns how many were clear; bits beyond the capacity are ignored."""
     cdef int64_t cleared = 0
     if stop > <int64_t>bits.capacity * 8:
         stop = <int64_t>bits.capacity * 8
@@ -124,7 +125,7 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
 
 
 cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
-    """Reserves space for entries + more + 1 int32; the leading 0 is written once."""
+    """Reserves space for entries + more + 1 int32; writes the leading 0 when the buffer is new."""
     cdef bint fresh = offsets.data == NULL
     cdef size_t used = 0 if fresh else <size_t>(entries + 1) * 4
     cdef int status = buffer_reserve(offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
@@ -134,7 +135,7 @@ cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) 
 
 
 cdef inline int bytes_grow(Bytes* column, int64_t more) noexcept nogil:
-    """Reserves space for `more` bytes of data and the slack of a wide copy behind them."""
+    """Reserves space for `more` bytes of data, and the slack for a wide copy after them."""
     if column.used > MOST_BYTES - more:
         return LIMIT_EXCEEDED
     return buffer_reserve(&column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
@@ -150,7 +151,8 @@ cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, in
 
 
 cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
-    """Reserves space for `count` headers whose bytes fit into `size`; keys may triple as U+FFFD."""
+    """Reserves space for `count` headers with at most `size` bytes of keys and of values each. Malformed keys may need
+    three times as much: append_header_key in record.pxd reserves it."""
     cdef int status = bytes_reserve(&c.header_key, c.headers, count, size)
     if status == OK:
         status = bytes_reserve(&c.header_value, c.headers, count, size)
@@ -158,7 +160,7 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
 
 
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    """Reserves space for `more_rows` rows in every wanted column, and `more_bytes` for keys and for values each."""
+    """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
@@ -184,7 +186,7 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
 
 
 cdef inline int columns_expect(Columns* c, const Expected* e) noexcept nogil:
-    """Reserves space for a chunk like the last one, at once: growing from batch to batch copies it two times over."""
+    """Reserves space for a chunk like the last one at once: growing from batch to batch would copy it about twice."""
     cdef int status = columns_reserve(c, e.rows, 0)
     if status == OK and c.want & WANT_KEY:
         status = bytes_grow(&c.key, e.key)
@@ -196,7 +198,7 @@ cdef inline int columns_expect(Columns* c, const Expected* e) noexcept nogil:
 
 
 cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
-    """What the next chunk may need: this one's sizes and a sixteenth more."""
+    """Estimates the sizes of the next chunk: those of this one and a sixteenth more."""
     e.rows = c.rows + c.rows // 16
     e.key = c.key.used + c.key.used // 16
     e.value = c.value.used + c.value.used // 16
@@ -212,7 +214,7 @@ cdef inline void bytes_truncate(Bytes* column, int64_t rows, int64_t touched) no
 
 
 cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noexcept nogil:
-    """Takes back every row from `rows` on. A refused batch may have cleared bits of rows below `touched` already."""
+    """Removes all rows from `rows` on. A refused batch may have cleared bits of further rows, below `touched`."""
     cdef int64_t i, headers
     if c.timestamp_validity.data != NULL:
         c.timestamp_nulls -= set_bits(&c.timestamp_validity, rows, touched)
@@ -230,14 +232,14 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
 
 
 cdef inline bint take_bit(uint8_t* bits, int64_t i) noexcept nogil:
-    """The bit as it was; it is set now."""
+    """Sets a bit and returns its previous value."""
     cdef bint was = bits[i >> 3] >> (i & 7) & 1
     bits[i >> 3] |= <uint8_t>(1 << (i & 7))
     return was
 
 
 cdef inline void bytes_move(Bytes* column, int64_t row, int64_t to, bint keep) noexcept nogil:
-    """The cell of `row` becomes that of `to`, at or before it, or goes. `used` is the end of the cell before `to`."""
+    """Moves the cell of `row` to row `to` (<= `row`), or removes it. `column.used` is where the cell of `to` begins."""
     cdef int32_t* ends = <int32_t*>column.offsets.data
     cdef int32_t start = ends[row]
     cdef int32_t length = ends[row + 1] - start
@@ -273,7 +275,7 @@ cdef inline void row_move(Columns* c, int64_t row, int64_t to, bint keep) noexce
 
 
 cdef inline void columns_select(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
-    """Of the rows from `start` on those stay whose byte in `keep` is 1, in their order."""
+    """Removes the rows from `start` on whose byte in `keep` is 0; the others stay in order."""
     cdef int64_t rows = c.rows, to = start, header_to = 0, row, header
     cdef int32_t* header_ends = <int32_t*>c.header_offsets.data
     cdef int32_t first = 0, last = 0
@@ -326,7 +328,7 @@ cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nog
 
 
 cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
-    """Copies n bytes in steps of 32; up to 31 more are read and written. Short copies beat a call to memcpy."""
+    """Copies n bytes in steps of 32; reads and writes up to 31 bytes more. Faster than memcpy for short fields."""
     cdef int64_t i = 0
     if n > 512:
         memcpy(to, source, <size_t>n)
@@ -343,7 +345,7 @@ cdef inline void bytes_release(Bytes* column) noexcept nogil:
 
 
 cdef inline void columns_release(Columns* c) noexcept nogil:
-    """Every buffer back to the page list."""
+    """Returns all buffers to the page pool."""
     pages_free(c.offset.data, c.offset.capacity)
     pages_free(c.timestamp.data, c.timestamp.capacity)
     pages_free(c.timestamp_validity.data, c.timestamp_validity.capacity)

@@ -1,17 +1,19 @@
-"""Compression without the GIL: lz4 and zstd by pointers into the codec libraries that are installed.
+"""Compression without the GIL: lz4 and zstd by function pointers into the installed codec libraries.
 
-    lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: stored as it is), data | 00 00 00 00
-          as Kafka's Lz4BlockOutputStream: independent blocks, no checksums, level 9 is the fast compressor, the others
-          are HC; the HC byte comes from `codecs.lz4`, which has the wrong one of magic 0 too (KAFKA-3160)
+    lz4   04 22 4d 18 | 60 | 40 | HC | blocks of up to 64 KiB: size 4 LE (top bit: uncompressed), data | 00 00 00 00
+          as Kafka's Lz4BlockOutputStream: independent blocks, no checksums; level 9 is the fast compressor, the other
+          levels are LZ4 HC. `codecs.lz4` has the HC byte (header checksum), also the wrong one of magic 0 (KAFKA-3160)
     zstd  one frame with its content size
 
-NEEDS_CODEC: the library has no such symbols, or the codec is another one; `codecs` compresses then, to the same
+NEEDS_CODEC: the library has no such symbols, or the codec is a different one; then `codecs` compresses, to the same
 format. `kafkarec/codecs/native_compress.py` finds the functions, tests them, and passes their addresses.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from kafkarec._c.batch cimport LATEST_CODEC, LZ4, ZSTD
+from kafkarec._c.endian cimport le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK, OUT_OF_MEMORY
 
 cdef extern from * nogil:
@@ -59,12 +61,7 @@ cdef extern from * nogil:
     size_t kr_zstd_compress_set(void* context, int parameter, int value)
     size_t kr_zstd_compress_bound(size_t size)
 
-cdef extern from "<endian.h>" nogil:
-    uint32_t htole32(uint32_t)
-
 cdef enum:
-    LZ4 = 3
-    ZSTD = 4
     LZ4_BLOCK = 64 << 10
     LZ4_HEAD = 7
     LZ4_FAST_LEVEL = 9           # Kafka's default, and lz4-java's fast compressor
@@ -72,11 +69,11 @@ cdef enum:
     ZSTD_PARAMETERS = 7          # window log (ZSTD_c_windowLog = 101), hash log, chain log ... strategy
     ZSTD_FIRST_PARAMETER = 101
 
-# What one writer keeps between batches.
+# What one encoder keeps between batches.
 cdef struct CompressContext:
-    int[5] levels                # by codec id
-    int[ZSTD_PARAMETERS] zstd_parameters   # of its level for an input of unknown size, as the JVM's streams have them
-    uint8_t[2 * LZ4_HEAD] lz4_heads   # of magic 1 and 2, of magic 0
+    int[LATEST_CODEC + 1] levels                # by codec id
+    int[ZSTD_PARAMETERS] zstd_parameters  # of the level, for input of unknown size: those of the JVM's streams
+    uint8_t[2 * LZ4_HEAD] lz4_heads  # frame headers: of magic 1 and 2, then of magic 0
     void* lz4
     void* zstd
 
@@ -92,14 +89,14 @@ cdef inline bint can_compress(int8_t codec) noexcept nogil:
 
 
 cdef inline int64_t compress_bound(int8_t codec, int64_t n) noexcept nogil:
-    """The most bytes that n bytes may become. A block that does not shrink is stored."""
+    """The largest compressed size of n bytes. A block that does not become smaller is stored uncompressed."""
     if codec == ZSTD:
         return <int64_t>kr_zstd_compress_bound(<size_t>n)
     return LZ4_HEAD + 4 + n + 4 * (n // LZ4_BLOCK + 1)
 
 
 cdef inline uint8_t* put_le32(uint8_t* to, uint32_t n) noexcept nogil:
-    n = htole32(n)
+    n = le32(n)
     memcpy(to, &n, 4)
     return to + 4
 
@@ -122,7 +119,7 @@ cdef inline int compress_lz4(CompressContext* w, int8_t magic, const uint8_t* so
             done = kr_lz4_fast(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, 1)
         else:
             done = kr_lz4_high(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, level)
-        if done <= 0:                                    # did not fit in less than itself
+        if done <= 0:                                    # it did not become smaller
             put_le32(at, <uint32_t>size | LZ4_STORED)
             memcpy(at + 4, source, <size_t>size)
             done = size
@@ -155,7 +152,7 @@ cdef inline int compress_zstd(CompressContext* w, const uint8_t* source, int64_t
 
 cdef inline int compress_payload(CompressContext* w, int8_t codec, int8_t magic, const uint8_t* source, int64_t n,
                                  uint8_t* to, int64_t* length) noexcept nogil:
-    """n bytes compressed to `to`, which has compress_bound's capacity."""
+    """Compresses n bytes to `to`, which has space for compress_bound(n) bytes."""
     if codec == LZ4:
         return compress_lz4(w, magic, source, n, to, length)
     return compress_zstd(w, source, n, to, length)

@@ -1,18 +1,19 @@
-"""The decoder: reads batch after batch of one input into one chunk of columns and one table of batches.
+"""The decoder: reads one input, batch after batch, into a chunk of columns and a table of batches.
 
     position -> frame -> checksum -> [payload ->] records -> accept -> position of the next
                   |          |           |           |
-                 END/CUT    fault   NEEDS_CODEC    fault            CHUNK_FULL when the chunk has its share
+                 END/CUT    fault   NEEDS_CODEC    fault            CHUNK_FULL when the chunk is large enough
 
 It returns when its caller has to act: decompress (NEEDS_CODEC), take the chunk (CHUNK_FULL), raise or record a fault.
-After a fault columns and table are as they were before the batch.
+A fault leaves columns and table as they were before the batch.
 """
-from libc.stdint cimport INT64_MAX, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memset
 
+from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
 from kafkarec._c.batch cimport (
-    LATEST_CODEC, TO_READ, TO_SKIP, V2_OVERHEAD, BatchRow, ReadMode, check_crc, is_control, is_transactional,
-    is_wrapper, read_batch,
+    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, ZSTD, BatchRow, ReadMode, check_crc, is_control,
+    is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect, columns_measure,
@@ -21,32 +22,30 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
-    DecompressContext, has_lz4_decompressor, has_zstd_decompressor, lz4_frame, zstd_frame,
+    DecompressContext, Lz4Frame, has_lz4_decompressor, has_zstd_decompressor, lz4_checksum_wrong, lz4_frame,
+    lz4_size_wrong, zstd_frame,
 )
 from kafkarec._c.record cimport LEAST_RECORD, decode_records
-from kafkarec._c.resync cimport Search, far_above
+from kafkarec._c.resync cimport Search, far_above, looks_plausible
 from kafkarec._c.status cimport (
-    CHUNK_FULL, END, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC, Fault, refuse,
+    CHUNK_FULL, END, HEADER_DOUBTFUL, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
+    Fault, refuse,
 )
 
 cdef enum Payloads:
     NO_PAYLOADS = 0              # a header scan
-    CONTROL_PAYLOADS = 1         # control batches only: what a transaction index needs
+    CONTROL_PAYLOADS = 1         # of control batches only, for a transaction index
     ALL_PAYLOADS = 2
 
 cdef enum Checks:
     NO_CHECKS = 0
     ALL_CHECKS = 1
-    PAYLOAD_CHECKS = 2           # only where a payload is read: of the rest nothing but headers is fetched
+    PAYLOAD_CHECKS = 2           # only of batches whose payload is read: for the others only headers are fetched
 
 cdef enum:
-    FIRST_TABLE = 8192           # bytes of BatchRows
+    FIRST_TABLE = 8192           # bytes of the first table of a header scan
 
-cdef enum:
-    LZ4 = 3
-    ZSTD = 4
-
-# One aborted transaction: batches of this producer with base offsets in [first, last] are dropped.
+# An aborted transaction: batches of this producer with a base offset in [first_offset, last_offset] are left out.
 cdef struct Aborted:
     int64_t producer_id
     int64_t first_offset
@@ -57,21 +56,23 @@ cdef struct Options:
     int check_crc                # Checks
     bint check_inner_crc
     bint control                 # keep the records of control batches
-    bint skip                    # damage is passed over, not raised
+    bint audit                   # note what Kafka accepts in silence; keep no records of data batches
+    bint skip                    # damage is recorded and skipped, not raised
     bint file_rules              # see `_c/end_of_input.pxd`
-    bint later_segment                # a later segment of the same log exists
+    bint later_segment           # a later segment of the same log exists
+    bint restore                 # a batch whose offset or epoch contradicts its neighbours is HEADER_DOUBTFUL
     bint binary_header_keys
     int64_t limit                # decompressed bytes per payload
-    int64_t input_limit          # decompressed bytes per input, all its payloads together
+    int64_t input_limit          # decompressed bytes of all payloads of an input
     int64_t stable_offset        # records from here on are left out; INT64_MAX: none
-    bint ranged                  # only records with offset and timestamp in these ranges
+    bint ranged                  # only records in the ranges of offsets and times
     int64_t from_offset
-    int64_t to_offset            # exclusive, as to_time
-    bint timed
+    int64_t to_offset            # exclusive, like to_time
+    bint timed                   # there is a range of times
     int64_t from_time            # milliseconds
     int64_t to_time
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
-    int64_t chunk_bytes
+    int64_t chunk_bytes          # size from which on a chunk is full
     const Aborted* aborted       # sorted by producer id, first offset
     int64_t aborted_count
 
@@ -80,27 +81,33 @@ cdef struct Engine:
     int64_t position
     int64_t good_next            # next offset of the last good batch of this input, INT64_MIN before the first
     int64_t first_row            # the input's first row in the table
-    int64_t reached              # next offset of the last batch that was framed, absurd ones aside; 0 before the first
-    bint finished                # nothing that is wanted can follow
+    int64_t previous_next        # next offset of the last batch that was read; before the first the least possible one
+    int64_t previous_end         # where it ends, or where reading began
+    int32_t previous_epoch       # its leader epoch
+    int64_t trusted              # position of the batch whose header is taken as it is; see header_doubtful
+    int64_t reached              # next offset of the last framed batch without a far too large offset; 0: none yet
+    bint finished                # the rest of the input is outside of the range of offsets
     Options options
     Columns columns
     Buffer rows                  # BatchRow[row_count]
     int64_t row_count
     int64_t chunk_used           # payload bytes in the chunk so far
-    int chunks                   # of this input that were taken
+    int chunks                   # how many chunks of this input were taken
     int64_t decompressed         # bytes of this input's payloads so far
-    Expected expected            # sizes of the last chunk
+    Expected expected            # estimated sizes of the chunk
     Search search
     Fault fault
     BatchRow row                 # the batch that is being read
-    const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is answered
+    const uint8_t* payload       # its compressed payload, when NEEDS_CODEC is returned
     int64_t payload_length
     DecompressContext context
-    Buffer keep                  # of select_rows: a byte a row
+    Buffer keep                  # for select_rows: one byte per row
+    Audit audit
 
 
 cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nogil:
-    """Binary search for the last transaction of this producer that begins at or below the batch."""
+    """Whether the batch belongs to an aborted transaction: finds this producer's last one that begins at or below the
+    base offset, by binary search."""
     cdef int64_t low = 0, high = o.aborted_count, middle
     cdef const Aborted* entry
     while low < high:
@@ -118,9 +125,10 @@ cdef inline bint was_aborted(const Options* o, const BatchRow* row) noexcept nog
     return entry.producer_id == row.producer_id and row.base_offset <= entry.last_offset
 
 
-cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
-    """Whether the isolation level excludes a batch. Wrappers are checked by record: their first offset is inside."""
-    if row.magic == 2 and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
+cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
+    """Whether the isolation level excludes the whole batch. A wrapper's first offset is known only after decompression:
+    drop_unstable checks its records."""
+    if row.magic >= BATCH_MAGIC and o.stable_offset < INT64_MAX and row.base_offset >= o.stable_offset:
         return True
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
 
@@ -128,11 +136,11 @@ cdef inline bint left_out(const Options* o, const BatchRow* row) noexcept nogil:
 cdef inline bint payload_wanted(const Options* o, const BatchRow* row) noexcept nogil:
     if o.payloads == NO_PAYLOADS or (o.payloads == CONTROL_PAYLOADS and not is_control(row)):
         return False
-    return not left_out(o, row)
+    return not excluded(o, row)
 
 
 cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noexcept nogil:
-    """Milliseconds to the caller's unit; a value that does not fit is null and counted."""
+    """Converts milliseconds to the caller's unit; values that do not fit become null and are counted."""
     cdef int64_t* at = <int64_t*>c.timestamp.data
     cdef int64_t most = INT64_MAX // ticks
     cdef int64_t i
@@ -146,24 +154,32 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
             at[i] *= ticks
 
 
+cdef inline void remember_previous(Engine* e) noexcept nogil:
+    """The batch has been read: what the next one is compared with, and where it begins."""
+    e.position = e.previous_end = e.row.position + e.row.size_in_bytes
+    e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
+
+
 cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
-    """The batch is good: its row joins the table, the rows since `rows_before` its run."""
+    """Accepts the good batch: appends its row to the table, and a run of the rows from `rows_before` on."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
     cdef int status = buffer_reserve(&e.rows, used, used + sizeof(BatchRow))
+    if status == OK and e.audit.found != 0:
+        status = audit_keep(&e.audit, e.row_count)
     if status == OK and e.columns.rows > rows_before:
         status = run_append(&e.columns, e.row_count, e.columns.rows - rows_before)
     if status != OK:
         return refuse(&e.fault, status, <int64_t>(used + sizeof(BatchRow)), 0)
     (<BatchRow*>e.rows.data)[e.row_count] = e.row
     e.row_count += 1
-    if e.options.payloads != ALL_PAYLOADS:           # a scan's chunk is its table
+    if e.options.payloads != ALL_PAYLOADS:           # the size of a scan's chunk is that of its table
         e.chunk_used += sizeof(BatchRow)
-    e.position = e.row.position + e.row.size_in_bytes
+    remember_previous(e)
     return OK
 
 
-cdef inline void cut_unstable(Columns* c, int64_t start, int64_t stable_offset) noexcept nogil:
-    """Drops a batch's records from the last stable offset on; they are its last ones."""
+cdef inline void drop_unstable(Columns* c, int64_t start, int64_t stable_offset) noexcept nogil:
+    """Removes the batch's records from the last stable offset on; they are the last rows."""
     cdef const int64_t* offsets = <const int64_t*>c.offset.data
     cdef int64_t rows = c.rows
     while rows > start and offsets[rows - 1] >= stable_offset:
@@ -171,9 +187,9 @@ cdef inline void cut_unstable(Columns* c, int64_t start, int64_t stable_offset) 
     columns_truncate(c, rows, c.rows)
 
 
-cdef inline bint outside(Engine* e, const BatchRow* row) noexcept nogil:
-    """Nothing of this batch is wanted, by its header. A wrapper's first offset and what CreateTime batches hold below
-    their max timestamp is inside."""
+cdef inline bint outside_ranges(Engine* e, const BatchRow* row) noexcept nogil:
+    """Whether the header shows that no record of the batch is in the ranges. The header has neither a wrapper's first
+    offset nor the smallest timestamp of a CreateTime batch: select_rows checks these."""
     cdef const Options* o = &e.options
     if o.timed and row.max_timestamp < o.from_time:
         return True
@@ -182,16 +198,16 @@ cdef inline bint outside(Engine* e, const BatchRow* row) noexcept nogil:
     return row.last_offset < o.from_offset or (not is_wrapper(row) and row.base_offset >= o.to_offset)
 
 
-cdef inline bint beyond(const Engine* e, const BatchRow* row) noexcept nogil:
-    """Offsets go up from batch to batch: nothing wanted follows this one. No checksum covers a base offset, so one that
-    is absurd ends nothing."""
+cdef inline bint past_ranges(const Engine* e, const BatchRow* row) noexcept nogil:
+    """Whether the range of offsets ends before this batch. Offsets rise from batch to batch, so reading ends here. No
+    checksum covers a base offset: one that is far too large does not end it."""
     if e.reached >= e.options.to_offset:
         return True
     return not is_wrapper(row) and row.base_offset >= e.options.to_offset and not far_above(row.base_offset, e.reached)
 
 
 cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
-    """Drops the batch's records outside of the ranges; one without a timestamp is in no range of time."""
+    """Removes the batch's records outside of the ranges; a record without a timestamp is in no range of times."""
     cdef Columns* c = &e.columns
     cdef const Options* o = &e.options
     cdef int64_t n = c.rows - start, i
@@ -217,8 +233,23 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     return OK
 
 
+cdef inline void begin_audit(Engine* e, const uint8_t* p) noexcept nogil:
+    """The pending batch is decoded, into no column if it is no control batch. What is needed afterwards is kept in the
+    struct: a variable of engine_payload would take a register of the loop over records."""
+    e.audit.payload, e.audit.want = p, e.columns.want
+    if not is_control(&e.row):
+        e.columns.want = 0
+
+
+cdef inline void end_audit(Engine* e, int64_t start, int64_t length, int status) noexcept nogil:
+    if not is_control(&e.row):
+        e.columns.want, e.columns.rows = e.audit.want, start
+    if status == OK:
+        audit_payload(&e.audit, &e.row, e.audit.payload, length)
+
+
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
-    """Decodes the pending batch from its payload (decompressed, where it was compressed) and accepts it."""
+    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it."""
     cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status = OK
@@ -226,15 +257,19 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
         status = columns_expect(c, &e.expected)
         if status != OK:
             return refuse(&e.fault, status, e.expected.value, 0)
-    if e.row.magic == 2:
+    if e.options.audit:
+        begin_audit(e, p)
+    if e.row.magic >= BATCH_MAGIC:
         status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
         status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc,
                                 &e.row.first_offset, &e.fault)
     else:
         status = decode_plain(c, p, &e.row, &e.fault)
+    if e.options.audit:
+        end_audit(e, start, length, status)
     if status != OK:
-        columns_truncate(c, start, (c.rows if e.row.magic < 2 else start + length // LEAST_RECORD) + 1)
+        columns_truncate(c, start, (c.rows if e.row.magic < BATCH_MAGIC else start + length // LEAST_RECORD) + 1)
         return status
     e.chunk_used += length
     if e.row.codec != 0:
@@ -242,7 +277,7 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     if is_control(&e.row) and not e.options.control:
         columns_truncate(c, start, c.rows)
     elif e.options.stable_offset < INT64_MAX and c.want & WANT_OFFSET:
-        cut_unstable(c, start, e.options.stable_offset)
+        drop_unstable(c, start, e.options.stable_offset)
     if e.options.ranged:
         status = select_rows(e, start)
         if status != OK:
@@ -253,35 +288,43 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
 
 
 cdef inline int64_t engine_limit(const Engine* e) noexcept nogil:
-    """How many bytes the pending payload may become."""
+    """The largest permitted decompressed size of the pending payload, in bytes."""
     cdef int64_t left = e.options.input_limit - e.decompressed
     return left if left < e.options.limit else e.options.limit
 
 
-cdef inline int engine_needs_codec(Engine* e) noexcept nogil:
-    """Position and length of the payload of the pending compressed batch."""
+cdef inline int locate_payload(Engine* e) noexcept nogil:
+    """Sets payload and payload_length of the pending compressed batch; NEEDS_CODEC, or a refusal."""
     cdef const uint8_t* p = e.input.base + e.row.position
     cdef int status
-    if e.row.codec > LATEST_CODEC or (e.row.magic < 2 and e.row.codec == LATEST_CODEC):
-        return refuse(&e.fault, UNSUPPORTED_CODEC, LATEST_CODEC if e.row.magic == 2 else LATEST_CODEC - 1, e.row.codec)
-    if e.row.magic == 2:
-        e.payload = p + V2_OVERHEAD
-        e.payload_length = e.row.size_in_bytes - V2_OVERHEAD
+    if e.row.codec > latest_codec(e.row.magic):
+        return refuse(&e.fault, UNSUPPORTED_CODEC, latest_codec(e.row.magic), e.row.codec)
+    if e.row.magic >= BATCH_MAGIC:
+        e.payload = p + least_size(e.row.magic)
+        e.payload_length = e.row.size_in_bytes - least_size(e.row.magic)
     else:
         status = wrapper_payload(p, &e.row, &e.payload, &e.payload_length, &e.fault)
         if status != OK:
             return status
+        if e.options.audit:
+            audit_message(&e.audit, p, e.row.size_in_bytes)
     return NEEDS_CODEC
 
 
 cdef inline int engine_decompress(Engine* e) noexcept nogil:
-    """The pending payload by pointer, where there is one and the payload is plain; else NEEDS_CODEC."""
+    """Decompresses the pending payload by function pointer and decodes it. NEEDS_CODEC where there is no such function
+    or `decompress.pxd` does not handle the payload."""
     cdef int64_t length = 0
+    cdef Lz4Frame frame
     cdef int status = NEEDS_CODEC
-    if e.row.magic == 2 and e.row.record_count == 0:       # only the stream's head is looked at then
+    if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
     if e.row.codec == LZ4 and has_lz4_decompressor():
-        status = lz4_frame(&e.context, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length)
+        status = lz4_frame(&e.context, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length, &frame)
+        if status == OK and e.options.audit:
+            audit_stream(&e.audit, 1, e.payload_length - frame.end,
+                         lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
+                         lz4_size_wrong(&frame, e.payload, length))
     elif e.row.codec == ZSTD and has_zstd_decompressor():
         status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
@@ -289,25 +332,58 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     return engine_payload(e, e.context.out.data, length)
 
 
+cdef inline bint header_doubtful(Engine* e) noexcept nogil:
+    """Whether base offset or leader epoch of the framed batch contradict the batch before or the frame behind it. The
+    last batch of a segment has the next segment's name behind it, which is not known here."""
+    cdef BatchRow following
+    cdef Fault ignored
+    cdef int64_t length = e.input.length, end = e.position + e.row.size_in_bytes
+    cdef int32_t epoch = e.row.partition_leader_epoch
+    if e.previous_next != INT64_MIN and (
+        e.row.base_offset < e.previous_next or far_above(e.row.base_offset, e.previous_next)
+    ):
+        return True
+    if epoch != ABSENT and epoch < e.previous_epoch:
+        return True
+    if end == e.input.total_length:
+        return True
+    e.input.length = e.input.total_length
+    if (
+        read_batch(&e.input, end, FOR_PEEK, &following, &ignored) != OK
+        or not looks_plausible(&e.input, &following)
+    ):
+        e.input.length = length
+        return False
+    e.input.length = length
+    if e.row.last_offset >= following.base_offset:
+        return True
+    return epoch > following.partition_leader_epoch != ABSENT
+
+
 cdef inline int engine_step(Engine* e) noexcept nogil:
-    """One batch: OK when it was accepted."""
-    cdef ReadMode mode = TO_READ
+    """Reads one batch: OK when it was accepted, or skipped because it is outside of the ranges."""
+    cdef ReadMode mode = FOR_PAYLOAD
     cdef const uint8_t* p
     cdef bint wanted
     cdef int status
+    e.audit.found = 0
     if e.options.check_crc != ALL_CHECKS and e.options.payloads != ALL_PAYLOADS:
-        mode = TO_SKIP
+        mode = FOR_NEXT_HEADER
     status = read_batch(&e.input, e.position, mode, &e.row, &e.fault)
     if status != OK:
         return status
+    if e.options.restore and (
+        e.row.base_offset != e.previous_next or e.row.partition_leader_epoch != e.previous_epoch
+    ) and e.trusted != e.position and header_doubtful(e):
+        return HEADER_DOUBTFUL
     if e.options.ranged:
-        if beyond(e, &e.row):
+        if past_ranges(e, &e.row):
             e.finished = True
             return END
         if e.reached == 0 or not far_above(e.row.base_offset, e.reached):
             e.reached = e.row.next_offset
-        if outside(e, &e.row):
-            e.position += e.row.size_in_bytes
+        if outside_ranges(e, &e.row):
+            remember_previous(e)
             return OK
     wanted = payload_wanted(&e.options, &e.row)
     if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):
@@ -322,23 +398,25 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     if e.input.bad_count > 0 and bad_until(&e.input, e.row.position, e.row.position + e.row.size_in_bytes) > 0:
         return refuse(&e.fault, UNREADABLE, e.row.size_in_bytes, 0)
     if e.row.codec != 0:
-        status = engine_needs_codec(e)
+        status = locate_payload(e)
         return engine_decompress(e) if status == NEEDS_CODEC else status
-    if e.row.magic == 2:
-        return engine_payload(e, p + V2_OVERHEAD, e.row.size_in_bytes - V2_OVERHEAD)
+    if e.row.magic >= BATCH_MAGIC:
+        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic))
     return engine_payload(e, p, e.row.size_in_bytes)
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
-    """The table and the columns are about to be taken: the next ones begin, with capacity for as much."""
+    """Begins the next chunk, of the estimated sizes; the caller is about to take the columns and the table."""
     columns_measure(&e.columns, &e.expected)
     e.row_count = 0
+    e.audit.kept_count = 0
     e.chunk_used = 0
     e.chunks += 1
 
 
 cdef inline bint chunk_is_full(const Engine* e) noexcept nogil:
-    """A scan's first tables are small, each twice the one before: who wants some rows waits for no more."""
+    """Whether the chunk is large enough. A header scan's first tables are small and double in size: a caller that needs
+    few rows gets them early."""
     cdef int64_t limit = e.options.chunk_bytes
     if e.options.payloads == NO_PAYLOADS and e.chunks < 8 and limit < INT64_MAX and limit > FIRST_TABLE << e.chunks:
         limit = FIRST_TABLE << e.chunks

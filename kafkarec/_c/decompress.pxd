@@ -1,19 +1,21 @@
-"""Decompression without the GIL: lz4 and zstd by pointers into the codec libraries that are installed.
+"""Decompression without the GIL: lz4 and zstd by function pointers into the installed codec libraries.
 
     lz4   04 22 4d 18 | FLG | BD | [content size 8] | HC | blocks: size 4 LE (top bit: stored), data, [checksum 4] |
           00 00 00 00 | [content checksum 4]
     zstd  28 b5 2f fd | frame header descriptor | window descriptor ... : one frame that fills the payload
 
-Only the usual case is handled here, and only if it passes every check that Kafka's streams make. Everything else (other
-flags, a failed check, a second frame, too large for the limit) returns NEEDS_CODEC: then `codecs` decompresses or
-raises. So results are the same with and without pointers, which a test compares.
+Only the usual case is handled here, and only if it passes all checks of Kafka's streams. Everything else (other flags,
+a failed check, a second frame, too large for the limit) returns NEEDS_CODEC; then `codecs` decompresses or raises. So
+the results are the same with and without these functions; a test compares them.
 `kafkarec/codecs/native_decompress.py` finds the functions, tests them, and passes their addresses.
 """
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.endian cimport load_le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK
+from kafkarec._c.xxh32 cimport xxh32
 
 cdef extern from * nogil:
     """
@@ -21,7 +23,6 @@ cdef extern from * nogil:
     #include <stdint.h>
 
     static int (*kr_lz4_block)(const char *, char *, int, int) = NULL;
-    static uint32_t (*kr_xxh32)(const void *, size_t, uint32_t) = NULL;
     static void *(*kr_zstd_create)(void) = NULL;
     static size_t (*kr_zstd_free)(void *) = NULL;
     static size_t (*kr_zstd_decompress)(void *, void *, size_t, const void *, size_t) = NULL;
@@ -29,8 +30,7 @@ cdef extern from * nogil:
     static unsigned long long (*kr_zstd_bound)(const void *, size_t) = NULL;
 
     static void decompress_install_lz4(const size_t *address) {
-        kr_xxh32 = (uint32_t (*)(const void *, size_t, uint32_t))address[0];
-        kr_lz4_block = (int (*)(const char *, char *, int, int))address[1];
+        kr_lz4_block = (int (*)(const char *, char *, int, int))address[0];
     }
 
     static void decompress_install_zstd(const size_t *address) {
@@ -49,66 +49,63 @@ cdef extern from * nogil:
     bint has_lz4_decompressor()
     bint has_zstd_decompressor()
     int kr_lz4_block(const char* source, char* to, int size, int capacity)
-    uint32_t kr_xxh32(const void* data, size_t size, uint32_t seed)
     void* kr_zstd_create()
     size_t kr_zstd_free(void* context)
     size_t kr_zstd_decompress(void* context, void* to, size_t capacity, const void* source, size_t size)
     size_t kr_zstd_frame_size(const void* source, size_t size)
     unsigned long long kr_zstd_bound(const void* source, size_t size)
 
-cdef extern from "<endian.h>" nogil:
-    uint32_t le32toh(uint32_t)
-
 cdef enum:
     LZ4_MAGIC = 0x184D2204
     LZ4_BLOCK_CHECKSUM = 0x10
     LZ4_CONTENT_SIZE = 0x08
     LZ4_CONTENT_CHECKSUM = 0x04
-    ZSTD_MOST_ROOM = 8 << 20     # a frame that may become larger is left to the codec capacity, which grows in steps
-    ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on `codecs` looks closely
+    ZSTD_MOST_OUTPUT = 8 << 20   # frames that may become larger are left to `codecs`, whose output grows step by step
+    ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on `codecs` decides
 
-# What one decoder keeps between batches: a place for decompressed bytes, zstd's context.
+# An LZ4 frame that was read: FLG, and its size in bytes.
+cdef struct Lz4Frame:
+    uint8_t flags
+    int64_t end
+
+# What one decoder keeps between batches: a buffer for decompressed bytes, zstd's context.
 cdef struct DecompressContext:
     Buffer out
     void* zstd
 
 
-cdef inline uint32_t load_le32(const uint8_t* p) noexcept nogil:
-    cdef uint32_t x
-    memcpy(&x, p, 4)
-    return le32toh(x)
-
-
 cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
-    """The zstd context back to its library; `out` belongs to the caller's page list."""
+    """Frees the zstd context. The caller returns `out` to its page pool."""
     if context.zstd != NULL:
         kr_zstd_free(context.zstd)
     context.zstd = NULL
 
 
-cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, int64_t* block_capacity) noexcept nogil:
-    """Where the blocks of a plain frame begin, 0 when it is not one."""
+cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, uint8_t* flag_byte,
+                                  int64_t* block_capacity) noexcept nogil:
+    """Where the blocks of a usual frame begin; 0 for other frames. Sets `block_capacity` to the largest block size."""
     cdef int64_t header
     cdef uint8_t flags, sizes
     if n < 7 or load_le32(p) != LZ4_MAGIC:
         return 0
     flags, sizes = p[4], p[5]
+    flag_byte[0] = flags
     if flags & 0xE3 != 0x60 or sizes & 0x8F or sizes < 0x40:
         return 0
     block_capacity[0] = <int64_t>1 << (8 + 2 * (sizes >> 4))
     header = 10 if flags & LZ4_CONTENT_SIZE else 2
     if n < 5 + header:
         return 0
-    if magic > 0 and (kr_xxh32(p + 4, <size_t>header, 0) >> 8 & 0xFF) != p[4 + header]:   # magic 0: KAFKA-3160
+    if magic > 0 and (xxh32(p + 4, header) >> 8 & 0xFF) != p[4 + header]:   # magic 0: KAFKA-3160
         return 0
     return 5 + header
 
 
 cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t n, int8_t magic, int64_t limit,
-                          int64_t* length) noexcept nogil:
-    """A plain frame to context.out; NEEDS_CODEC for anything else."""
+                          int64_t* length, Lz4Frame* frame) noexcept nogil:
+    """Decompresses a usual frame to context.out; NEEDS_CODEC for anything else."""
     cdef int64_t block_capacity = 0, used = 0, capacity
-    cdef int64_t at = lz4_blocks_at(p, n, magic, &block_capacity)
+    cdef int64_t at = lz4_blocks_at(p, n, magic, &frame.flags, &block_capacity)
     cdef uint32_t size
     cdef int done
     if at == 0:
@@ -117,9 +114,10 @@ cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t 
         size = load_le32(p + at)
         at += 4
         if size == 0:
-            if p[4] & LZ4_CONTENT_CHECKSUM and n - at < 4:
+            if frame.flags & LZ4_CONTENT_CHECKSUM and n - at < 4:
                 return NEEDS_CODEC
             length[0] = used
+            frame.end = at + 4 if frame.flags & LZ4_CONTENT_CHECKSUM else at
             return OK
         capacity = limit - used if limit - used < block_capacity else block_capacity
         if (size & 0x7FFFFFFF) > <uint32_t>block_capacity or (size & 0x7FFFFFFF) > n - at or (size & 0x7FFFFFFF) == 0:
@@ -137,16 +135,30 @@ cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t 
             if done < 0:
                 return NEEDS_CODEC
             used += done
-        if p[4] & LZ4_BLOCK_CHECKSUM:
-            if n - at - size < 4 or kr_xxh32(p + at, size, 0) != load_le32(p + at + size):
+        if frame.flags & LZ4_BLOCK_CHECKSUM:
+            if n - at - size < 4 or xxh32(p + at, size) != load_le32(p + at + size):
                 return NEEDS_CODEC
             at += 4
         at += size
     return NEEDS_CODEC
 
 
+cdef inline bint lz4_checksum_wrong(const Lz4Frame* frame, const uint8_t* p, const uint8_t* content,
+                                    int64_t n) noexcept nogil:
+    """Whether the content checksum of the frame at p, which Kafka reads and does not compare, is wrong."""
+    return frame.flags & LZ4_CONTENT_CHECKSUM != 0 and load_le32(p + frame.end - 4) != xxh32(content, n)
+
+
+cdef inline bint lz4_size_wrong(const Lz4Frame* frame, const uint8_t* p, int64_t n) noexcept nogil:
+    """Whether the content size of the frame at p, which Kafka does not compare, is not n; 0 means unknown."""
+    cdef uint64_t declared = 0
+    if frame.flags & LZ4_CONTENT_SIZE:
+        declared = load_le32(p + 6) | <uint64_t>load_le32(p + 10) << 32
+    return declared != 0 and declared != <uint64_t>n
+
+
 cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
-    """The window of a frame that declares one, RFC 8878 3.1.1.1.2; 0 where zstd-jni refuses it for its size."""
+    """The window size that a frame declares (RFC 8878 3.1.1.1.2); 0 where zstd-jni rejects it as too large."""
     cdef unsigned long long base = <unsigned long long>1 << (10 + (descriptor >> 3))
     if 10 + (descriptor >> 3) >= ZSTD_MOST_WINDOW:
         return 0
@@ -155,15 +167,15 @@ cdef inline unsigned long long zstd_window(uint8_t descriptor) noexcept nogil:
 
 cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
                            int64_t* length) noexcept nogil:
-    """One frame that fills the payload, of a size that is sure to fit; NEEDS_CODEC for anything else."""
+    """Decompresses one frame that fills the payload and surely fits; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
     cdef size_t done
     if n < 6 or load_le32(p) != <uint32_t>0xFD2FB528 or kr_zstd_frame_size(p, <size_t>n) != <size_t>n:
         return NEEDS_CODEC
     bound = kr_zstd_bound(p, <size_t>n)
-    if not p[4] & 0x20 and zstd_window(p[5]) < bound:      # one call decodes what a stream with this window would not
+    if not p[4] & 0x20 and zstd_window(p[5]) < bound:      # a stream with this window would not decode it
         return NEEDS_CODEC
-    if bound > <unsigned long long>limit or bound > ZSTD_MOST_ROOM:
+    if bound > <unsigned long long>limit or bound > ZSTD_MOST_OUTPUT:
         return NEEDS_CODEC
     if context.zstd == NULL:
         context.zstd = kr_zstd_create()

@@ -1,39 +1,39 @@
-"""Encodes columns to batches: decides where one batch ends and the next begins.
+"""Encodes columns as batches: decides where one batch ends and the next begins.
 
-    rows of chunks --load_fields--> record --fits?--> the open batch (batch_builder.pxd) --seal--> out
-                                |
-                                no: seal first
+    rows of chunks --load_fields--> record --fits?--> the open batch (batch_builder.pxd) --close--> out
+                                             |
+                                             no: close the batch, open another
 
-A batch ends before a record that does not fit (MemoryRecordsBuilder.hasRoomFor), that has other batch fields (producer,
-transaction, leader epoch, timestamp type ...), whose sequence does not follow, or whose offset is further than 2^31-1
-from the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
+A batch ends before a record that does not fit (see batch_size.pxd), that has different batch fields
+(producer, transaction, leader epoch, timestamp type ...), whose sequence is not the next one, or whose offset is more
+than 2^31-1 above the base offset. If cuts are kept (the batches that the rows were read from), batches end only there.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t
 from libc.string cimport memcmp, strlen
 
 from kafkarec._c.batch cimport (
-    ABSENT, CONTROL, DELETE_HORIZON, TRANSACTIONAL, V2_OVERHEAD, BatchRow, increment_sequence, wrapping_add,
+    ABSENT, BATCH_MAGIC, CONTROL, DELETE_HORIZON, LATEST_CODEC, TRANSACTIONAL, BatchRow, codec_name,
+    increment_sequence, latest_codec, least_size, wrapping_add,
 )
+from kafkarec._c.batch_size cimport delta_fits, has_room_for, record_size
 from kafkarec._c.write_v2 cimport (
     CODEC_UNFIT, CODEC_UNKNOWN, EXPLICIT_ALL, EXPLICIT_BASE_OFFSET, EXPLICIT_MAX_TIMESTAMP, FIELDS_CONTRADICT,
     FIELDS_UNSUPPORTED, FINE, HEADERS_UNSUPPORTED, OFFSET_NEGATIVE, OFFSET_NOT_RISING, OFFSET_NULL, OFFSET_TOO_FAR,
     OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL, TIMESTAMP_NEGATIVE,
-    BatchFields, RecordFields, body_size, load_fields, varint_size,
+    BatchFields, RecordFields, load_fields,
 )
-from kafkarec._c.write_v01 cimport message_size
 from kafkarec._c.batch_builder cimport (
-    ROW_REFUSED, Cut, Encoder, batch_add, batch_of_none, batch_open, batch_seal, has_room_behind, holds_messages,
+    ROW_REFUSED, Cut, Encoder, batch_add, write_empty_batch, batch_open, batch_close,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
 )
-from kafkarec._c.compress cimport ZSTD
 from kafkarec._c.fast_path cimport takes_fast_path, fast_path_end, fast_rows
 from kafkarec._c.status cimport OK
 
 
-# ---- what a row says of its batch
+# ---- the batch fields of a row
 
 cdef inline bint batch_field(const Numbers* column, int64_t row, int64_t* out) noexcept nogil:
     return column.kind != 0 and number(column, row, out)
@@ -44,25 +44,26 @@ cdef inline int64_t batch_field_or(const Numbers* column, int64_t row, int64_t a
     return absent
 
 
-cdef inline int codec_named(Span name) noexcept nogil:
-    """The codec's id, -1 for no codec's name; null is none."""
-    cdef const char** names = [b"none", b"gzip", b"snappy", b"lz4", b"zstd"]
+cdef inline int codec_by_name(Span name) noexcept nogil:
+    """The id of a codec; -1 for an unknown name, 0 (none) for null."""
     cdef int codec
+    cdef const char* text
     if name.length < 0:
         return 0
-    for codec in range(5):
-        if <size_t>name.length == strlen(names[codec]) and memcmp(name.data, names[codec], strlen(names[codec])) == 0:
+    for codec in range(LATEST_CODEC + 1):
+        text = codec_name(codec)
+        if <size_t>name.length == strlen(text) and memcmp(name.data, text, strlen(text)) == 0:
             return codec
     return -1
 
 
 cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t row, BatchFields* f,
-                              int64_t* border) noexcept nogil:
-    """The wide columns; what a row chunks null is absent."""
+                              int64_t* source_batch) noexcept nogil:
+    """Sets batch fields from the row's columns; nulls change nothing."""
     cdef int64_t n
     cdef int codec
     if e.keep_cuts and batch_field(chunk.fields + FIELD_BASE_OFFSET, row, &n):
-        border[0] = wrapping_add(n, e.shift)
+        source_batch[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>batch_field_or(chunk.fields + FIELD_LEADER_EPOCH, row, f.partition_leader_epoch)
     f.timestamp_type = <int8_t>batch_field_or(chunk.fields + FIELD_TIMESTAMP_TYPE, row, f.timestamp_type)
     f.producer_id = batch_field_or(chunk.fields + FIELD_PRODUCER_ID, row, f.producer_id)
@@ -73,7 +74,7 @@ cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t
     if e.keep_magic and batch_field(chunk.fields + FIELD_MAGIC, row, &n):
         f.magic = <int8_t>n
     if e.keep_codec and chunk.codec.kind != 0:
-        codec = codec_named(cell(&chunk.codec, row))
+        codec = codec_by_name(cell(&chunk.codec, row))
         if codec < 0:
             return CODEC_UNKNOWN
         f.codec = <int8_t>codec
@@ -88,7 +89,8 @@ cdef inline int fields_check(const BatchFields* f) noexcept nogil:
 
 
 cdef inline void fields_of_batch(const Encoder* e, const BatchRow* batch, BatchFields* f) noexcept nogil:
-    """What a header says, but for its offsets, times and first sequence."""
+    """Sets batch fields from the header of the batch that the rows were read from, except base and last offset and max
+    timestamp."""
     f.partition_leader_epoch = batch.partition_leader_epoch
     f.timestamp_type = batch.timestamp_type
     f.producer_id = batch.producer_id
@@ -96,7 +98,7 @@ cdef inline void fields_of_batch(const Encoder* e, const BatchRow* batch, BatchF
     f.base_sequence = batch.base_sequence
     f.is_transactional = batch.attributes & TRANSACTIONAL != 0
     f.is_control = batch.attributes & CONTROL != 0
-    f.has_horizon = batch.magic == 2 and batch.attributes & DELETE_HORIZON != 0
+    f.has_horizon = batch.magic >= BATCH_MAGIC and batch.attributes & DELETE_HORIZON != 0
     f.delete_horizon_ms = batch.base_timestamp
     f.log_append_time = batch.max_timestamp
     if f.timestamp_type < 0:
@@ -125,14 +127,14 @@ cdef inline int32_t decrement_sequence(int32_t sequence, int32_t decrement) noex
 
 # ---- the loop
 
-cdef inline bint kept_border(const Encoder* e, const Cut* cut) noexcept nogil:
-    return e.keep_cuts and (cut.batch.magic == 2 or e.keep_magic)
+cdef inline bint keeps_cut(const Encoder* e, const Cut* cut) noexcept nogil:
+    return e.keep_cuts and (cut.batch.magic >= BATCH_MAGIC or e.keep_magic)
 
 
 cdef inline void fields_of_cut(const Encoder* e, const Cut* cut, int64_t offset, BatchFields* f) noexcept nogil:
-    """`offset`: of the row that may be the batch's first."""
+    """Sets batch fields from a cut. `offset`: of the row, which may become the first of its batch."""
     fields_of_batch(e, cut.batch, f)
-    if cut.whole and kept_border(e, cut) and f.magic == 2:
+    if cut.whole and keeps_cut(e, cut) and f.magic >= BATCH_MAGIC:
         f.explicit_fields = EXPLICIT_ALL
         f.base_offset = wrapping_add(cut.batch.base_offset, e.shift)
         f.last_offset = wrapping_add(cut.batch.last_offset, e.shift)
@@ -143,40 +145,40 @@ cdef inline void fields_of_cut(const Encoder* e, const Cut* cut, int64_t offset,
 
 
 cdef inline void fields_override(const Encoder* e, BatchFields* f) noexcept nogil:
-    """What the caller says of every batch. Sequences are counted on from the first one given."""
+    """Sets batch fields that the caller gave for all batches. Sequences are counted from the given one on."""
     if e.overrides & OVERRIDE_TIMESTAMP_TYPE:
-        f.timestamp_type, f.log_append_time = e.given.timestamp_type, e.given.log_append_time
+        f.timestamp_type, f.log_append_time = e.defaults.timestamp_type, e.defaults.log_append_time
         f.explicit_fields &= ~EXPLICIT_MAX_TIMESTAMP
         if f.timestamp_type == 1:
-            f.max_timestamp = f.log_append_time      # of an empty batch
+            f.max_timestamp = f.log_append_time      # for an empty batch
     if e.overrides & OVERRIDE_LEADER_EPOCH:
-        f.partition_leader_epoch = e.given.partition_leader_epoch
+        f.partition_leader_epoch = e.defaults.partition_leader_epoch
     if e.overrides & OVERRIDE_TRANSACTIONAL:
-        f.is_transactional = e.given.is_transactional
+        f.is_transactional = e.defaults.is_transactional
     if e.overrides & OVERRIDE_PRODUCER:
-        f.producer_id, f.producer_epoch = e.given.producer_id, e.given.producer_epoch
+        f.producer_id, f.producer_epoch = e.defaults.producer_id, e.defaults.producer_epoch
         f.base_sequence = ABSENT if f.is_control else e.next_sequence
 
 
 cdef inline int next_cut(Encoder* e) noexcept nogil:
-    """Goes to the cut that the next row belongs to; writes the empty batches on the way."""
+    """Advances to the cut of the next row; writes the empty batches before it."""
     cdef const Cut* cut
     cdef BatchFields f
     cdef int status
     while e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
         cut = e.cuts + e.cut
-        if kept_border(e, cut):
+        if keeps_cut(e, cut):
             if e.open:
-                status = batch_seal(e)
+                status = batch_close(e)
                 if status != OK:
                     return status
-            if cut.rows == 0 and e.given.magic == 2:
-                f = e.given
+            if cut.rows == 0 and e.defaults.magic >= BATCH_MAGIC:
+                f = e.defaults
                 fields_of_cut(e, cut, cut.batch.base_offset, &f)
                 fields_override(e, &f)
-                if not e.keep_codec or cut.batch.size_in_bytes > V2_OVERHEAD:
-                    f.codec = 0                  # as writeEmptyHeader: a stream of no bytes is refused by readers
-                status = batch_of_none(e, &f)
+                if not e.keep_codec or cut.batch.size_in_bytes > least_size(cut.batch.magic):
+                    f.codec = 0                  # as writeEmptyHeader: readers reject an empty compressed stream
+                status = write_empty_batch(e, &f)
                 if status != OK:
                     return status
         e.cut += 1
@@ -186,17 +188,18 @@ cdef inline int next_cut(Encoder* e) noexcept nogil:
 
 
 cdef inline int row_check(const Encoder* e, const BatchFields* f, const RecordFields* d, bint kept) noexcept nogil:
-    """What Kafka's builder refuses."""
-    if e.as_is:
+    """Why Kafka's builder would reject the row, or FINE. `kept`: the row stays in the batch it was read from, so its
+    offset and timestamp are accepted as they are."""
+    if e.single_batch:
         return FINE
-    if f.magic < 2 and f.codec == ZSTD:
+    if f.codec > latest_codec(f.magic):
         return CODEC_UNFIT
-    if f.magic < 2 and d.headers_end > d.headers:
+    if f.magic < BATCH_MAGIC and d.headers_end > d.headers:
         return HEADERS_UNSUPPORTED
-    if f.magic < 2 and (f.producer_id >= 0 or f.is_transactional or f.is_control):
+    if f.magic < BATCH_MAGIC and (f.producer_id >= 0 or f.is_transactional or f.is_control):
         return FIELDS_UNSUPPORTED
-    if d.offset < 0 and not (kept and (f.magic == 2 or f.codec == 0)):
-        return OFFSET_NEGATIVE                   # nobody reads wrappers of magic 1 with such offsets
+    if d.offset < 0 and not (kept and (f.magic >= BATCH_MAGIC or f.codec == 0)):
+        return OFFSET_NEGATIVE                   # readers reject wrappers of magic 1 with negative offsets
     if kept:
         return FINE
     if d.timestamp < ABSENT:
@@ -211,37 +214,37 @@ cdef inline int row_refused(Encoder* e, int why, const RecordFields* d) noexcept
     return ROW_REFUSED
 
 
-cdef inline bint ends_here(const Encoder* e, const BatchFields* f, const RecordFields* d, int64_t border, int64_t size,
-                           bint kept) noexcept nogil:
-    """Whether the record must begin a new batch. `size`: its bytes in the open one."""
-    cdef int64_t delta = d.offset - e.fields.base_offset
-    if border != e.border or not same_batch(&e.fields, f) or e.count == INT32_MAX:
+cdef inline bint has_room_for_row(const Encoder* e, int64_t offset, int64_t size) noexcept nogil:
+    return delta_fits(offset, e.fields.base_offset) and has_room_for(&e.limit, e.used, size)
+
+
+cdef inline bint needs_new_batch(const Encoder* e, const BatchFields* f, const RecordFields* d, int64_t source_batch,
+                                 int64_t size, bint kept) noexcept nogil:
+    """Whether the record must begin a new batch. `size`: bytes it would need in the open one."""
+    if source_batch != e.source_batch or not same_batch(&e.fields, f) or e.count == INT32_MAX:
         return True
     if kept:
         return False
-    if delta > INT32_MAX or not has_room_behind(e, e.used, size):
+    if not has_room_for_row(e, d.offset, size):
         return True
-    return (f.base_sequence >= 0 or e.fields.base_sequence >= 0) and e.sequenced and (
-        f.base_sequence != increment_sequence(e.fields.base_sequence, <int32_t>delta)
+    return (f.base_sequence >= 0 or e.fields.base_sequence >= 0) and e.has_sequences and (
+        f.base_sequence != increment_sequence(e.fields.base_sequence, <int32_t>(d.offset - e.fields.base_offset))
     )
 
 
 cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d, int64_t* body) noexcept nogil:
-    """What the record takes behind those of the batch that `f` describes; `body`: what is stored as its length."""
-    if holds_messages(f):
-        body[0] = message_size(d, f.magic)
-        return body[0]
-    body[0] = body_size(d, wrapping_add(d.offset, -f.base_offset), wrapping_add(d.timestamp, -f.base_timestamp))
-    return body[0] + varint_size(body[0])
+    """record_size in the batch that `f` describes."""
+    return record_size(d, f.magic, wrapping_add(d.offset, -f.base_offset),
+                       wrapping_add(d.timestamp, -f.base_timestamp), body)
 
 
 cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
-    """The record itself, apart from what it says of its batch."""
+    """Reads the record of a row, without its batch fields; returns FINE or a RowFault."""
     d.offset = e.next_offset
     d.timestamp = ABSENT
     number(&chunk.timestamp, row, &d.timestamp)
     load_fields(chunk, row, d)
-    if not e.numbered:
+    if not e.assign_offsets:
         if not number(&chunk.offset, row, &d.offset):
             return OFFSET_NULL
         d.offset = wrapping_add(d.offset, e.shift)
@@ -249,67 +252,67 @@ cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row,
 
 
 cdef inline int row_fields(const Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
-                           BatchFields* f, int64_t* border, bint* kept) noexcept nogil:
-    """What the row, or the batch it was read from, or nobody says of the batch to be written. Where nobody does,
-    `border` and `kept` stay as they are."""
+                           BatchFields* f, int64_t* source_batch, bint* kept) noexcept nogil:
+    """Sets `f` to the batch fields of the row: from its cut, its columns, or the defaults. Sets `source_batch` and
+    `kept` where the row stays in the batch it was read from. Returns FINE or a RowFault."""
     cdef int status = FINE
-    f[0] = e.given
+    f[0] = e.defaults
     if e.cut < e.cut_count:
-        kept[0] = kept_border(e, e.cuts + e.cut)
+        kept[0] = keeps_cut(e, e.cuts + e.cut)
         if kept[0]:
-            border[0] = e.cut
+            source_batch[0] = e.cut
         fields_of_cut(e, e.cuts + e.cut, d.offset, f)
-    elif e.wide:
-        status = fields_of_row(e, chunk, row, f, border)
-        kept[0] = border[0] != ABSENT
+    elif e.has_field_columns:
+        status = fields_of_row(e, chunk, row, f, source_batch)
+        kept[0] = source_batch[0] != ABSENT
         f.log_append_time = d.timestamp
     fields_override(e, f)
-    if status == FINE and (e.overrides != 0 or (e.wide and e.cut_count == 0)):
+    if status == FINE and (e.overrides != 0 or (e.has_field_columns and e.cut_count == 0)):
         status = fields_check(f)
     return status if status != FINE else row_check(e, f, d, kept[0])
 
 
-cdef inline int row_opens(Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
-                          int64_t size) noexcept nogil:
-    """Sees to it that an open batch can take the record, of `size` bytes in the one that is open now."""
+cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, const RecordFields* d,
+                             int64_t size) noexcept nogil:
+    """Opens a batch for the record if none is open, or if it does not fit the open one, where it has `size` bytes."""
     cdef BatchFields f
-    cdef int64_t border = ABSENT
+    cdef int64_t source_batch = ABSENT
     cdef bint kept = False
-    cdef int status = row_fields(e, chunk, row, d, &f, &border, &kept)
+    cdef int status = row_fields(e, chunk, row, d, &f, &source_batch, &kept)
     if status != FINE:
         return row_refused(e, status, d)
-    if e.open and ends_here(e, &f, d, border, size, kept):
-        status = batch_seal(e)
+    if e.open and needs_new_batch(e, &f, d, source_batch, size, kept):
+        status = batch_close(e)
         if status != OK:
             return status
-        if f.base_sequence >= 0 and not e.sequenced:
-            f.base_sequence = e.next_sequence    # of the batch that was sealed just now
+        if f.base_sequence >= 0 and not e.has_sequences:
+            f.base_sequence = e.next_sequence    # after the batch that was just closed
     if not e.open:
-        if e.wide and border != ABSENT and e.cut_count == 0:
-            f.base_offset = border
+        if e.has_field_columns and source_batch != ABSENT and e.cut_count == 0:
+            f.base_offset = source_batch
             f.explicit_fields |= EXPLICIT_BASE_OFFSET
             if f.base_sequence >= 0:
-                f.base_sequence = decrement_sequence(f.base_sequence, <int32_t>(d.offset - border))
+                f.base_sequence = decrement_sequence(f.base_sequence, <int32_t>(d.offset - source_batch))
         status = batch_open(e, &f, d.offset, d.timestamp)
         if status != OK:
             return status
-        e.border = border
-        e.kept = kept or e.as_is
-    e.settled = not e.wide or e.cut_count > 0
+        e.source_batch = source_batch
+        e.kept = kept or e.single_batch
+    e.settled = not e.has_field_columns or e.cut_count > 0
     return OK
 
 
 cdef inline bint row_fits(const Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
-    """The short way: nothing is said of the batch that was not said by the record before."""
+    """Whether the record, which has the batch fields of the open batch, fits it: checks size, offset and timestamp."""
     if e.kept:
         return True
     return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
-            and d.offset - e.fields.base_offset <= INT32_MAX and has_room_behind(e, e.used, size)
-            and e.fields.magic == 2 and not (e.sequenced and e.fields.base_sequence >= 0))
+            and has_room_for_row(e, d.offset, size)
+            and e.fields.magic >= BATCH_MAGIC and not (e.has_sequences and e.fields.base_sequence >= 0))
 
 
 cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexcept nogil:
-    """One row into the open batch, or into a new one once the open one is sealed."""
+    """Appends a row to the open batch, or closes that and appends the row to a new one."""
     cdef RecordFields d
     cdef int64_t body = 0, size = 0, delta
     cdef int status = load_row(e, chunk, row, &d)
@@ -318,14 +321,14 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     if e.open:
         size = record_bytes(&e.fields, &d, &body)
     if not (e.open and e.settled and row_fits(e, &d, size)):
-        status = row_opens(e, chunk, row, &d, size)
+        status = ensure_batch(e, chunk, row, &d, size)
         if status != OK:
             return status
-        record_bytes(&e.fields, &d, &body)
+        size = record_bytes(&e.fields, &d, &body)
     delta = wrapping_add(d.offset, -e.fields.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)
-    status = batch_add(e, chunk, &d, body, delta, wrapping_add(d.timestamp, -e.fields.base_timestamp))
+    status = batch_add(e, chunk, &d, body, size, delta, wrapping_add(d.timestamp, -e.fields.base_timestamp))
     if status != OK:
         return status
     e.any_row = True
@@ -334,8 +337,38 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     return OK
 
 
+cdef inline const InputChunk* next_chunk(Encoder* e) noexcept nogil:
+    """The chunk of the next row; NULL if there is no further row to encode."""
+    while e.chunk < e.chunk_count and e.row == e.chunks[e.chunk].rows:
+        e.rows_before += e.row
+        e.chunk += 1
+        e.row = 0
+    return e.chunks + e.chunk if e.chunk < e.chunk_count and e.rows_before + e.row < e.stop else NULL
+
+
+cdef inline int64_t full_before(Encoder* e) noexcept nogil:
+    """The row before which a batch of the next rows is full; writes nothing. A row that cannot be written is a batch
+    of its own."""
+    cdef const InputChunk* chunk = next_chunk(e)
+    cdef RecordFields d
+    cdef int64_t body = 0, size
+    cdef bint refused = False
+    while chunk != NULL and not refused:
+        refused = load_row(e, chunk, e.row, &d) != FINE
+        if not e.open:
+            batch_open(e, &e.defaults, d.offset, d.timestamp)
+        size = record_bytes(&e.fields, &d, &body)
+        if e.count > 0 and (refused or not has_room_for_row(e, d.offset, size)):
+            break
+        e.used += size
+        e.count += 1
+        e.row += 1
+        chunk = next_chunk(e)
+    return e.rows_before + e.row
+
+
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
-    """Goes on until all rows are written (OK), a codec is needed (NEEDS_CODEC) or a row is refused."""
+    """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC) or an error occurs."""
     cdef const InputChunk* chunk
     cdef int status
     while True:
@@ -343,14 +376,9 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
             status = next_cut(e)
             if status != OK:
                 return status
-        if e.chunk == e.chunk_count or e.rows_before + e.row >= e.stop:
+        chunk = next_chunk(e)
+        if chunk == NULL:
             break
-        chunk = e.chunks + e.chunk
-        if e.row == chunk.rows:
-            e.rows_before += chunk.rows
-            e.chunk += 1
-            e.row = 0
-            continue
         if takes_fast_path(e):
             fast_rows(e, chunk)
             if e.row == fast_path_end(e, chunk):
@@ -361,4 +389,4 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
                 return status
         e.row += 1
         e.cut_row += 1
-    return batch_seal(e) if e.open else OK
+    return batch_close(e) if e.open else OK

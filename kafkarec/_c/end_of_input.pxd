@@ -1,98 +1,104 @@
 """Finds the end of an input, and the end of damage in it.
 
-    END    fewer than 12 bytes left, or 17         the end; in front of a later segment of the same log it is damage
-    CUT    a batch that claims more than is left   Kafka's end; in a file, and where damage is skipped, the rest is
-                                                   searched first: a batch in it makes the claim damage
-    zeros  from a border to the end of a file      preallocated by the broker (log.preallocate): no damage
-    unreadable bytes                               never the end
+    END    fewer than 12 bytes left, or 17             the end; damage if a later segment of the same log exists
+    CUT    a batch length beyond the end               the end for Kafka; in a file, and where damage is skipped, the
+                                                       rest is searched for a batch first: if there is one, damage
+    zeros  from the end of a batch to that of a file   preallocated by the broker (log.preallocate): not damage, except
+                                                       if a later segment exists: the broker trims what it rolls
+    unreadable bytes                                   never the end
 
-Of a part of a file, what comes behind it is looked at as well, so that its damage ends where it does in the file.
+When only a part of a file is read, the search also covers the bytes after it, so that damage ends where it ends in the
+whole file.
 
-A refusal whose bytes could not be read is `unreadable`, whatever the zeros in their place look like.
+A batch that is refused because its bytes could not be read is `unreadable`, whatever the zeros in their place mean.
 """
 from libc.stdint cimport INT64_MIN, int64_t
 
-from kafkarec._c.batch cimport BatchRow, V2_OVERHEAD
+from kafkarec._c.batch cimport ABSENT, BatchRow, LARGEST_HEADER
 from kafkarec._c.decode cimport Engine
 from kafkarec._c.input cimport bad_until
-from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_on
+from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_forward
 from kafkarec._c.status cimport CRC_MISMATCH, CUT, END, LENGTH_BEYOND_END, SIZE_TOO_SMALL, UNREADABLE
 
 
 cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
-    """`e.input` is open: reading begins at `position`."""
+    """Begins reading at `position` of `e.input`, which is open."""
     e.position, e.decompressed, e.reached, e.finished = position, 0, 0, False
-    e.good_next = INT64_MIN
+    e.good_next = e.previous_next = INT64_MIN
+    e.trusted, e.previous_epoch, e.previous_end = -1, ABSENT, position
     e.first_row = e.row_count
     e.chunks = 0
-    search_begin(&e.search, e.input.whole)
+    search_begin(&e.search, e.input.total_length)
 
 
 cdef inline void remember_good(Engine* e) noexcept nogil:
-    """Saves the last good batch of the input, to which the search compares candidates: its row may be removed."""
+    """Saves the next offset of the last good batch, because the caller may take its row."""
     if e.row_count > e.first_row:
         e.good_next = (<BatchRow*>e.rows.data)[e.row_count - 1].next_offset
-    e.search.good_next = e.good_next
 
 
 cdef inline int64_t damage_end_of(Engine* e) noexcept nogil:
-    """Where the damage that begins here ends, as in the whole file; within this part of it."""
-    cdef int64_t length = e.input.length, found
-    e.input.length = e.input.whole
-    found = damage_end(&e.input, &e.fault, &e.search)
+    """Where the damage that begins here ends: found in the whole file, at most the end of the part that is read."""
+    cdef int64_t length = e.input.length, end
+    e.input.length = e.input.total_length
+    end = damage_end(&e.input, &e.fault, &e.search)
     e.input.length = length
-    return found if found < length else length
+    return end if end < length else length
 
 
-cdef inline bint batch_behind(Engine* e) noexcept nogil:
-    """Whether a batch follows anywhere after this one's first byte."""
+cdef inline int64_t search_whole(Engine* e, int64_t damage, int64_t position) noexcept nogil:
+    """search_forward in the whole file."""
     cdef int64_t length = e.input.length, found
-    e.input.length = e.input.whole
-    found = search_on(&e.input, e.position + 1, &e.search)
+    e.input.length = e.input.total_length
+    found = search_forward(&e.input, damage, position, &e.search)
     e.input.length = length
-    return found < e.input.whole
+    return found
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
     return e.input.bad_count > 0 and bad_until(&e.input, e.position, stop) > 0
 
 
-cdef inline bint engine_ended(Engine* e, int* status) noexcept nogil:
-    """Whether reading ends here for good; else `status` may have become a refusal."""
+cdef enum Ending:
+    GOES_ON
+    ENDED
+    ENDED_UNLESS_FOUND           # the end, unless a search finds a batch after it
+
+cdef inline Ending engine_ended(Engine* e, int* status) noexcept nogil:
+    """Whether the input ends here. If it goes on, `status` is a refusal, or is set to one."""
     cdef bint nothing_left = e.position >= e.input.length
     if e.finished or nothing_left:
-        return True
+        return ENDED
     if unreadable_before(e, e.input.length):
         if status[0] == END or status[0] == CUT:
             status[0] = UNREADABLE
-        return False
+        return GOES_ON
     if status[0] == END and not e.options.later_segment:
-        return True
-    if (status[0] == SIZE_TOO_SMALL or status[0] == END) and e.options.file_rules and only_zeros(&e.input, e.position):
-        return True
+        return ENDED
+    if ((status[0] == SIZE_TOO_SMALL or status[0] == END) and e.options.file_rules and not e.options.later_segment
+            and only_zeros(&e.input, e.position)):
+        return ENDED
     if status[0] == END:
         status[0] = LENGTH_BEYOND_END
     if status[0] != CUT:
-        return False
+        return GOES_ON
     if not e.options.skip and not e.options.file_rules:
-        return True
-    remember_good(e)
+        return ENDED
     status[0] = LENGTH_BEYOND_END
-    if batch_behind(e) or e.options.later_segment:
-        return False
-    return not unreadable_before(e, e.input.length)
+    return GOES_ON if e.options.later_segment else ENDED_UNLESS_FOUND
 
 
 cdef inline int refused_status(Engine* e, int status) noexcept nogil:
-    """A refusal is `unreadable` where its header could not be read."""
-    return UNREADABLE if unreadable_before(e, e.position + V2_OVERHEAD) else status
+    """UNREADABLE where the header could not be read, otherwise `status`."""
+    return UNREADABLE if unreadable_before(e, e.position + LARGEST_HEADER) else status
 
 
 cdef inline int64_t engine_skip(Engine* e, int* status) noexcept nogil:
-    """Where the damage that begins here ends: reading goes on there."""
+    """Skips the damage that begins here; returns where it ends and reading continues."""
     cdef int64_t end = e.fault.next_position
+    e.search.found = e.search.nothing_behind = False
     remember_good(e)
-    if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):   # else its CRC vouches for the claim
+    if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):   # else the CRC confirms the batch's length
         end = damage_end_of(e)
     if unreadable_before(e, end):
         status[0] = UNREADABLE

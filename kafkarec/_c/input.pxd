@@ -1,63 +1,64 @@
 """The input of the decoder: bytes in memory, or a window of a file.
 
-    0 ........ low ======== window ======== high ........ length ........ whole
+    0 ........ low ======== window ======== high ........ length ........ total_length
                  base + position is the byte at `position`, for low <= position < high
 
-In memory the window is everything, and `reach` is two comparisons. Otherwise bytes come by `fetch` (pread, or a Python
-object) into a recycled buffer: no map, because a bad sector or a file that shrinks under one kills the process.
+For bytes in memory the window is the whole input, and `reach` is two comparisons. Otherwise `fetch` (pread, or a Python
+object) reads into a recycled buffer. Files are not mapped: a bad sector, or a file that shrinks, would kill the
+process.
 
-Reading ends at `length`. Bytes from there to `whole` are another reader's, who reads the same file from there on; only
-who looks for the end of damage looks at them.
+Reading ends at `length`. Another decoder reads the bytes from there to `total_length`; only the search for the end of
+damage looks at them.
 
-Whoever looks at bytes asks first: `reach` for a stretch (the window moves there), `peek` for up to 64 bytes somewhere
-else (the window stays). What a reader cannot give reads as zeros and is noted in `bad`: a batch that
-overlaps such a span is damage, whatever its checksum says of the zeros.
+Bytes are accessed only by `reach` (n bytes from a position: the window moves there) and `peek` (up to 64 bytes at
+another position: the window stays). Bytes that cannot be read are replaced by zeros and noted in `bad`: a batch that
+overlaps such a range is damage, even if its checksum matches.
 """
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.page_pool cimport pages_free, pages_take
+from kafkarec._pages cimport pages_free, pages_take
 
 cdef extern from * nogil:
     """
     #include <errno.h>
     #include <unistd.h>
 
-    /* Bytes read, 0 at the end, -1: the reader fails (its errno in `why`). */
-    static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *why) {
+    /* Returns how many bytes were read, 0 at the end of the file, -1 on failure (sets `error_number`). */
+    static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *error_number) {
         ssize_t got;
         do got = pread(descriptor, to, (size_t)n, (off_t)position);
         while (got < 0 && errno == EINTR);
-        if (got < 0) *why = errno;
+        if (got < 0) *error_number = errno;
         return got;
     }
     """
-    int64_t kr_pread(int descriptor, uint8_t* to, int64_t n, int64_t position, int* why)
+    int64_t kr_pread(int descriptor, uint8_t* to, int64_t n, int64_t position, int* error_number)
 
 cdef enum:
-    HEADER_WINDOW = 64           # and in a scan of headers that lie far apart
+    HEADER_WINDOW = 64           # bytes of a window in a scan of headers that are far apart
     PEEK = 64
-    PAGE = 4096                  # a failing reader is read on page by page
-    SECTOR = 512                 # and what it loses is narrowed to so many bytes (through Python: to the byte)
-    LARGE_WINDOWS = 64           # a batch of more windows is checked piece by piece before it is held at once
+    PAGE = 4096                  # after a failure reading continues page by page
+    SECTOR = 512                 # an unreadable range is narrowed down to so many bytes (a Python object: to 1 byte)
+    LARGE_WINDOWS = 64           # the CRC of a batch of more windows is checked before the batch is read whole
 
 cdef enum:
-    ENDS = 0
-    FAILS = -1                   # the reader: noted as unreadable
-    REFUSES = -2                 # the reader itself: nothing more is asked, the caller raises its exception
+    READ_END = 0
+    READ_FAILED = -1             # the bytes are noted as unreadable
+    READER_RAISED = -2           # nothing more is read, the caller raises the exception of the Python object
 
-# A reader: `fetch` gives bytes read (above 0) or one of the answers above.
+# A reader: `fetch` returns how many bytes were read (> 0) or one of the constants above.
 cdef struct ByteReader:
     int64_t (*fetch)(ByteReader* reader, int64_t position, uint8_t* to, int64_t n) noexcept nogil
     int descriptor
-    void* python_file                 # a borrowed Python object, for fetch_python
-    int why                      # errno of the last failure; 0: the file is shorter than it was
-    int64_t grain                # unreadable bytes are narrowed to so many
-    int64_t window               # bytes a window takes at once
-    int64_t worth_skipping       # a scan rather reads than skips fewer bytes than this
+    void* python_file            # a borrowed Python object, for fetch_python
+    int error_number             # of the last failure, a code of damage.why_unreadable
+    int64_t grain                # bytes to which an unreadable range is narrowed down
+    int64_t window               # bytes of a window
+    int64_t worth_skipping       # bytes; a header scan reads over shorter gaps instead of skipping them
 
-cdef struct Span:
+cdef struct ByteRange:
     int64_t start
     int64_t stop
 
@@ -66,62 +67,62 @@ cdef struct Input:
     int64_t low
     int64_t high
     int64_t length
-    int64_t whole
-    ByteReader* reader               # NULL: in memory
-    int64_t step                 # bytes a window takes next
-    bint failed                  # out of memory, or the reader refused
-    Buffer capacity
-    uint8_t[64] side             # of peek
-    Buffer bad                   # Span[bad_count], ascending where reading ascends
+    int64_t total_length
+    ByteReader* reader           # NULL: in memory
+    int64_t step                 # bytes of the next window
+    bint failed                  # out of memory, or READER_RAISED
+    Buffer buffer                # the memory of the window
+    uint8_t[64] peeked           # the bytes of the last `peek`
+    Buffer bad                   # ByteRange[bad_count], in the order of reading
     int64_t bad_count
 
 
 cdef inline int64_t fetch_pread(ByteReader* reader, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    return kr_pread(reader.descriptor, to, n, position, &reader.why)
+    return kr_pread(reader.descriptor, to, n, position, &reader.error_number)
 
 
-cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t whole) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.whole = base, 0, whole, length, whole
+cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t total_length) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.total_length = base, 0, total_length, length, total_length
     i.reader, i.bad_count, i.failed = NULL, 0, False
 
 
-cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int64_t whole) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.whole = i.capacity.data, 0, 0, length, whole
+cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int64_t total_length) noexcept nogil:
+    i.base, i.low, i.high, i.length, i.total_length = i.buffer.data, 0, 0, length, total_length
     i.reader, i.bad_count, i.failed = reader, 0, False
     i.step = reader.window
 
 
-cdef inline int64_t piece(const Input* i, int64_t n) noexcept nogil:
-    """How much of n bytes to reach for at once when they are only passed over."""
+cdef inline int64_t piece_size(const Input* i, int64_t n) noexcept nogil:
+    """How many of n bytes to reach at once when they are read in pieces: at most a window."""
     return n if i.reader == NULL or n < i.reader.window else i.reader.window
 
 
 cdef inline void input_release(Input* i) noexcept nogil:
-    pages_free(i.capacity.data, i.capacity.capacity)
+    pages_free(i.buffer.data, i.buffer.capacity)
     pages_free(i.bad.data, i.bad.capacity)
 
 
 cdef inline void note_bad(Input* i, int64_t start, int64_t stop) noexcept nogil:
-    """[start, stop) cannot be read; a window that comes by again notes it once."""
-    cdef Span* spans = <Span*>i.bad.data
-    cdef size_t used = <size_t>i.bad_count * sizeof(Span)
+    """Notes [start, stop) as unreadable; a range that is read again is noted once."""
+    cdef ByteRange* spans = <ByteRange*>i.bad.data
+    cdef size_t used = <size_t>i.bad_count * sizeof(ByteRange)
     cdef int64_t k
     for k in range(i.bad_count - 1, -1, -1):
         if spans[k].start <= start <= spans[k].stop:
             if stop > spans[k].stop:
                 spans[k].stop = stop
             return
-    if buffer_reserve(&i.bad, used, used + sizeof(Span)) != 0:
+    if buffer_reserve(&i.bad, used, used + sizeof(ByteRange)) != 0:
         i.failed = True
         return
-    spans = <Span*>i.bad.data
+    spans = <ByteRange*>i.bad.data
     spans[i.bad_count].start, spans[i.bad_count].stop = start, stop
     i.bad_count += 1
 
 
 cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexcept nogil:
-    """The end of an unreadable span that overlaps [start, stop); 0: there is none."""
-    cdef const Span* spans = <const Span*>i.bad.data
+    """The end of the first unreadable range that overlaps [start, stop); 0: there is none."""
+    cdef const ByteRange* spans = <const ByteRange*>i.bad.data
     cdef int64_t k
     for k in range(i.bad_count):
         if spans[k].start < stop and start < spans[k].stop:
@@ -129,30 +130,31 @@ cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexc
     return 0
 
 
-cdef inline bint fetched(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    """All n bytes, or not."""
+cdef inline bint fetch_all(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
+    """Reads n bytes; True if all could be read."""
     cdef int64_t done = 0, got = 1
     while done < n and got > 0:
         got = i.reader.fetch(i.reader, position + done, to + done, n - done)
-        if got == REFUSES:
+        if got == READER_RAISED:
             i.failed = True
         done += got if got > 0 else 0
     return done == n
 
 
 cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    """n bytes that could not be read at once: what can be read from either end is, by halves."""
+    """Reads as much as possible, from both ends, of n bytes that could not be read at once. By bisection; the bytes
+    between become zeros and are noted as unreadable."""
     cdef int64_t low = 0, high = n, middle, stop
-    while high - low > i.reader.grain and not i.failed:          # [0, low) is read, [low, high) holds a bad byte
+    while high - low > i.reader.grain and not i.failed:          # [0, low) is read, [low, high) has a bad byte
         middle = low + (high - low) // 2
-        if fetched(i, position + low, to + low, middle - low):
+        if fetch_all(i, position + low, to + low, middle - low):
             low = middle
         else:
             high = middle
     stop, high = n, low
-    while stop - high > i.reader.grain and not i.failed:         # [stop, n) is read, [high, stop) holds a bad byte
+    while stop - high > i.reader.grain and not i.failed:         # [stop, n) is read, [high, stop) has a bad byte
         middle = high + (stop - high) // 2
-        if fetched(i, position + middle, to + middle, stop - middle):
+        if fetch_all(i, position + middle, to + middle, stop - middle):
             stop = middle
         else:
             high = middle
@@ -161,7 +163,7 @@ cdef inline void narrow(Input* i, int64_t position, uint8_t* to, int64_t n) noex
 
 
 cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:
-    """n bytes from `position`; after a failure page by page, unreadable ones as zeros."""
+    """Reads n bytes from `position`; after a failure page by page, with zeros for unreadable bytes."""
     cdef int64_t done = 0, got, wish
     cdef bint small = False
     while done < n:
@@ -172,12 +174,12 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
         if got > 0:
             done += got
             continue
-        if got == REFUSES:
+        if got == READER_RAISED:
             i.failed = True
-        if got == ENDS:
-            i.reader.why = 0
+        if got == READ_END:
+            i.reader.error_number = 0
             note_bad(i, position + done, i.length)
-        if got != FAILS:
+        if got != READ_FAILED:
             memset(to + done, 0, <size_t>(n - done))
             return
         if not small and wish > PAGE - (position + done) % PAGE:
@@ -188,55 +190,55 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
 
 
 cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """The window begins at `position` and holds n bytes at least; NULL: out of memory, or the reader refused."""
+    """Moves the window to `position`, with n bytes or more; NULL: out of memory, or READER_RAISED."""
     cdef int64_t size = n if n > i.step else i.step
     cdef int64_t kept = 0
-    cdef uint8_t* old = i.capacity.data
-    cdef size_t old_capacity = i.capacity.capacity
+    cdef uint8_t* old = i.buffer.data
+    cdef size_t old_capacity = i.buffer.capacity
     if i.failed or i.reader == NULL:
         return NULL
     if size > i.length - position:
         size = i.length - position
     if i.low <= position < i.high:
-        kept = i.high - position         # fewer than n: else nobody would move it
+        kept = i.high - position         # fewer than n: otherwise the window would not move
     if <size_t>size > old_capacity:
-        i.capacity.data = pages_take(<size_t>size, &i.capacity.capacity)
-        if i.capacity.data == NULL:
-            i.capacity.data, i.capacity.capacity, i.failed = old, old_capacity, True
+        i.buffer.data = pages_take(<size_t>size, &i.buffer.capacity)
+        if i.buffer.data == NULL:
+            i.buffer.data, i.buffer.capacity, i.failed = old, old_capacity, True
             return NULL
         if kept > 0:
-            memcpy(i.capacity.data, old + (position - i.low), <size_t>kept)
+            memcpy(i.buffer.data, old + (position - i.low), <size_t>kept)
         pages_free(old, old_capacity)
     elif kept > 0:
         memmove(old, old + (position - i.low), <size_t>kept)
-    fill(i, position + kept, i.capacity.data + kept, size - kept)
-    i.base = i.capacity.data - position
+    fill(i, position + kept, i.buffer.data + kept, size - kept)
+    i.base = i.buffer.data - position
     i.low = position
     i.high = position + size
-    return NULL if i.failed else i.capacity.data
+    return NULL if i.failed else i.buffer.data
 
 
 cdef inline const uint8_t* reach(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """The byte at `position`, n bytes in memory from there on (there are as many in the input); NULL: see above."""
+    """A pointer to n bytes from `position` on; the input has that many. NULL: see move_window."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
     return move_window(i, position, n)
 
 
 cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """As reach, for up to 64 bytes, and the window stays; good until the next peek. Never NULL: zeros once reading has
-    failed, which the next `reach` answers."""
+    """Like `reach`, for up to 64 bytes, without moving the window; valid until the next `peek`. Never NULL: zeros once
+    reading has failed, which the next `reach` reports."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
     if i.failed or i.reader == NULL:
-        memset(i.side, 0, sizeof(i.side))
+        memset(i.peeked, 0, sizeof(i.peeked))
     else:
-        fill(i, position, i.side, n)
-    return i.side
+        fill(i, position, i.peeked, n)
+    return i.peeked
 
 
 cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """As reach, for a scan: far apart, headers are read alone; close together, a window at a time."""
+    """Like `reach`, for a header scan: headers that are far apart are read alone, others a window at a time."""
     if position >= i.low and n <= i.high - position:
         return i.base + position
     if i.reader != NULL:

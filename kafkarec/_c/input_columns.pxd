@@ -1,4 +1,4 @@
-"""Columns to be encoded, read without a copy: Arrow arrays of many types, and Python rows as a table of pointers.
+"""Columns to encode, read without copying: Arrow arrays of many types, and Python rows as a table of pointers.
 
     Cells     byte strings                   kind        buffers
                 binary, utf8                 OFFSETS_32  int32[n + 1], bytes
@@ -6,13 +6,13 @@
                 binary_view, utf8_view       VIEWS       16 bytes each: int32 length, then 12 bytes of data, or
                                                          4 of prefix, int32 buffer, int32 offset; then the buffers
                 fixed_size_binary            FIXED       bytes[n * width]
-                rows of Python               SPANS       address and length of each
+                Python rows                  SPANS       address and length of each
     Numbers   integers, timestamps, booleans of any width; timestamps as milliseconds, rounded down
     Lists     list, large_list, list_view, map of (key, value): the headers of each row
-    InputChunk      one array: the columns that a record has, each absent or one of the above
+    InputChunk   one array: the columns of a record, each absent or one of the above
 
-Arrow's C data interface. Validity bits and the array's own offset are applied here, so a reader of row i sees row i.
-What an array states was compared with its schema before it came here: `_c/arrow_check.pxd`.
+Follows Arrow's C data interface. Validity bits and the offset of an array are applied here: callers pass row numbers.
+`_c/arrow_check.pxd` has checked the arrays before.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t
 from libc.string cimport memcpy
@@ -49,42 +49,42 @@ cdef struct Span:                # a byte string; length -1: null
 
 cdef struct Cells:
     int kind
-    bint plain                   # 32-bit offsets and no nulls: the short way
+    bint plain                   # 32-bit offsets and no nulls: `cell` reads them directly
     const uint8_t* validity      # NULL: no nulls
     const void* index            # offsets, views or spans
     const uint8_t* data
-    const void* const* buffers   # of views: the array's own list, from its third on
+    const void* const* buffers   # of views: the array's data buffers, its third and following
     int64_t first                # the array's offset
-    int64_t width                # of FIXED: bytes a row; of SPANS: spans a row
+    int64_t width                # FIXED: bytes per row; SPANS: spans per row
 
 cdef struct Numbers:
     int kind
-    bint plain                   # int64 as they are, and no nulls: the short way
+    bint plain                   # int64 without a unit, and no nulls: `number` reads them directly
     const uint8_t* validity
     const void* values
     int64_t first
-    int64_t times                # milliseconds of one unit, or
-    int64_t per                  # units of a millisecond
+    int64_t times                # milliseconds per unit, or
+    int64_t per                  # units per millisecond
 
 cdef struct Lists:
     int kind
-    bint plain                   # 32-bit offsets and no nulls: the short way
+    bint plain                   # 32-bit offsets and no nulls: `list_at` reads them directly
     const uint8_t* validity
     const void* starts
-    const void* lengths          # of views
+    const void* lengths          # of list views
     int64_t first
     Cells key
     Cells value
     const uint8_t* entry_validity
     int64_t entry_first
 
-cdef enum BatchField:                  # columns that are one value a batch, when they are given
+cdef enum BatchField:            # optional columns with fields of the batch
     FIELD_BASE_OFFSET
     FIELD_LEADER_EPOCH
     FIELD_TIMESTAMP_TYPE
     FIELD_PRODUCER_ID
     FIELD_PRODUCER_EPOCH
-    FIELD_SEQUENCE                # one a record; the batch keeps its first
+    FIELD_SEQUENCE               # of each record; that of the first one is the base sequence
     FIELD_TRANSACTIONAL
     FIELD_CONTROL
     FIELD_MAGIC
@@ -97,7 +97,7 @@ cdef struct InputChunk:
     Cells key
     Cells value
     Lists headers
-    Cells codec                  # names, as the column `compression` has them
+    Cells codec                  # codec names: the column `compression`
     Numbers fields[9]
 
 
@@ -106,47 +106,47 @@ cdef inline bint is_set(const uint8_t* bits, int64_t i) noexcept nogil:
 
 
 cdef inline Span view_at(const Cells* c, int64_t i) noexcept nogil:
-    cdef Span found
+    cdef Span span
     cdef const uint8_t* view = <const uint8_t*>c.index + i * 16
     cdef int32_t[4] words
     memcpy(words, view, 16)
-    found.length = words[0]
-    found.data = view + 4 if words[0] <= 12 else <const uint8_t*>c.buffers[words[2]] + words[3]
-    return found
+    span.length = words[0]
+    span.data = view + 4 if words[0] <= 12 else <const uint8_t*>c.buffers[words[2]] + words[3]
+    return span
 
 
 cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
-    """The bytes of one row."""
-    cdef Span found
+    """The bytes of a row; length -1 for null."""
+    cdef Span span
     cdef const int32_t* ends
     if c.kind == SPANS:
         return (<const Span*>c.index)[row * c.width + c.first]
     if not c.plain:
         return any_cell(c, row)
     ends = <const int32_t*>c.index + row + c.first
-    found.data, found.length = c.data + ends[0], ends[1] - ends[0]
-    return found
+    span.data, span.length = c.data + ends[0], ends[1] - ends[0]
+    return span
 
 
 cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
-    cdef Span found
+    cdef Span span
     cdef int64_t i = row + c.first
     cdef const int32_t* short_
     cdef const int64_t* long_
-    found.data, found.length = NULL, -1
+    span.data, span.length = NULL, -1
     if c.kind == NO_CELLS or not is_set(c.validity, i):
-        return found
+        return span
     if c.kind == OFFSETS_32:
         short_ = <const int32_t*>c.index + i
-        found.data, found.length = c.data + short_[0], short_[1] - short_[0]
+        span.data, span.length = c.data + short_[0], short_[1] - short_[0]
     elif c.kind == OFFSETS_64:
         long_ = <const int64_t*>c.index + i
-        found.data, found.length = c.data + long_[0], long_[1] - long_[0]
+        span.data, span.length = c.data + long_[0], long_[1] - long_[0]
     elif c.kind == VIEWS:
-        found = view_at(c, i)
+        span = view_at(c, i)
     else:
-        found.data, found.length = c.data + i * c.width, c.width
-    return found
+        span.data, span.length = c.data + i * c.width, c.width
+    return span
 
 
 cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
@@ -155,7 +155,7 @@ cdef inline int64_t floor_divide(int64_t a, int64_t b) noexcept nogil:
 
 
 cdef inline bint number(const Numbers* c, int64_t row, int64_t* out) noexcept nogil:
-    """One row's number; False where it is null, and `out` stays."""
+    """Sets `out` to the number of a row. False where it is null; `out` is then unchanged."""
     if not c.plain:
         return any_number(c, row, out)
     out[0] = (<const int64_t*>c.values)[row + c.first]
@@ -193,7 +193,7 @@ cdef inline bint any_number(const Numbers* c, int64_t row, int64_t* out) noexcep
 
 
 cdef inline void list_at(const Lists* c, int64_t row, int64_t* start, int64_t* stop) noexcept nogil:
-    """Which entries are row's; none where it is null."""
+    """Sets [start, stop) to the entries of a row; no entries where it is null."""
     if not c.plain:
         any_list_at(c, row, start, stop)
         return
@@ -231,14 +231,14 @@ cdef inline Span header_value(const Lists* c, int64_t entry) noexcept nogil:
 
 
 cdef enum:
-    MOST_RESERVED = 1 << 30      # bytes; an input that promises more gets them as it goes
-    LARGE_RECORD = 256           # bytes; from there on measuring first is cheaper than one copy more
-    RECORD_FIELDS = 16           # bytes of a usual record beside key, value, headers, with its share of the batch
+    MOST_RESERVED = 1 << 30      # bytes that are reserved at first, however large the estimate is
+    LARGE_RECORD = 256           # bytes; for larger records measuring first is cheaper than copying the output
+    RECORD_FIELDS = 16           # usual bytes of a record without key, value and headers, with its share of a header
 
 
 cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noexcept nogil:
-    """Bytes of a column with offsets; others are not looked through for it. Of entries that no row has the offsets are
-    not checked, so what comes out of them may be anything: not below 0, as it is a size."""
+    """Bytes of rows of a column with 32-bit offsets; for other columns an estimate of 8 per row. The offsets of entries
+    that belong to no row are not checked, so the result may be wrong, but is not negative."""
     cdef const int32_t* ends = <const int32_t*>c.index + c.first + start
     if c.kind != OFFSETS_32:
         return rows * 8
@@ -246,7 +246,7 @@ cdef inline int64_t cells_bytes(const Cells* c, int64_t start, int64_t rows) noe
 
 
 cdef inline int64_t input_bytes(const InputChunk* chunk) noexcept nogil:
-    """An estimate of the encoded bytes of a chunk's rows."""
+    """Estimates the encoded size of a chunk's rows, in bytes."""
     cdef const Lists* headers = &chunk.headers
     cdef int64_t total = chunk.rows * RECORD_FIELDS
     cdef int64_t first, last, none

@@ -1,11 +1,12 @@
-"""Memory maps of files that may shrink, or lie on a disk that fails, while they are read.
+"""Memory maps of files that may shrink, or whose disk may fail, while they are read.
 
-    an access beyond the file's end, or of a page that the disk does not give, is a SIGBUS
-    in a guarded map      the page becomes zeros, the map is marked as lost, reading goes on and its reader raises
-    anywhere else         the handler that was there before decides, as without us
+    An access beyond the file's end, or to a page that cannot be read, raises SIGBUS:
+    in a guarded map      the handler replaces the page by zeros and marks the map as lost; reading continues, and the
+                          reader raises an error afterwards
+    anywhere else         the previous handler is called
 
-The handler is installed when the first map is guarded, and once more when somebody else has taken its place. At most 64
-maps are guarded at a time; the others are as unguarded as a caller's own. Linux and macOS: si_addr is the address.
+The handler is installed when the first map is guarded, and again when another one has replaced it. At most 64 maps are
+guarded at a time; further maps are not guarded. On Linux and macOS, si_addr is the address of the access.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t
@@ -20,7 +21,7 @@ cdef extern from * nogil:
 
     #define KR_MAPS 64
     static struct { const uint8_t *volatile base; size_t size; volatile sig_atomic_t lost; } kr_maps[KR_MAPS];
-    static struct sigaction kr_before;
+    static struct sigaction kr_previous;
     static size_t kr_page_bytes;
 
     static void kr_sigbus(int number, siginfo_t *info, void *context) {
@@ -33,12 +34,12 @@ cdef extern from * nogil:
             kr_maps[i].lost = 1;
             return;
         }
-        if (kr_before.sa_flags & SA_SIGINFO) kr_before.sa_sigaction(number, info, context);
-        else if (kr_before.sa_handler == SIG_DFL || kr_before.sa_handler == SIG_IGN) signal(number, SIG_DFL);
-        else kr_before.sa_handler(number);
+        if (kr_previous.sa_flags & SA_SIGINFO) kr_previous.sa_sigaction(number, info, context);
+        else if (kr_previous.sa_handler == SIG_DFL || kr_previous.sa_handler == SIG_IGN) signal(number, SIG_DFL);
+        else kr_previous.sa_handler(number);
     }
 
-    /* The map's place in the table, or -1: it is full. The caller holds the GIL. */
+    /* Returns the map's index in the table, or -1 if the table is full. The caller holds the GIL. */
     static int kr_map_guard(const uint8_t *base, size_t size) {
         struct sigaction wanted, now;
         for (int i = 0; i < KR_MAPS; i++) {
@@ -51,7 +52,7 @@ cdef extern from * nogil:
                 memset(&wanted, 0, sizeof wanted);
                 wanted.sa_sigaction = kr_sigbus;
                 wanted.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-                kr_before = now;
+                kr_previous = now;
                 sigaction(SIGBUS, &wanted, NULL);
             }
             return i;

@@ -1,23 +1,24 @@
-"""Messages of magic 0 and 1: the plain one, and the wrapper whose value is a compressed set of messages.
+"""Reads messages of magic 0 and 1: plain messages, and wrappers, whose value is a compressed set of messages.
 
     offset  bytes  field
-         0      8  offset              plain: its own; wrapper: the offset of its last inner message
-         8      4  size                what follows
+         0      8  offset              of a wrapper: the offset of its last inner message
+         8      4  size                bytes after this field
         12      4  crc                 CRC-32 of byte 16 to the end
         16      1  magic
         17      1  attributes          0-2 codec (zstd refused), 3 timestamp type (magic 1), rest ignored
        (18      8  timestamp           magic 1 only, KIP-32)
-     18/26      4  key length          any negative: null, and no bytes follow
+     18/26      4  key length          negative: null, and no bytes follow
                    key
-                4  value length        any negative: null
-                   value               spare bytes behind it are ignored
+                4  value length        negative: null
+                   value               bytes after it are ignored
 
 Follows LegacyRecord and AbstractLegacyRecordBatch.DeepRecordsIterator. Inner offsets:
   magic 0 wrapper   absolute, as stored
-  magic 1 wrapper   relative: shift = wrapper offset - last inner offset; a wrapper offset of 0 means "no shift"
-                    (some librdkafka wrote that); a wrapper offset below the last inner one is refused (KIP-31)
-Inner magic may differ from the wrapper's (KAFKA-4298): only an inner magic of 1 takes the wrapper's timestamp type, and
-its timestamp under LogAppendTime. A cut last inner message is dropped, as Kafka drops it; none at all is refused.
+  magic 1 wrapper   relative: shift = wrapper offset - last inner offset; with a wrapper offset of 0 there is no shift
+                    (some versions of librdkafka wrote 0); one below the last inner offset is refused (KIP-31)
+The inner magic may differ from the wrapper's (KAFKA-4298): inner messages of magic 1 have the wrapper's timestamp type,
+and under LogAppendTime its timestamp. A truncated last inner message is dropped, as in Kafka; a wrapper without any
+inner message is refused.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
@@ -36,9 +37,9 @@ from kafkarec._c.status cimport (
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
 )
 
-# A message's fields, its key and value pointing into the input; a null one has length -1.
+# The fields of a message; key and value point into the input, a negative length is null.
 cdef struct Message:
-    int64_t size                 # in bytes, with its offset and its size field
+    int64_t size                 # in bytes, including the offset and size fields
     int64_t offset
     int64_t timestamp
     int8_t magic
@@ -52,7 +53,7 @@ cdef struct Message:
 
 cdef inline int read_sized(const uint8_t** cursor, const uint8_t* end, const uint8_t** data, int32_t* length,
                            Fault* fault) noexcept nogil:
-    """An int32 length and its bytes; every negative length is null (Utils.sizeDelimited)."""
+    """Reads an int32 length and its bytes; negative lengths are null (Utils.sizeDelimited)."""
     cdef const uint8_t* p = cursor[0]
     cdef int32_t n
     if end - p < 4:
@@ -70,7 +71,7 @@ cdef inline int read_sized(const uint8_t** cursor, const uint8_t* end, const uin
 
 
 cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* fault) noexcept nogil:
-    """The message at p, `size` bytes long with its 12 byte prefix (at least 26: the frame's check)."""
+    """Reads the message at p. `size`: its bytes including the first 12; framing has checked that it is 26 or more."""
     cdef const uint8_t* end = p + size
     cdef const uint8_t* cursor = p + UP_TO_MAGIC + 1
     cdef int8_t attributes = <int8_t>p[UP_TO_MAGIC]
@@ -81,7 +82,7 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
     m.codec = attributes & CODEC_MASK
     m.timestamp = ABSENT
     m.timestamp_type = ABSENT
-    if m.magic != 0:                      # LegacyRecord knows two layouts; 26 bytes hold a timestamp in either
+    if m.magic != 0:                      # as in LegacyRecord; 26 bytes are enough to have a timestamp
         m.timestamp = load_i64(cursor)
         m.timestamp_type = 1 if attributes & LOG_APPEND_TIME else 0
         cursor += 8
@@ -132,7 +133,7 @@ cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexc
 
 
 cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer, Fault* fault) noexcept nogil:
-    """An uncompressed message of magic 0 or 1: a batch of one record."""
+    """Decodes an uncompressed message of magic 0 or 1, which is a batch of one record."""
     cdef Message m
     cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
     if status != OK:
@@ -143,7 +144,7 @@ cdef inline int decode_plain(Columns* c, const uint8_t* p, const BatchRow* outer
 
 cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const uint8_t** payload, int64_t* length,
                                 Fault* fault) noexcept nogil:
-    """Where the compressed set of a wrapper message lies."""
+    """Sets `payload` and `length` to the compressed set of messages in a wrapper."""
     cdef Message m
     cdef int status = read_message(p, outer.size_in_bytes, &m, fault)
     if status != OK:
@@ -157,7 +158,8 @@ cdef inline int wrapper_payload(const uint8_t* p, const BatchRow* outer, const u
 
 cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t limit, const uint8_t** at, int64_t* size,
                            Fault* fault) noexcept nogil:
-    """The frame of the next inner message; size 0: the set ends, cleanly or inside a message (DataLogInputStream)."""
+    """Frames the next inner message. size 0: the set ends, either after a message or within one
+    (DataLogInputStream)."""
     cdef const uint8_t* p = cursor[0]
     cdef int32_t claimed
     size[0] = 0
@@ -166,7 +168,7 @@ cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t l
     claimed = load_i32(p + 8)
     if claimed < V0_OVERHEAD:
         return refuse(fault, INNER_SIZE_TOO_SMALL, V0_OVERHEAD, claimed)
-    if claimed > limit:                  # Kafka allocates the claim before it reads
+    if claimed > limit:                  # Kafka allocates this size before it reads
         return refuse(fault, LIMIT_EXCEEDED, limit, claimed)
     if claimed > end - p - LOG_OVERHEAD:
         return OK
@@ -178,7 +180,7 @@ cdef inline int next_inner(const uint8_t** cursor, const uint8_t* end, int64_t l
 
 cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow* outer, int64_t limit, int64_t* shift,
                             Fault* fault) noexcept nogil:
-    """What to add to the inner offsets: Kafka's absoluteBaseOffset, in Java's wrapping arithmetic."""
+    """Sets `shift`, which is added to the inner offsets: Kafka's absoluteBaseOffset, with Java's overflow."""
     cdef const uint8_t* at = p
     cdef int64_t size = 0, last = 0
     cdef int32_t count = 0
@@ -203,7 +205,8 @@ cdef inline int inner_shift(const uint8_t* p, const uint8_t* end, const BatchRow
 
 cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t* p, const uint8_t* end, int64_t limit,
                                bint check_inner_crc, int64_t* first_offset, Fault* fault) noexcept nogil:
-    """The inner messages of a wrapper, p..end being its decompressed value (our own memory: two walks are safe)."""
+    """Decodes the inner messages of a wrapper. p to end: its decompressed value, which only this decoder can change, so
+    it is safe to read it twice."""
     cdef Message m
     cdef const uint8_t* at = p
     cdef int64_t size = 0, shift = 0
@@ -213,7 +216,7 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         return status
     while True:
         fault.record = count
-        next_inner(&p, end, limit, &at, &size, fault)      # refuses nothing: the first walk came by each frame
+        next_inner(&p, end, limit, &at, &size, fault)      # always OK: inner_shift has checked all frames
         if size == 0:
             break
         status = read_message(at, size, &m, fault)

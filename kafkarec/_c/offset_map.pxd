@@ -1,11 +1,12 @@
-"""The last offset of each key: an arena of keys, and a hash table with open addressing.
+"""The last offset of each key: a memory arena with the keys, and a hash table with open addressing.
 
-    arena   length of key 1, key 1, length of key 2, key 2 ...    a length below 255 is one byte, else 255 and uint32
-    slot    place   uint64   0: free; 16 bits of the key's hash, 48 bits: its place in the arena, plus 1
+    arena   length of key 1, key 1, length of key 2, key 2 ...    a length < 255: one byte; else 255 and a uint32
+    slot    place   uint64   0: free; else 16 bits of the key's hash, then 48 bits: its position in the arena + 1
             offset  int64
 
-Open addressing, linear probing, at most three quarters full: 16 bytes a slot, so 21 to 43 a key, and the key with its
-length. The hash is seeded by who makes the table: keys come from producers, and must not be able to choose their slots.
+Linear probing; at most three quarters of the slots are used. A slot has 16 bytes, so a key needs 21 to 43 bytes, plus
+its own bytes and their length. The caller seeds the hash: producers choose the keys, and must not be able to choose
+their slots.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
@@ -42,7 +43,7 @@ cdef enum:
     LONG_KEY = 255
     PLACE_BITS = 48
     FIRST_SLOTS = 1024
-    AT_ONCE = 16                 # keys whose slots are fetched side by side
+    AT_ONCE = 16                 # keys whose slots are prefetched together
 
 cdef struct Slot:
     uint64_t place
@@ -50,7 +51,7 @@ cdef struct Slot:
 
 cdef struct OffsetMap:
     Slot* slots
-    uint64_t mask                # slots, less 1
+    uint64_t mask                # number of slots - 1
     uint64_t count
     uint8_t* arena
     uint64_t used
@@ -72,7 +73,7 @@ cdef inline void offset_map_end(OffsetMap* table) noexcept nogil:
 
 
 cdef inline const uint8_t* stored_key(const OffsetMap* table, uint64_t place, uint64_t* length) noexcept nogil:
-    """The key at a slot's place."""
+    """The key of a slot's place; sets `length`."""
     cdef uint32_t size = 0
     cdef const uint8_t* p = table.arena + (place & ((<uint64_t>1 << PLACE_BITS) - 1)) - 1
     if p[0] < LONG_KEY:
@@ -85,21 +86,21 @@ cdef inline const uint8_t* stored_key(const OffsetMap* table, uint64_t place, ui
 
 cdef inline Slot* offset_map_find(const OffsetMap* table, const uint8_t* key, uint64_t length,
                                   uint64_t hash) noexcept nogil:
-    """The slot of a key, or the free one where it would be."""
+    """The slot of a key, or the free slot for it."""
     cdef uint64_t at = hash & table.mask
-    cdef uint64_t known
+    cdef uint64_t stored_length
     cdef const uint8_t* stored
     while table.slots[at].place != 0:
         if table.slots[at].place >> PLACE_BITS == hash >> PLACE_BITS:
-            stored = stored_key(table, table.slots[at].place, &known)
-            if known == length and memcmp(stored, key, length) == 0:
+            stored = stored_key(table, table.slots[at].place, &stored_length)
+            if stored_length == length and memcmp(stored, key, length) == 0:
                 break
         at = (at + 1) & table.mask
     return table.slots + at
 
 
 cdef inline bint offset_map_grow(OffsetMap* table) noexcept nogil:
-    """Twice the slots."""
+    """Doubles the number of slots; False: out of memory."""
     cdef uint64_t slots = (table.mask + 1) * 2
     cdef uint64_t i, at, hash, length
     cdef const uint8_t* key
@@ -122,7 +123,7 @@ cdef inline bint offset_map_grow(OffsetMap* table) noexcept nogil:
 cdef inline bint offset_map_store(
     OffsetMap* table, Slot* slot, const uint8_t* key, uint64_t length, uint64_t hash
 ) noexcept nogil:
-    """Takes a new key into the arena, and its place into a free slot."""
+    """Copies a new key to the arena, and its place to a free slot; False: out of memory."""
     cdef uint64_t capacity
     cdef uint32_t size = <uint32_t>length
     cdef uint8_t* p
@@ -150,7 +151,7 @@ cdef inline bint offset_map_store(
 cdef inline void offset_map_hash(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
 ) noexcept nogil:
-    """Hashes of rows [start, stop), at most AT_ONCE; their slots are on the way from memory."""
+    """Hashes the keys of rows [start, stop), at most AT_ONCE, and prefetches their slots."""
     cdef int64_t i
     for i in range(start, stop):
         hashes[i - start] = kr_key_hash(data + ends[i], <uint64_t>(ends[i + 1] - ends[i]), table.seed)
@@ -161,7 +162,7 @@ cdef inline bint offset_map_put(
     OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows,
 ) noexcept nogil:
-    """Adds rows; later rows override earlier ones, rows without key are skipped. False: out of memory, partly added."""
+    """Adds rows; later rows replace earlier ones, rows without key are skipped. False: out of memory, partly added."""
     cdef uint64_t hashes[AT_ONCE]
     cdef int64_t start = 0, stop, i
     cdef uint64_t length
@@ -187,7 +188,7 @@ cdef inline void offset_map_latest(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
     int64_t rows, uint8_t* keep,
 ) noexcept nogil:
-    """keep[i]: 1 where the row's key has no later offset, or none at all; 0 without a key."""
+    """Sets keep[i] to 1 where the table has no later offset of the row's key; to 0 otherwise, and without a key."""
     cdef uint64_t hashes[AT_ONCE]
     cdef int64_t start = 0, stop, i
     cdef Slot* slot

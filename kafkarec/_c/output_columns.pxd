@@ -1,17 +1,17 @@
-"""Makes the requested Arrow columns, one per code, in the caller's order, from the decoded ones.
+"""Makes the requested Arrow columns from the decoded columns: one per code, in the caller's order.
 
     up to OUT_HEADERS      columns that the decoder filled, used unchanged
-    up to OUT_BASE_OFFSET  fields of the batch, repeated for its rows: one line each in field_of()
-    above                  a few special cases
+    up to OUT_BASE_OFFSET  batch fields, repeated for each row: see field_of()
+    above                  special cases
 
-`kafkarec/format/schema.py` names the codes in this order.
+`kafkarec/format/schema.py` lists the codes in the same order; tests/unit/format/test_c_names.py compares them.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
 from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column
-from kafkarec._c.batch cimport BatchRow, CONTROL, LATEST_CODEC, TRANSACTIONAL
+from kafkarec._c.batch cimport BatchRow, CONTROL, TRANSACTIONAL, codec_name
 from kafkarec._c.columns cimport (
     SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Buffer, Bytes, Columns, Run,
     bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
@@ -22,17 +22,10 @@ from kafkarec._c.batch_columns cimport (
 )
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
-cdef extern from * nogil:
-    """
-    /* CompressionType.name by codec id; 5 to 7 do not exist */
-    static const char *const kr_codec_names[8] = {"none", "gzip", "snappy", "lz4", "zstd", NULL, NULL, NULL};
-    """
-    const char* CODEC_NAMES "kr_codec_names" [8]
-
 cdef enum Code:
     OUT_OFFSET = 0
     OUT_TIMESTAMP
-    OUT_TYPE
+    OUT_TIMESTAMP_TYPE
     OUT_KEY
     OUT_VALUE
     OUT_HEADERS
@@ -55,32 +48,33 @@ cdef enum Code:
     OUT_BASE_SEQUENCE
     OUT_LAST_SEQUENCE
     OUT_RECORD_COUNT
-    OUT_BASE_OFFSET              # of a record's batch: a wrapper's is its first inner offset
+    OUT_BASE_OFFSET              # of a record's batch; for a wrapper the first inner offset
     OUT_TRANSACTIONAL
     OUT_CONTROL
     OUT_COMPRESSION
     OUT_SEQUENCE
     OUT_CONTROL_TYPE
-    OUT_TOPIC                    # constants of the input
+    OUT_TOPIC                    # from here on constants of the input
     OUT_PARTITION
     OUT_FILE
 
 cdef enum:
-    LIST_BUFFERS = 2             # offsets and validity of a chunk that is exported as lists
+    LIST_BUFFERS = 2             # offsets and validity of the lists: Chunk.lists_capsule
 
 cdef struct Field:
     size_t at
     int width
     int rule
 
-cdef struct Constants:           # NULL and -1: unknown, a null column
+cdef struct Constants:           # unknown ones are NULL or -1: their columns are null
     const char* topic
     const char* file
     int64_t partition
 
 
 cdef inline Field field_of(int code) noexcept nogil:
-    """Where a batch field lies in BatchRow, its width, when it is null. The one table of them."""
+    """The offset of a batch field in BatchRow, its width in bytes, and when it is null. Width 0: no field of
+    BatchRow."""
     cdef BatchRow row
     cdef size_t start = <size_t>&row
     if code == OUT_POSITION:
@@ -127,12 +121,12 @@ cdef inline Field field_of(int code) noexcept nogil:
 
 
 cdef inline int wants_of(int code) noexcept nogil:
-    """Which engine columns a code needs filled."""
+    """Which decoded columns a code needs, as WANT_* bits."""
     if code == OUT_OFFSET or code == OUT_SEQUENCE:
         return WANT_OFFSET
     if code == OUT_TIMESTAMP:
         return WANT_TIMESTAMP
-    if code == OUT_TYPE:
+    if code == OUT_TIMESTAMP_TYPE:
         return WANT_TYPE
     if code == OUT_KEY or code == OUT_CONTROL_TYPE:
         return WANT_KEY
@@ -150,7 +144,7 @@ cdef inline void fixed_column(Column* out, const Buffer* values, const Buffer* v
 
 
 cdef inline Buffer* new_buffer(Storage* s, size_t size, int* status) noexcept nogil:
-    """The next derived buffer; Storage.extra was made with space for three per column."""
+    """The next extra buffer, of `size` bytes. Storage.extra has space for three per column."""
     cdef Buffer* buffer = s.extra + s.extra_count
     s.extra_count += 1
     if status[0] == OK:
@@ -167,7 +161,7 @@ cdef inline Buffer* new_bits(Storage* s, int* status) noexcept nogil:
 
 
 cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
-    """A column that the engine filled."""
+    """A column that the decoder filled."""
     cdef Columns* c = &s.columns
     cdef Buffer* bits
     cdef int64_t i
@@ -200,7 +194,7 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
 
 cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, int64_t run_count, bint codec,
                             const char* constant, Column* out) noexcept nogil:
-    """A string column: the codec's name of each row's batch, or one constant (NULL: all null)."""
+    """Fills a string column: the codec name of each row's batch, or one constant (NULL: all null)."""
     if constant != NULL and <size_t>s.rows * strlen(constant) > 0x7FFF0000:
         return LIMIT_EXCEEDED
     cdef int status = OK
@@ -216,7 +210,7 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
     for r in range(run_count):
         text = constant
         if codec:
-            text = CODEC_NAMES[rows[runs[r].batch].codec]
+            text = codec_name(rows[runs[r].batch].codec)
         n = 0 if text == NULL else strlen(text)
         stop = i + runs[r].rows
         while i < stop:
@@ -234,7 +228,7 @@ cdef inline int spread_text(Storage* s, const BatchRow* rows, const Run* runs, i
 
 cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const Run* runs, int64_t run_count,
                                const Constants* constants, Column* out) noexcept nogil:
-    """Fills `out` with the column of `code`."""
+    """Makes the column of `code`."""
     cdef Columns* c = &s.columns
     cdef Field field = field_of(code)
     cdef Buffer* values
@@ -279,7 +273,7 @@ cdef inline int64_t spread_partition(int64_t rows, int64_t partition, int32_t* o
 
 
 cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
-    """An empty chunk with space for `columns` results; NULL when there is no memory."""
+    """An empty chunk with space for `columns` output columns; NULL: out of memory."""
     cdef Storage* s = <Storage*>calloc(1, sizeof(Storage))
     if s == NULL:
         return NULL
@@ -296,7 +290,7 @@ cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
 
 cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const BatchRow* rows, const Run* runs,
                              int64_t run_count, const Constants* constants) noexcept nogil:
-    """All columns of `codes` for the rows of `runs`."""
+    """Makes the columns of `codes` for the rows of `runs`."""
     cdef int64_t i
     cdef int status
     for i in range(count):

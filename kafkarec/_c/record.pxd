@@ -1,27 +1,28 @@
-"""The records of a magic 2 batch: one checked pass from varints to columns.
+"""Decodes the records of a magic 2 batch to columns, in one checked pass.
 
-    length           varint     bytes behind this field
+    length           varint     bytes after this field
     attributes       int8       unused
-    timestamp delta  varlong    to the base timestamp (wraps around in 64 bits)
-    offset delta     varint     to the base offset
-    key length       varint     any negative: null
+    timestamp delta  varlong    from the base timestamp (wraps around in 64 bits)
+    offset delta     varint     from the base offset
+    key length       varint     negative: null
     key
-    value length     varint     any negative: null (a tombstone)
+    value length     varint     negative: null (a tombstone)
     value
     header count     varint
       key length     varint     never negative
       key                       UTF-8
-      value length   varint     any negative: null
+      value length   varint     negative: null
       value
 
-Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for headers. A record is at least 7 bytes.
+Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for headers. A record has at least 7 bytes.
 
-Every wire byte that decides a length is loaded once. A record is bounded by its own length, which is what Kafka's
-comparison at the record's end amounts to. Where 31 bytes behind the record are readable, its varints need no check of
-their own: the fields of a record of length 0 move the cursor at most 31 bytes past its end (attributes 1, a varlong of
-10, four varints of 5), and a wide copy reads as many behind a key or value.
-The last records of a payload take the exact form of the same body, which looks at no byte behind the record. It also
-says why a record is refused, whichever form refused it.
+Each byte that determines a length is loaded once, because a caller's buffer may change. Fields must end within the
+record's own length, which is equivalent to Kafka's comparison at the end of the record.
+
+Two forms of one function: the quick form is used where 31 bytes after the record are readable. Its varints are not
+checked one by one, since the fields of a record of length 0 end at most 31 bytes after it (attributes 1, a varlong of
+10, four varints of 5), and a wide copy reads at most 31 bytes beyond a key or value. The exact form reads no byte after
+the record; it is used for the last records of a payload, and to find out why a record is refused.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -41,8 +42,8 @@ from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_v
 
 cdef enum:
     LEAST_RECORD = 7
-    READ_AHEAD = 31              # readable bytes behind a record that the quick form wants
-    FIRST_RESERVE = 1 << 20      # key and value bytes reserved up front; beyond it they grow record by record
+    READ_AHEAD = 31              # readable bytes after a record that the quick form needs
+    FIRST_RESERVE = 1 << 20      # the most key and value bytes reserved at once; beyond it they grow with each record
 
 
 cdef inline int next_varint(const uint8_t** cursor, const uint8_t* end, bint exact, int32_t* out) noexcept nogil:
@@ -64,12 +65,13 @@ cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint ex
     return status
 
 
-# The columns' hot ends as scalars: a store through a byte pointer may alias any struct in memory, not these.
+# Copies of the columns' pointers and sizes in local variables, which the compiler can keep in registers. It must assume
+# that a store through a byte pointer changes any struct in memory.
 cdef struct LocalBytes:
-    int32_t* ends                # of row i: ends[i]
+    int32_t* ends                # ends[i]: end of row i
     uint8_t* data
     int64_t used
-    int64_t capacity                 # bytes that fit, the slack of a wide copy left over
+    int64_t capacity             # of data, without the slack for a wide copy
 
 cdef struct LocalColumns:
     int64_t* offset
@@ -107,7 +109,7 @@ cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact)
 
 cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, const uint8_t** cursor, const uint8_t* end,
                            bint want, int too_long, bint exact, Fault* fault) noexcept nogil:
-    """A key or a value: its length, and its bytes to the column when that is wanted."""
+    """Reads a key or value; appends it to the column if that is requested (`want`)."""
     cdef int32_t length = 0
     cdef int status = next_varint(cursor, end, exact, &length)
     if status != OK:
@@ -135,7 +137,8 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, const uint
 
 
 cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, bint exact, bint binary) noexcept nogil:
-    """The key as Java's String has it: malformed UTF-8 becomes U+FFFD, which may triple it."""
+    """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
+    unchanged."""
     cdef int status
     if binary or is_ascii(p, length):
         copy(c.header_key.data.data + c.header_key.used, p, length, exact)
@@ -149,7 +152,7 @@ cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, 
 
 cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t* end, int32_t count, bint exact,
                                bint binary, Fault* fault) noexcept nogil:
-    """`count` headers to their columns; a projection without headers passes through the same checks."""
+    """Appends `count` headers to their columns; if these are not requested, the headers are only checked."""
     cdef const uint8_t* p = cursor[0]
     cdef bint want = (c.want & WANT_HEADERS) != 0
     cdef int32_t length = 0
@@ -165,7 +168,7 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
         if length < 0 or length > end - p:
             return refuse(fault, HEADER_KEY_INVALID, end - p, length)
         if want:
-            # a key that turned out malformed may have used the capacity that was reserved for later ones
+            # a malformed key may have used capacity that was reserved for later keys
             if c.header_key.data.capacity < <size_t>(c.header_key.used + length + SLACK):
                 status = bytes_grow(&c.header_key, length)
                 if status != OK:
@@ -198,7 +201,7 @@ cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t
 
 cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const BatchRow* batch, const uint8_t** cursor,
                            const uint8_t* end, uint32_t want, bint exact, bint binary, Fault* fault) noexcept nogil:
-    """One record's body, `end` being its last byte's successor. `exact` is a constant at both calls."""
+    """Decodes the body of a record, which ends before `end`. `exact`, the form, is a constant at each call."""
     cdef const uint8_t* p = cursor[0] + 1               # attributes
     cdef int64_t delta = 0
     cdef int32_t length = 0
@@ -232,7 +235,7 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const Batch
     if status != OK:
         return refuse(fault, status, 1, 0)
     if length != 0:
-        # half the bytes left: a header takes two bytes at least (CVE-2026-111108: a count allocated unchecked)
+        # at most half the bytes left: a header has two bytes or more (CVE-2026-111108: a count allocated unchecked)
         if length < 0 or length > (end - p) // 2:
             return refuse(fault, HEADER_COUNT_INVALID, (end - p) // 2, length)
         status = append_headers(c, &p, end, length, exact, binary, fault)
@@ -248,7 +251,8 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const Batch
 
 cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int status,
                             Fault* fault) noexcept nogil:
-    """The reason by the exact form, which is read into no column: the quick one may have read past the record's end."""
+    """Why the record is refused, found by the exact form without filling columns: the quick form may have read beyond
+    the end of the record."""
     cdef LocalColumns none
     cdef uint32_t want = c.want
     cdef int exactly
@@ -261,7 +265,7 @@ cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p,
 
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
                             Fault* fault) noexcept nogil:
-    """record_count records into columns that have capacity for them."""
+    """Decodes record_count records to columns that have space for them."""
     cdef LocalColumns h = local_columns(c)
     cdef uint32_t want = c.want
     cdef int64_t row = c.rows
@@ -296,15 +300,15 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
 
 cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
                                Fault* fault) noexcept nogil:
-    """All records of a batch, p..end being its payload (decompressed). On refusal the caller rolls back."""
+    """Decodes all records of a batch. p to end: its payload, decompressed. On refusal the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
     cdef int status
     if count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, count)
-    if count == 0:                       # Kafka compares nothing then, records behind it or not
+    if count == 0:                       # Kafka then ignores any bytes that follow the header
         return OK
-    # capacity by the bytes, not by the claim: a claim of 2^31-1 runs out of bytes first
+    # at most as many rows as the bytes can have: the record count may be wrong
     if count > size // LEAST_RECORD + 1:
         count = <int32_t>(size // LEAST_RECORD + 1)
     status = columns_reserve(c, count, size if size < FIRST_RESERVE else FIRST_RESERVE)

@@ -1,25 +1,26 @@
-"""Checks and sizes of a produce request's records: one pass that keeps no record, only what a broker needs of them.
+"""Checks the records of a produce request and computes their sizes, in one pass that stores no record.
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
-                | header count, headers          keys, values and headers are stepped over, never copied
-        partly    the length is not looked at (KAFKA-8106, DefaultRecord.readPartiallyFrom: compressed, and stays so)
+                | header count, headers          keys, values and headers are skipped, not copied
+        partly    the length is ignored (KAFKA-8106, DefaultRecord.readPartiallyFrom: batches that stay compressed)
         else      the fields must fill the length (DefaultRecord.readFrom)
     magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
 
-Of each record: is its key there, may its timestamp be, does its offset count on from 0, what would it take when it is
-written anew. Follows LogValidator.validateRecord; the first thing wrong with a record is what is noted of it.
-Limits of timestamps are compared as Java does, in 64 bits that wrap around.
+For each record: whether a required key is missing, whether the timestamp is in the permitted range, whether offsets are
+0, 1, 2, ..., and its size when it is rewritten. Follows LogValidator.validateRecord: only the first error of a record
+is reported. Timestamps are compared as in Java, with 64-bit overflow.
 """
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.batch cimport (
-    ABSENT, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, V1_OVERHEAD, BatchRow, wrapping_add,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
 )
+from kafkarec._c.batch_size cimport record_size
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
-from kafkarec._c.write_v2 cimport sized, varint_size
+from kafkarec._c.write_v2 cimport RecordFields, sized, varint_size, with_length
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
     KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE,
@@ -28,9 +29,9 @@ from kafkarec._c.status cimport (
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
 
 cdef enum:
-    MOST_NOTES = 10000           # a payload of 7 bytes a record must not become an object a record
+    MOST_REFUSED = 10000         # records whose errors are kept; a request may have one record per 7 bytes
 
-cdef enum RecordError:                 # with a record, not with its bytes
+cdef enum RecordError:           # of well-formed records
     FINE = 0
     OTHER_MAGIC
     NO_KEY
@@ -40,47 +41,47 @@ cdef enum RecordError:                 # with a record, not with its bytes
 cdef struct Refused:
     int64_t offset
     int64_t timestamp
-    int32_t index                # in its batch
+    int32_t index                # within its batch
     int32_t why
     int32_t magic
 
 cdef struct Rules:
-    bint create_time             # what the topic wants
-    bint compacted
-    bint partly
-    int8_t to_magic
+    bint create_time             # message.timestamp.type of the topic
+    bint compacted               # each record must have a key
+    bint partly                  # the length of a record is ignored
+    int8_t to_magic              # of the rewritten records
     int64_t now
-    int64_t before_ms
-    int64_t after_ms
+    int64_t before_ms            # message.timestamp.before.max.ms
+    int64_t after_ms             # message.timestamp.after.max.ms
 
-# What is known of the records so far.
+# Sums over the records so far.
 cdef struct RecordStats:
     int64_t records
     bint in_order                # offsets 0, 1, 2, ... over all batches
-    int64_t least                # timestamps
-    int64_t greatest
-    int64_t size                 # bytes of the records as they came
-    int64_t rewritten            # bytes that they take in `to_magic`, without the header
-    int64_t base_timestamp       # the first record's
-    int64_t headers              # in number
-    bint unfit                   # one that cannot be written in `to_magic` stands before the first that is refused
-    Buffer refused
-    int64_t refused_count        # the first MOST_NOTES are noted
-    bint refused_time            # one of them for its timestamp
+    int64_t least                # smallest timestamp
+    int64_t greatest             # largest timestamp
+    int64_t size                 # bytes of the records in the request
+    int64_t rewritten            # bytes of the records in `to_magic`, without the batch header
+    int64_t base_timestamp       # of the first record
+    int64_t headers              # number of headers
+    bint unfit                   # a record before the first refused one cannot be written in `to_magic`
+    Buffer refused               # Refused[refused_count], at most MOST_REFUSED
+    int64_t refused_count
+    bint refused_time            # at least one was refused for its timestamp
 
-# Where a record's bytes say what; lengths below 0: null.
+# One record; negative lengths are null.
 cdef struct RecordSize:
     int64_t offset
     int64_t timestamp
     int64_t size
-    int64_t headers_size         # as they are written anew, the count included
+    int64_t headers_size         # bytes of the rewritten headers and of their count
     int32_t headers
     int32_t key_length
     int32_t value_length
 
 
 cdef inline void stats_begin(RecordStats* t) noexcept nogil:
-    """The memory of `refused` stays."""
+    """Resets the sums; the buffer `refused` is kept."""
     t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
     t.base_timestamp = 0
     t.least, t.greatest = INT64_MAX, ABSENT
@@ -88,7 +89,7 @@ cdef inline void stats_begin(RecordStats* t) noexcept nogil:
 
 
 cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, bint append_time) noexcept nogil:
-    """validateKey and validateTimestamp. `append_time`: the batch says that a broker stamped it."""
+    """LogValidator.validateKey and validateTimestamp. `append_time`: the batch has timestamp type LogAppendTime."""
     cdef int64_t age
     if rules.compacted and not keyed:
         return NO_KEY
@@ -100,25 +101,23 @@ cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, 
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int64_t cost(const RecordSize* w, int8_t magic, int64_t index, int64_t base_timestamp) noexcept nogil:
-    """Bytes of the record written anew: DefaultRecord.sizeInBytes, or a message with its offset and size."""
-    cdef int64_t body
-    if magic < 2:
-        body = LOG_OVERHEAD + (V1_OVERHEAD if magic == 1 else V0_OVERHEAD)
-        return body + max(w.key_length, 0) + max(w.value_length, 0)
-    body = 1 + varint_size(<int64_t>(<uint64_t>w.timestamp - <uint64_t>base_timestamp)) + varint_size(index)
-    body += sized(max(w.key_length, 0)) + sized(max(w.value_length, 0)) + w.headers_size     # null is -1: one byte too
-    return body + varint_size(body)
+cdef inline int64_t rewritten_size(const RecordSize* w, int8_t magic, int64_t index,
+                                   int64_t base_timestamp) noexcept nogil:
+    cdef RecordFields d
+    cdef int64_t body = 0
+    d.key.length, d.value.length = max(w.key_length, ABSENT), max(w.value_length, ABSENT)
+    d.headers_size = w.headers_size
+    return record_size(&d, magic, index, <int64_t>(<uint64_t>w.timestamp - <uint64_t>base_timestamp), &body)
 
 
 cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
-    """Checks the next record; notes it if it is wrong."""
+    """Adds the next record; `wrong`: its RecordError."""
     cdef Refused* note
     cdef int status
     if wrong != FINE:
         t.refused_time = t.refused_time or wrong >= OUT_OF_RANGE
-    if wrong != FINE and t.refused_count < MOST_NOTES:
+    if wrong != FINE and t.refused_count < MOST_REFUSED:
         status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(Refused),
                                 <size_t>(t.refused_count + 1) * sizeof(Refused))
         if status != OK:
@@ -127,7 +126,7 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* 
         note.offset, note.timestamp, note.index, note.why, note.magic = w.offset, w.timestamp, index, wrong, magic
     if wrong != FINE:
         t.refused_count += 1
-    elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < 2 and w.headers > 0)):
+    elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < BATCH_MAGIC and w.headers > 0)):
         t.unfit = True
     if t.records == 0:
         t.base_timestamp = w.timestamp
@@ -138,7 +137,7 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* 
     if w.timestamp < t.least:
         t.least = w.timestamp
     t.size += w.size
-    t.rewritten += cost(w, rules.to_magic, t.records, t.base_timestamp)
+    t.rewritten += rewritten_size(w, rules.to_magic, t.records, t.base_timestamp)
     t.headers += w.headers
     t.records += 1
     return OK
@@ -148,7 +147,7 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* 
 
 cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_long, int32_t* length,
                           Fault* fault) noexcept nogil:
-    """A length and what it counts; negative ones count nothing."""
+    """Skips a length and that many bytes; none if it is negative."""
     cdef int status = read_varint(cursor, end, length)
     if status != OK:
         return refuse(fault, status, 1, 0)
@@ -187,7 +186,7 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
     cdef int status = read_varint(cursor, end, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    w.size = <int64_t>length + varint_size(length)
+    w.size = with_length(length)
     if not partly:
         if length < 0 or length > end - cursor[0]:
             return refuse(fault, RECORD_LENGTH_INVALID, end - cursor[0], length)
@@ -216,7 +215,7 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
 
 cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* batch, const uint8_t* p,
                            const uint8_t* end, Fault* fault) noexcept nogil:
-    """All records of a batch of magic 2, p..end being its payload, decompressed."""
+    """Scans all records of a batch of magic 2. p to end: its decompressed payload."""
     cdef RecordSize w
     cdef int32_t i = 0
     cdef int status
@@ -244,13 +243,13 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
 # ---- magic 0 and 1
 
 cdef inline int32_t length_at(const uint8_t* p, int64_t at, int64_t size) noexcept nogil:
-    """A length field; -1 where the message ends before it. Only the cost of a rewrite takes that for an answer."""
+    """The int32 length at p + at; -1 where the message ends before it, which only affects the size when rewritten."""
     return load_i32(p + at) if at >= 0 and size - at >= 4 else -1
 
 
 cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
                              int64_t offset, int32_t index, Fault* fault) noexcept nogil:
-    """One message of `size` bytes, inner or plain; `outer`: what it lies in, or itself."""
+    """Scans one message of `size` bytes. `outer`: its wrapper, or the plain message itself."""
     cdef RecordSize w
     cdef Message m
     cdef int status
@@ -277,7 +276,7 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
         wrong = record_error(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
-    if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's message shows the record, so it reads it
+    if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's error message prints the record, so it is read
         status = read_message(p, size, &m, fault)
         if status != OK:
             return status
@@ -288,7 +287,7 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
 
 cdef inline int scan_wrapper(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p,
                              const uint8_t* end, int64_t limit, Fault* fault) noexcept nogil:
-    """The inner messages of a wrapper, p..end being its value, decompressed."""
+    """Scans the inner messages of a wrapper. p to end: its decompressed value."""
     cdef const uint8_t* at
     cdef int64_t size, shift
     cdef int32_t index = 0

@@ -1,18 +1,19 @@
-"""Return values of the functions of `_c`: OK, a border, or the reason for an error.
+"""Return values of the functions of `_c`: OK, an event that is not an error, or the reason for a refusal.
 
-No exception is made in C: the compiled module makes it. A refusal fills a Fault: what was expected, what was found, in
-which record. The names are those of `kafkarec.errors.REASONS`, in the same order: the compiled module joins them by
-position, a test by behaviour.
+C code raises no exceptions; the compiled modules make them. A refusal fills a Fault: the expected and the found value,
+and in which record. The names are those of `kafkarec.errors.REASONS` in the same order, because the compiled modules
+use the position as the key; tests/unit/format/test_c_names.py compares them.
 """
 from libc.stdint cimport int32_t, int64_t
 
 cdef enum Status:
     OK = 0
-    # borders, no refusals
-    END                      # the input ends here, as Kafka's ByteBufferLogInputStream ends it
-    CUT                      # a frame that claims more bytes than are left: the end for Kafka
-    CHUNK_FULL               # the chunk has its share: the caller takes it and comes back
+    # no refusals
+    END                      # the input ends here, as in Kafka's ByteBufferLogInputStream
+    CUT                      # a batch length beyond the end of the input: the end for Kafka
+    CHUNK_FULL               # the chunk is large enough: the caller takes it and continues
     NEEDS_CODEC              # the batch is framed and checked; its payload is compressed
+    HEADER_DOUBTFUL          # the batch is framed; offset or leader epoch contradict its neighbours (files only)
     # refusals, in the order of errors.REASONS
     SIZE_TOO_SMALL
     SIZE_OVERFLOW
@@ -48,8 +49,8 @@ cdef enum Status:
 cdef struct Fault:
     int status
     int64_t position         # where the batch begins
-    int64_t base_offset      # as it claims
-    int64_t next_position    # where its frame says that the next one begins; -1: its frame cannot be trusted
+    int64_t base_offset      # of its header
+    int64_t next_position    # where the next batch begins by its length; -1: unknown
     int64_t expected
     int64_t found
     int32_t record           # index within the batch, -1: the batch itself

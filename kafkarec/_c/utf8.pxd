@@ -1,6 +1,6 @@
-"""Header keys as Java reads them: new String(bytes, UTF_8), each malformed sequence one U+FFFD (ef bf bd).
+"""Decodes header keys like Java's new String(bytes, UTF_8): each malformed sequence becomes one U+FFFD (ef bf bd).
 
-    00-7f                      itself
+    00-7f                      one byte
     c2-df 80-bf                two bytes
     e0-ef ..                   three bytes; a whole encoded surrogate (ed a0-bf xx) is one U+FFFD
     f0-f4 ..                   four bytes, at most U+10FFFF
@@ -32,7 +32,7 @@ cdef inline bint continues(uint8_t byte) noexcept nogil:
 
 
 cdef inline int sequence_length(uint8_t first) noexcept nogil:
-    """2, 3, 4 for a lead byte, 1 for ASCII, 0 for a byte that starts nothing."""
+    """2, 3 or 4 for a lead byte, 1 for ASCII, 0 for a byte that cannot begin a sequence."""
     if first < 0x80:
         return 1
     if first < 0xC2:
@@ -57,7 +57,7 @@ cdef inline bint second_fits(uint8_t first, uint8_t second) noexcept nogil:
 
 
 cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexcept nogil:
-    """How many bytes the sequence at p swallows (left > 0); `good`: they are one character."""
+    """The length of the sequence at p, well-formed or not (left > 0); sets `good` if it is one character."""
     cdef uint8_t first = p[0]
     cdef int width = sequence_length(first)
     good[0] = False
@@ -89,7 +89,7 @@ cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexce
 
 
 cdef inline int64_t java_utf8(const uint8_t* p, int64_t n, uint8_t* out) noexcept nogil:
-    """Writes p[0:n] as valid UTF-8 to `out` (space for 3 * n bytes) and gives the length written."""
+    """Writes p[0:n] as valid UTF-8 to `out` (space for 3 * n bytes); returns the number of bytes written."""
     cdef const uint8_t* end = p + n
     cdef uint8_t* start = out
     cdef bint good = False

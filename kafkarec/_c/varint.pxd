@@ -1,13 +1,13 @@
-"""Varints and varlongs: 7 bits a byte, low group first, high bit says "more"; signed ones are zig-zag.
+"""Varints and varlongs: 7 bits per byte, the lowest first; the high bit is set if more bytes follow; zig-zag encoded.
 
     0xxxxxxx                      1 byte
     1xxxxxxx 0xxxxxxx             2 bytes
-    varint: at most 5 bytes, varlong: at most 10; an 11th (6th) is refused, spare bits of the last are dropped
+    varint: at most 5 bytes, varlong: at most 10; longer ones are refused, surplus bits of the last byte are dropped
     zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
-Follows org.apache.kafka.common.utils.ByteUtils, spare bits included: ByteUtils drops them in silence, so do we.
-Two forms. `read_*` takes an end and looks at no byte behind it. `take_*` is for places where the caller has shown
-that 10 readable bytes are there. Both leave the cursor where they stopped.
+Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. There are two forms: `read_*`
+has a parameter `end` and reads no byte from there on; `take_*` is for callers that know that 10 bytes are readable.
+Both leave the cursor where they stopped.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -27,7 +27,7 @@ cdef inline int64_t unzigzag64(uint64_t n) noexcept nogil:
 
 
 cdef inline int read_varlong(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* out) noexcept nogil:
-    """The raw groups of a varint (most = 5) or varlong (most = 10), never looking at `end` or beyond."""
+    """Reads a varint (most = 5) or varlong (most = 10) without zig-zag decoding; reads no byte from `end` on."""
     cdef const uint8_t* p = cursor[0]
     cdef uint64_t value = 0
     cdef int i = 0
@@ -56,7 +56,7 @@ cdef inline int read_varint(const uint8_t** cursor, const uint8_t* end, int32_t*
 
 
 cdef inline uint64_t take_raw(const uint8_t** cursor, int most, int* bad) noexcept nogil:
-    """As read_varlong where `most` readable bytes are certain. One and two bytes first: most deltas and lengths."""
+    """Like read_varlong, where `most` bytes are readable. One and two bytes, the usual cases, come first."""
     cdef const uint8_t* p = cursor[0]
     cdef uint64_t value = p[0]
     cdef int i

@@ -1,32 +1,32 @@
-"""Messages of magic 0 and 1, written: the plain one, and the head of the wrapper. The mirror of `message.pxd`.
+"""Writes messages of magic 0 and 1: plain messages, and the header of a wrapper. `message.pxd` reads them.
 
     plain     offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (magic 1: timestamp 8) | key | value
               key, value: int32 length (-1: null), bytes
-    wrapper   the same, key null, value: a compressed run of plain messages. Its offset is the last one's; inner offsets
-              are absolute in magic 0 and relative to the first in magic 1 (KIP-31); its timestamp is the greatest
+    wrapper   the same, with a null key and the compressed plain messages as value. Its offset is that of the last one,
+              its timestamp the largest; inner offsets are absolute (magic 0) or relative to the first (magic 1, KIP-31)
 
-Follows LegacyRecord.write, writeCompressedRecordHeader and MemoryRecordsBuilder.appendLegacyRecord, whose inner
-messages carry the timestamp type too.
+Follows LegacyRecord.write, writeCompressedRecordHeader and MemoryRecordsBuilder.appendLegacyRecord, which sets the
+timestamp type of inner messages too.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, V0_OVERHEAD, V1_OVERHEAD
 from kafkarec._c.checksum cimport crc32
-from kafkarec._c.endian cimport be32toh, be64toh
+from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.write_v2 cimport RecordFields, BatchFields
 from kafkarec._c.input_columns cimport Span
 
 
 cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
-    n = be32toh(n)
+    n = be32(n)
     memcpy(to, &n, 4)
     return to + 4
 
 
 cdef inline uint8_t* put_i64(uint8_t* to, int64_t n) noexcept nogil:
-    cdef uint64_t turned = be64toh(<uint64_t>n)
-    memcpy(to, &turned, 8)
+    cdef uint64_t swapped = be64(<uint64_t>n)
+    memcpy(to, &swapped, 8)
     return to + 8
 
 
@@ -49,7 +49,7 @@ cdef inline uint8_t* put_cell(uint8_t* to, Span bytes_) noexcept nogil:
 
 cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size, const BatchFields* f, int8_t codec,
                                       int64_t timestamp) noexcept nogil:
-    """Everything in front of the key; the CRC stays free."""
+    """Writes all fields before the key, except the CRC."""
     to = put_i64(to, offset)
     to = put_u32(to, <uint32_t>(size - LOG_OVERHEAD))
     to[4] = <uint8_t>f.magic
@@ -71,7 +71,7 @@ cdef inline void put_message(uint8_t* to, const BatchFields* f, const RecordFiel
 
 
 cdef inline void put_wrapper(uint8_t* wrapper, const BatchFields* f, int64_t timestamp, int64_t size) noexcept nogil:
-    """The head of a wrapper of `size` bytes, whose compressed value is in place behind it."""
+    """Writes the header of a wrapper of `size` bytes; its compressed value is already in place after it."""
     cdef uint8_t* at = put_message_head(wrapper, f.last_offset, size, f, f.codec, timestamp)
     at = put_u32(at, <uint32_t>-1)
     put_u32(at, <uint32_t>(size - message_overhead(f.magic)))

@@ -1,13 +1,13 @@
-"""One batch of magic 2, written: its records, its header. The mirror of `record.pxd` and `batch.pxd`.
+"""Writes a batch of magic 2: its records and its header. `record.pxd` and `batch.pxd` read them.
 
-    header   61 bytes    written last, over the place left free for it; fields and offsets: see batch.pxd
+    header   61 bytes    written last, to the space left free for it; for its fields see batch.pxd
     record   length varint | attributes 0 | timestamp delta varlong | offset delta varint | key | value | headers
              key, value  varint length (-1: null), bytes
              headers     varint count; each: varint length, UTF-8 key; varint length (-1: null), value
 
-Follows DefaultRecord.writeTo, DefaultRecordBatch.writeHeader and MemoryRecordsBuilder. Varints are the shortest there
-are. Offset deltas are relative to the base offset and may be negative; timestamp deltas wrap around in 64 bits, as
-Java's do. Nothing here refuses a value: what a field may hold is checked above.
+Follows DefaultRecord.writeTo, DefaultRecordBatch.writeHeader and MemoryRecordsBuilder. Varints are as short as
+possible. Offset deltas are relative to the base offset and may be negative; timestamp deltas wrap around in 64 bits, as
+in Java. Nothing is refused here: the callers check the values.
 """
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -17,16 +17,13 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchHeader,
 )
 from kafkarec._c.checksum cimport crc32c
-from kafkarec._c.endian cimport be32toh, be64toh
+from kafkarec._c.endian cimport be16, be32, be64
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil
 
-cdef extern from "<endian.h>" nogil:
-    uint16_t htobe16(uint16_t)
-
-# What a batch says of itself. Absent numbers hold -1.
+# The header fields of a batch. Absent numbers are -1.
 cdef struct BatchFields:
     int64_t base_offset
     int64_t last_offset
@@ -44,9 +41,9 @@ cdef struct BatchFields:
     bint is_transactional
     bint is_control
     bint has_horizon
-    int explicit_fields                   # which of the following are as they stand here, not as the records have them
+    int explicit_fields          # bits of ExplicitField: fields whose values here are not computed from the records
 
-cdef enum Override:              # what the caller says of every batch, whatever the input says
+cdef enum Override:              # set for all batches, whatever the input has; fields that belong together share a bit
     OVERRIDE_TIMESTAMP_TYPE = 1
     OVERRIDE_LEADER_EPOCH = 2
     OVERRIDE_PRODUCER = 4        # id, epoch and sequences
@@ -59,7 +56,7 @@ cdef enum ExplicitField:
     EXPLICIT_MAX_TIMESTAMP = 8
     EXPLICIT_ALL = 15
 
-# One record on its way: where its parts lie, and what they take.
+# One record to write: its fields and their sizes.
 cdef struct RecordFields:
     int64_t offset
     int64_t timestamp
@@ -67,7 +64,7 @@ cdef struct RecordFields:
     Span value
     int64_t headers              # entries [headers, headers_end) of the chunk's list
     int64_t headers_end
-    int64_t headers_size         # bytes of them all, the count included
+    int64_t headers_size         # bytes of all headers and of their count
     int row_fault
 
 cdef enum RowFault:
@@ -91,14 +88,14 @@ cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
 
 
 cdef inline int raw_size(uint64_t n) noexcept nogil:
-    """Bytes of a varint: one per seven bits that are in use."""
+    """Bytes of a varint: one per seven bits, without leading zeros."""
     if n < 0x80:
         return 1
     return (63 - __builtin_clzll(n)) // 7 + 1
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
-    """memcpy for short strings: no byte beyond the n is touched, and no call is made for most."""
+    """memcpy for short strings: writes exactly n bytes, without a function call for up to 256 bytes."""
     cdef int64_t i = 0
     if n > 256:
         memcpy(to, source, <size_t>n)
@@ -140,12 +137,12 @@ cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
 
 
 cdef inline int64_t sized(int64_t length) noexcept nogil:
-    """Bytes of a length and what it counts; null takes its length alone."""
+    """Bytes of a varint length and the field after it; of null only the length (-1)."""
     return varint_size(length) + max(length, 0)
 
 
 cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
-    """Null is always -1."""
+    """Writes a varint length and the bytes; null is length -1."""
     to = put_varint(to, bytes_.length)
     if bytes_.length > 0:
         copy_exact(to, bytes_.data, bytes_.length)
@@ -166,7 +163,7 @@ cdef inline void measure_headers(const Lists* lists, RecordFields* d) noexcept n
 
 
 cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
-    """Finds a record's parts; offset and timestamp are the caller's."""
+    """Reads key, value and headers of a row, and their size; the caller sets offset and timestamp."""
     d.row_fault = FINE
     d.key = cell(&chunk.key, row)
     d.value = cell(&chunk.value, row)
@@ -181,9 +178,14 @@ cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields*
 
 
 cdef inline int64_t body_size(const RecordFields* d, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
-    """What the record's length counts (DefaultRecord.sizeOfBodyInBytes)."""
+    """The value of the record's length field (DefaultRecord.sizeOfBodyInBytes)."""
     return (1 + varint_size(timestamp_delta) + varint_size(offset_delta) + sized(d.key.length)
             + sized(d.value.length) + d.headers_size)
+
+
+cdef inline int64_t with_length(int64_t body) noexcept nogil:
+    """Bytes of a record: its length field and its body (DefaultRecord.sizeInBytes)."""
+    return body + varint_size(body)
 
 
 cdef inline uint8_t* put_record(uint8_t* to, const InputChunk* chunk, const RecordFields* d, int64_t body,
@@ -211,22 +213,22 @@ cdef inline int16_t attributes_of(const BatchFields* f) noexcept nogil:
 
 
 cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchFields* f, int32_t count) noexcept nogil:
-    """Fills the first 61 of `size` bytes; the CRC last, over everything behind it."""
+    """Writes the first 61 of `size` bytes; the CRC last, which covers all bytes after it."""
     cdef BatchHeader header
     cdef uint32_t crc
-    header.base_offset = <int64_t>be64toh(<uint64_t>f.base_offset)
-    header.batch_length = <int32_t>be32toh(<uint32_t>(size - LOG_OVERHEAD))
-    header.partition_leader_epoch = <int32_t>be32toh(<uint32_t>f.partition_leader_epoch)
+    header.base_offset = <int64_t>be64(<uint64_t>f.base_offset)
+    header.batch_length = <int32_t>be32(<uint32_t>(size - LOG_OVERHEAD))
+    header.partition_leader_epoch = <int32_t>be32(<uint32_t>f.partition_leader_epoch)
     header.magic = f.magic
     header.crc = 0
-    header.attributes = <int16_t>htobe16(<uint16_t>attributes_of(f))
-    header.last_offset_delta = <int32_t>be32toh(<uint32_t>(f.last_offset - f.base_offset))
-    header.base_timestamp = <int64_t>be64toh(<uint64_t>f.base_timestamp)
-    header.max_timestamp = <int64_t>be64toh(<uint64_t>f.max_timestamp)
-    header.producer_id = <int64_t>be64toh(<uint64_t>f.producer_id)
-    header.producer_epoch = <int16_t>htobe16(<uint16_t>f.producer_epoch)
-    header.base_sequence = <int32_t>be32toh(<uint32_t>f.base_sequence)
-    header.record_count = <int32_t>be32toh(<uint32_t>count)
+    header.attributes = <int16_t>be16(<uint16_t>attributes_of(f))
+    header.last_offset_delta = <int32_t>be32(<uint32_t>(f.last_offset - f.base_offset))
+    header.base_timestamp = <int64_t>be64(<uint64_t>f.base_timestamp)
+    header.max_timestamp = <int64_t>be64(<uint64_t>f.max_timestamp)
+    header.producer_id = <int64_t>be64(<uint64_t>f.producer_id)
+    header.producer_epoch = <int16_t>be16(<uint16_t>f.producer_epoch)
+    header.base_sequence = <int32_t>be32(<uint32_t>f.base_sequence)
+    header.record_count = <int32_t>be32(<uint32_t>count)
     memcpy(batch, &header, V2_OVERHEAD)
-    crc = be32toh(crc32c(batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
+    crc = be32(crc32c(batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
     memcpy(batch + 17, &crc, 4)

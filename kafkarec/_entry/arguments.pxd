@@ -1,29 +1,27 @@
-"""Converts options from Python to C, and faults from C to Python.
-
-Functions over Python objects, for the compiled modules.
-"""
+"""Converts options from Python to C."""
 from libc.stdint cimport INT64_MAX, INT64_MIN, int64_t
 
 from kafkarec._c.output_columns cimport Constants
 from kafkarec._c.columns cimport Buffer, MOST_BYTES, buffer_reserve
 from kafkarec._c.decode cimport Aborted, Options
-from kafkarec._c.status cimport Fault
 
 
-cdef inline tuple bounds(object wanted):
-    """(first, exclusive last) of a range whose ends may be None."""
-    first, stop = (None, None) if wanted is None else wanted
+cdef inline tuple bounds(object range_):
+    """(first, exclusive last) of a range; the range or its ends may be None."""
+    first, stop = (None, None) if range_ is None else range_
     return INT64_MIN if first is None else first, INT64_MAX if stop is None else stop
 
 
 cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
-    """From request.Options; the aborted transactions, sorted by producer id and first offset, go to `aborted`."""
+    """Fills `o` from read.decode_options.EngineOptions; copies the aborted transactions, sorted by producer id and
+    first offset, to `aborted`."""
     cdef list spans = sorted(options.aborted)
     cdef Aborted* entry
     o.payloads = options.payloads
     o.check_crc = options.check_crc
     o.check_inner_crc = options.check_inner_crc
     o.control = options.control
+    o.audit = options.audit
     o.binary_header_keys = options.binary_header_keys
     o.limit = min(options.limit, MOST_BYTES)
     o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
@@ -46,19 +44,10 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
 
 
 cdef inline int fill_constants(Constants* c, object topic, object file, object partition) except -1:
-    """Columns that are the same for a whole input; topic and file are bytes that the decoder keeps, or None."""
+    """Sets the columns that are constant for an input. topic, file: bytes that the decoder keeps alive, or None."""
     if topic is not None:
         c.topic = <const char*>topic
     if file is not None:
         c.file = <const char*>file
     c.partition = -1 if partition is None else partition
     return 0
-
-
-cdef inline dict fault_words(const Fault* f, object file, object detail):
-    """What faults.sentence and faults.error take."""
-    return {
-        "position": f.position, "base_offset": f.base_offset, "expected": f.expected, "found": f.found,
-        "record": f.record, "detail": detail, "file": file,
-        "next_position": None if f.next_position < 0 else f.next_position,
-    }

@@ -1,9 +1,9 @@
-"""Arrow's PyCapsules: the C structs of `_c/arrow.pxd` as Python hands them around.
+"""PyCapsules with the C structs of `_c/arrow.pxd`, for Arrow's PyCapsule interface.
 
-    arrow_schema, arrow_array, arrow_array_stream     a consumer that takes the struct sets its `release` to NULL;
-                                                      what nobody took is released with the capsule
+    arrow_schema, arrow_array, arrow_array_stream     a consumer that moves the struct sets its `release` to NULL;
+                                                      otherwise it is released with the capsule
 
-Functions over Python objects, for the compiled modules.
+Functions with Python objects, for the compiled modules.
 """
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport int32_t, int64_t, uint32_t, uintptr_t
@@ -15,7 +15,9 @@ from kafkarec._c.arrow cimport (
     export_lists, export_shape, make_stream,
 )
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
-from kafkarec._entry.foreign_arrow cimport Foreign, capsule_pointer, check_bytes, check_shape, format_of, validity_of
+from kafkarec._entry.foreign_arrow cimport (
+    ArrayOrigin, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
+)
 
 
 cdef inline void drop_schema(object capsule) noexcept:
@@ -51,7 +53,7 @@ cdef inline object schema_capsule(const Shape* shape, bint lists):
 
 
 cdef inline object stream_capsule(StreamState* state):
-    """Takes over `state`."""
+    """A capsule with a stream that owns `state`."""
     cdef ArrowArrayStream* stream = <ArrowArrayStream*>calloc(1, sizeof(ArrowArrayStream))
     cdef ArrowArrayStream unused
     if stream == NULL:
@@ -64,7 +66,7 @@ cdef inline object stream_capsule(StreamState* state):
 
 cdef inline object list_capsule(Storage* storage, const void* validity, const void* offsets, int64_t length,
                                 int64_t nulls):
-    """A list array over a chunk; validity and offsets belong to its storage."""
+    """A capsule with a list array over a chunk; validity and offsets belong to the chunk's storage."""
     cdef ArrowArray* array = <ArrowArray*>calloc(1, sizeof(ArrowArray))
     if array == NULL or export_lists(array, storage, validity, offsets, length, nulls) != 0:
         free(array)
@@ -73,7 +75,8 @@ cdef inline object list_capsule(Storage* storage, const void* validity, const vo
 
 
 cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes, uint32_t* want) except NULL:
-    """The schema's names and formats in one C block with a reference count; its codes, and what they need filled."""
+    """Copies the schema's names and formats to one C block with a reference count; sets `codes`, and adds the WANT_*
+    bits that they need to `want`."""
     cdef int64_t count = len(schema), i
     cdef size_t text = sum([len(field.name.encode()) + len(field.format) + 2 for field in schema])
     cdef size_t head = sizeof(Shape) + <size_t>count * sizeof(ShapeColumn)
@@ -102,19 +105,20 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
 
 
 cdef inline tuple borrow_values(object schema_capsule, object array_capsule):
-    """An imported binary array: (((address, bytes) of validity, offsets, data), offset, length, 32 or 64)."""
+    """Checks a foreign binary array. Returns (((address, bytes) of validity, offsets, data), offset, length, bits of an
+    offset: 32 or 64)."""
     cdef ArrowSchema* schema = <ArrowSchema*>capsule_pointer(schema_capsule, b"arrow_schema")
     cdef ArrowArray* array = <ArrowArray*>capsule_pointer(array_capsule, b"arrow_array")
     cdef str format_ = format_of(schema)
     cdef int64_t width, end, last = 0
-    cdef Foreign foreign
+    cdef ArrayOrigin origin
     if format_ not in ("z", "Z", "u", "U"):
         raise TypeError(f"a binary column is needed, not one of Arrow format {format_!r}")
-    foreign.own, foreign.before = False, 0
+    origin.own, origin.first_row = False, 0
     check_shape("values", schema, array, 0)
     if array.length == 0:
         return ((0, 0), (0, 0), (0, 0)), 0, 0, 32
-    check_bytes("values", format_, array, array.offset, array.length, &foreign)
+    check_bytes("values", format_, array, array.offset, array.length, &origin)
     end = array.offset + array.length
     width = 4 if format_ in ("z", "u") else 8
     last = (<const int32_t*>array.buffers[1])[end] if width == 4 else (<const int64_t*>array.buffers[1])[end]

@@ -1,13 +1,14 @@
-"""Columns of Arrow arrays as parts of a record (see `_c/input_columns.pxd`): by name and type. Header fields.
+"""Binds the columns of an Arrow array to the fields of a record (see `_c/input_columns.pxd`), by name and type; fills
+the header fields of a batch.
 
-    name                 types                                         slot
-    offset, timestamp    integers; timestamps of any unit (-> ms)      Numbers
-    key, value           binary, utf8; large, view, fixed size; null   Cells
-    headers              list, large list, list view or map of (key, value)
-    compression          utf8
-    the fields            integers, booleans
+    name                 types                                                    struct
+    offset, timestamp    integers; timestamps of any unit (-> ms)                 Numbers
+    key, value           binary, utf8; large, view, fixed size; null              Cells
+    headers              list, large list, list view or map of (key, value)       Lists
+    compression          utf8                                                     Cells
+    batch fields         integers, booleans                                       Numbers
 
-Functions over Python objects, for the compiled modules.
+Functions with Python objects, for the compiled modules.
 """
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 from libc.string cimport memset
@@ -21,13 +22,13 @@ from kafkarec._c.input_columns cimport (
     NO_NUMBERS, OFFSETS_32, OFFSETS_64, UINT_16, UINT_32, UINT_8, VIEWS, Cells, InputChunk, Lists, Numbers, number,
 )
 from kafkarec._entry.foreign_arrow cimport (
-    Foreign, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values, fixed_width, format_of,
+    ArrayOrigin, check_bytes, check_lists, check_nulls, check_schema, check_shape, check_values, fixed_width, format_of,
     validity_of,
 )
 
 
-cdef inline object wrong_type(object name, object format_, object wanted):
-    return TypeError(f"column {name!r} has Arrow type {format_!r}; {wanted} is needed")
+cdef inline object wrong_type(object name, object format_, object expected):
+    return TypeError(f"column {name!r} has Arrow type {format_!r}; {expected} is needed")
 
 
 cdef inline dict cell_kinds():
@@ -35,8 +36,8 @@ cdef inline dict cell_kinds():
 
 
 cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                           int64_t first, int64_t start, int64_t stop, const Foreign* foreign) except -1:
-    """Row i is the array's row first + i; rows [start, stop) will be read."""
+                           int64_t first, int64_t start, int64_t stop, const ArrayOrigin* origin) except -1:
+    """Binds a binary or utf8 column. Row i is the array's row first + i; rows [start, stop) are checked."""
     cdef str format_ = format_of(schema)
     cdef dict kinds = cell_kinds()
     if schema.dictionary != NULL:
@@ -50,7 +51,7 @@ cdef inline int bind_cells(Cells* c, object name, const ArrowSchema* schema, con
         return 0
     if c.kind == FIXED:
         c.width = fixed_width(name, format_)
-    check_bytes(name, format_, array, c.first + start, stop - start, foreign)
+    check_bytes(name, format_, array, c.first + start, stop - start, origin)
     c.validity = validity_of(array)
     c.index, c.data = array.buffers[1], <const uint8_t*>array.buffers[1 if c.kind == FIXED else 2]
     if c.kind == VIEWS:
@@ -67,7 +68,7 @@ cdef inline dict number_kinds():
 
 
 cdef inline dict time_units():
-    """Format of a timestamp -> (milliseconds of a unit, units of a millisecond)."""
+    """Format of a timestamp -> (milliseconds per unit, units per millisecond)."""
     return {"tss:": (1000, 1), "tsm:": (1, 1), "tsu:": (1, 1000), "tsn:": (1, 1000000)}
 
 
@@ -78,16 +79,16 @@ cdef inline dict list_kinds():
 
 
 cdef inline dict field_ranges():
-    """What the fields of a batch hold, where a column may hold more."""
+    """Name -> (smallest, largest) value of a batch field, where columns can have others."""
     return {
         "partition_leader_epoch": (-1, 2**31 - 1), "timestamp_type": (-1, 1), "timestampType": (-1, 1),
         "producer_epoch": (-1, 2**15 - 1), "sequence": (-1, 2**31 - 1), "magic": (0, 2),
     }
 
 
-cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
-                             const Foreign* foreign) except -1:
-    """Numbers as they are stored, before a unit is applied."""
+cdef inline int require_range(const Numbers* c, object name, int64_t rows, int64_t least, int64_t most,
+                              const ArrayOrigin* origin) except -1:
+    """ValueError if a stored number, before conversion of units, is outside of least to most."""
     cdef Numbers raw = c[0]
     cdef int64_t i, value = 0
     raw.times = raw.per = 1
@@ -95,13 +96,13 @@ cdef inline int demand_range(const Numbers* c, object name, int64_t rows, int64_
     for i in range(rows):
         if number(&raw, i, &value) and not least <= value <= most:
             raise ValueError(
-                f"record {foreign.before + i}: column {name!r} holds a number outside of {least} to {most}"
+                f"record {origin.first_row + i}: column {name!r} has a number outside of {least} to {most}"
             )
     return 0
 
 
 cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                             int64_t first, int64_t rows, const Foreign* foreign) except -1:
+                             int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
     cdef str format_ = format_of(schema)
     cdef dict kinds = number_kinds(), units = time_units(), limits = field_ranges()
     c.times, c.per = units.get(format_[:4], (1, 1)) if name == "timestamp" else (1, 1)
@@ -117,27 +118,27 @@ cdef inline int bind_numbers(Numbers* c, object name, const ArrowSchema* schema,
     c.first = first + array.offset
     if c.kind == NO_NUMBERS:
         return 0
-    check_values(name, array, rows, foreign)
+    check_values(name, array, rows, origin)
     c.validity = validity_of(array)
     c.values = array.buffers[1]
     c.plain = c.kind == INT_64 and c.validity == NULL and c.times == 1 and c.per == 1
     most = INT64_MAX // c.times
     if format_ == "L" or c.times > 1:
-        demand_range(c, name, rows, 0 if format_ == "L" else -most, most, foreign)
+        require_range(c, name, rows, 0 if format_ == "L" else -most, most, origin)
     elif name in limits:
         least, most = limits[name]
-        demand_range(c, name, rows, least, most, foreign)
+        require_range(c, name, rows, least, most, origin)
     return 0
 
 
 cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, const ArrowArray* array,
-                             int64_t first, int64_t rows, const Foreign* foreign) except -1:
+                             int64_t first, int64_t rows, const ArrayOrigin* origin) except -1:
     cdef str format_ = format_of(schema)
     cdef const ArrowSchema* entry
     cdef const ArrowArray* entries
     cdef dict kinds = list_kinds()
     cdef Range used
-    cdef Foreign inner
+    cdef ArrayOrigin inner
     if format_ not in kinds:
         raise wrong_type(name, format_, "a list of (key, value)")
     c.kind = kinds[format_]
@@ -149,9 +150,9 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     check_schema(f"{name}.entry", entry)
     if entry.format != b"+s" or entry.n_children != 2:
         raise wrong_type(name, format_of(entry), "a list of structs of (key, value)")
-    check_lists(name, format_, array, c.first, rows, &used, foreign)
+    check_lists(name, format_, array, c.first, rows, &used, origin)
     check_shape(f"{name}.entry", entry, entries, used.stop)
-    check_nulls(f"{name}.entry", entries, foreign)
+    check_nulls(f"{name}.entry", entries, origin)
     c.validity = validity_of(array)
     c.starts = array.buffers[1]
     if c.kind in (LIST_VIEWS_32, LIST_VIEWS_64):
@@ -160,16 +161,16 @@ cdef inline int bind_headers(Lists* c, object name, const ArrowSchema* schema, c
     c.entry_validity = validity_of(entries)
     c.entry_first = entries.offset
     key = 1 if column_names(entry) == [b"value", b"key"] else 0
-    inner.own, inner.before = foreign.own, used.start
+    inner.own, inner.first_row = origin.own, used.start
     bind_entry(&c.key, f"{name}.key", entry, entries, key, &used, &inner)
     bind_entry(&c.value, f"{name}.value", entry, entries, 1 - key, &used, &inner)
     return 0
 
 
 cdef inline int bind_entry(Cells* c, object name, const ArrowSchema* entry, const ArrowArray* entries, int child,
-                           const Range* used, const Foreign* foreign) except -1:
+                           const Range* used, const ArrayOrigin* origin) except -1:
     return bind_cells(c, name, entry.children[child], entries.children[child], 0, entries.offset + used.start,
-                      entries.offset + used.stop, foreign)
+                      entries.offset + used.stop, origin)
 
 
 cdef inline list column_names(const ArrowSchema* schema):
@@ -182,8 +183,9 @@ cdef inline list column_names(const ArrowSchema* schema):
 
 
 cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const ArrowArray* array, dict fields,
-                           object left_out, const Foreign* foreign):
-    """Every column that has a place in a record; answers all names. The caller looks after those that have none."""
+                           object left_out, const ArrayOrigin* origin):
+    """Binds all columns with a known name, except `left_out`; returns the names of all columns. The caller decides
+    about unknown names."""
     cdef int64_t i
     cdef list names
     memset(chunk, 0, sizeof(InputChunk))
@@ -191,43 +193,43 @@ cdef inline set bind_chunk(InputChunk* chunk, const ArrowSchema* schema, const A
     if schema.format != b"+s":
         raise TypeError(f"a table or a struct is needed, not an array of Arrow type {format_of(schema)!r}")
     check_shape(None, schema, array, 0)
-    check_nulls(None, array, foreign)
+    check_nulls(None, array, origin)
     if validity_of(array) != NULL and array.null_count != 0:
-        raise TypeError("rows that are null as a whole are no records")
+        raise TypeError("a row that is null as a whole is not a record")
     names = [name.decode(errors="replace") for name in column_names(schema)]
     chunk.rows = array.length
     for i, name in enumerate(names):
         if name in names[:i] and name not in left_out:
-            raise ValueError(f"column {name!r} is there twice")
+            raise ValueError(f"column {name!r} occurs twice")
         if name not in left_out:
-            bind_column(chunk, name, schema.children[i], array.children[i], array.offset, fields, foreign)
+            bind_column(chunk, name, schema.children[i], array.children[i], array.offset, fields, origin)
     return set(names)
 
 
 cdef inline int bind_column(InputChunk* chunk, object name, const ArrowSchema* column, const ArrowArray* array,
-                            int64_t first, dict fields, const Foreign* foreign) except -1:
+                            int64_t first, dict fields, const ArrayOrigin* origin) except -1:
     cdef int64_t rows = chunk.rows
     if name == "offset":
-        bind_numbers(&chunk.offset, name, column, array, first, rows, foreign)
+        bind_numbers(&chunk.offset, name, column, array, first, rows, origin)
     elif name == "timestamp":
-        bind_numbers(&chunk.timestamp, name, column, array, first, rows, foreign)
+        bind_numbers(&chunk.timestamp, name, column, array, first, rows, origin)
     elif name == "key":
-        bind_cells(&chunk.key, name, column, array, first, 0, rows, foreign)
+        bind_cells(&chunk.key, name, column, array, first, 0, rows, origin)
     elif name == "value":
-        bind_cells(&chunk.value, name, column, array, first, 0, rows, foreign)
+        bind_cells(&chunk.value, name, column, array, first, 0, rows, origin)
     elif name == "headers":
-        bind_headers(&chunk.headers, name, column, array, first, rows, foreign)
+        bind_headers(&chunk.headers, name, column, array, first, rows, origin)
     elif name == "compression":
-        bind_cells(&chunk.codec, name, column, array, first, 0, rows, foreign)
+        bind_cells(&chunk.codec, name, column, array, first, 0, rows, origin)
     elif name in fields:
         if chunk.fields[<int>fields[name]].values != NULL:
-            raise ValueError(f"column {name!r} is there twice, by two names")
-        bind_numbers(chunk.fields + <int>fields[name], name, column, array, first, rows, foreign)
+            raise ValueError(f"column {name!r} occurs twice, with two names")
+        bind_numbers(chunk.fields + <int>fields[name], name, column, array, first, rows, origin)
     return 0
 
 
 cdef inline int fill_batch_fields(BatchFields* f, object header) except -1:
-    """From a writing.header.BatchHeader."""
+    """Fills `f` from a write.header.BatchHeader."""
     memset(f, 0, sizeof(BatchFields))
     f.magic, f.codec, f.timestamp_type = header.magic, header.codec, header.timestamp_type == 1
     f.base_offset, f.partition_leader_epoch = header.base_offset, header.partition_leader_epoch

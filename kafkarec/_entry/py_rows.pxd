@@ -1,14 +1,14 @@
-"""Rows of Python as a table of pointers into their bytes, which is a chunk (see `_c/input_columns.pxd`).
+"""Python rows as a table of pointers to their bytes, which is a chunk (see `_c/input_columns.pxd`).
 
-    offsets, timestamps    int64 each
-    starts                 int64 each and one more: where a row's headers begin in pairs; filled from the first pair on
-    keys, values           address and length each
-    pairs                  header key, header value, header key ... of all rows
-    kept                   references to what is pointed into, where nothing else keeps it alive
+    offsets, timestamps    int64[rows]
+    starts                 int64[rows + 1]: index of a row's first header in pairs; unused until a row has headers
+    keys, values           Span[rows]: address and length
+    pairs                  Span[]: header key, header value, header key ... of all rows
+    kept                   references to the objects pointed to, if nothing else keeps them alive
 
-A row is an exact tuple, dict or Record with fields of exact types, so that the bytes pointed into cannot change; any
-other record is converted first (write/py_rows.py). No object is created for such rows, so the garbage collector does
-not run. Functions over Python objects, for the compiled modules.
+A row is an exact tuple, dict or Record with fields of exact types, so the bytes pointed to cannot change; any other
+record is converted first (write/py_rows.py). No Python object is created for a row, so the garbage collector does not
+run. Functions with Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
@@ -16,13 +16,13 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._c.page_pool cimport pages_free
+from kafkarec._pages cimport pages_free
 from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 
 cdef extern from *:
     """
-    /* A number or None; 0 where it is neither, or too large. */
+    /* Reads an int or None (`out` unchanged); 0 for other types and for larger numbers. */
     static inline int kr_row_number(PyObject *o, int64_t *out) {
         int overflow = 0;
         if (o == Py_None) return 1;
@@ -31,7 +31,7 @@ cdef extern from *:
         return overflow == 0;
     }
 
-    /* Bytes or None; 0 where it is neither. */
+    /* Reads bytes or None (length -1); 0 for other types. */
     static inline int kr_row_bytes(PyObject *o, const uint8_t **data, int64_t *length) {
         char *at = NULL;
         Py_ssize_t n = -1;
@@ -41,7 +41,7 @@ cdef extern from *:
         return 1;
     }
 
-    /* Bytes, or text, whose UTF-8 it keeps itself; 0 where it is neither, or no Unicode. */
+    /* Reads bytes, or the UTF-8 that a str caches; 0 for other types and lone surrogates. */
     static inline int kr_row_text(PyObject *o, const uint8_t **data, int64_t *length) {
         Py_ssize_t n = 0;
         if (!PyUnicode_CheckExact(o)) return o != Py_None && kr_row_bytes(o, data, length);
@@ -51,7 +51,7 @@ cdef extern from *:
         return 1;
     }
 
-    /* How many a list has: without a call where nobody can change it meanwhile. */
+    /* The length of a list; with the GIL, no other thread can change it, and no call is needed. */
     static inline Py_ssize_t kr_list_size(PyObject *list) {
     #ifdef Py_GIL_DISABLED
         return PyList_Size(list);
@@ -60,7 +60,7 @@ cdef extern from *:
     #endif
     }
 
-    /* One of a list, held; NULL without an error where the list has become shorter. */
+    /* A new reference to an element of a list; NULL without an error if the list has become shorter. */
     static inline PyObject *kr_row_listed(PyObject *list, Py_ssize_t i) {
     #ifdef Py_GIL_DISABLED
         PyObject *o = PyList_GetItemRef(list, i);
@@ -72,7 +72,7 @@ cdef extern from *:
         return o;
     }
 
-    /* One of a dict, held; NULL where it is not there, or with an error. */
+    /* A new reference to a value of a dict; NULL if there is none, or with an error. */
     static inline PyObject *kr_row_named(PyObject *dict, PyObject *name) {
     #ifdef Py_GIL_DISABLED
         PyObject *o = NULL;
@@ -84,7 +84,7 @@ cdef extern from *:
         return o;
     }
 
-    /* What a slot's descriptor gets of its object, held: PyObject_GetAttr without looking for the descriptor. */
+    /* A new reference to the value of a slot: PyObject_GetAttr without looking up the descriptor. */
     static inline PyObject *kr_row_slot(PyObject *slot, PyObject *o) {
         descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
         return get(slot, o, (PyObject *)Py_TYPE(o));
@@ -119,15 +119,15 @@ cdef extern from "Python.h":
 
 cdef enum:
     FIELDS = 5                   # offset, timestamp, key, value, headers
-    SLOTS = 6                    # and is_control
-    PARTS = 7
+    SLOTS = 6                    # the fields and is_control
+    BUFFERS = 7
 
 cdef struct PyRows:
     int64_t count
-    int64_t missing              # offsets
-    bint lacks_offset            # the row that is being taken
+    int64_t missing_offsets      # rows without an offset
+    bint lacks_offset            # the row that is being read has none
     int64_t bytes                # of keys, values and headers
-    int64_t capacity                 # of rows
+    int64_t capacity             # in rows
     int64_t* offsets
     int64_t* timestamps
     int64_t* starts
@@ -139,14 +139,14 @@ cdef struct PyRows:
     PyObject** kept
     int64_t kept_count
     int64_t kept_capacity
-    int64_t[4] marks             # where rows_undo goes back to
-    Buffer[7] parts              # where these seven lie
+    int64_t[4] marks             # counts at the last rows_mark, for rows_undo
+    Buffer[7] buffers            # the memory of the seven arrays
 
 
 # ---- capacity
 
-cdef inline void* part(Buffer* pages, int64_t used, int64_t needed, size_t size) except NULL:
-    """Reserves space for so many of a size; what is used stays."""
+cdef inline void* reserve_array(Buffer* pages, int64_t used, int64_t needed, size_t size) except NULL:
+    """Reserves space for `needed` elements of `size` bytes; the first `used` are kept. Returns the array."""
     if needed > INT64_MAX // 64 or buffer_reserve(pages, <size_t>used * size, <size_t>needed * size) != OK:
         raise MemoryError
     return pages.data
@@ -161,11 +161,11 @@ cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
     if t.capacity > 0 and more <= t.capacity - t.count:
         return 0
     capacity = grown(t.capacity, t.count + more + 1)
-    t.offsets = <int64_t*>part(t.parts, used, capacity, sizeof(int64_t))
-    t.timestamps = <int64_t*>part(t.parts + 1, used, capacity, sizeof(int64_t))
-    t.keys = <Span*>part(t.parts + 2, used, capacity, sizeof(Span))
-    t.values = <Span*>part(t.parts + 3, used, capacity, sizeof(Span))
-    t.starts = <int64_t*>part(t.parts + 4, used + 1 if used > 0 else 0, capacity + 1, sizeof(int64_t))
+    t.offsets = <int64_t*>reserve_array(t.buffers, used, capacity, sizeof(int64_t))
+    t.timestamps = <int64_t*>reserve_array(t.buffers + 1, used, capacity, sizeof(int64_t))
+    t.keys = <Span*>reserve_array(t.buffers + 2, used, capacity, sizeof(Span))
+    t.values = <Span*>reserve_array(t.buffers + 3, used, capacity, sizeof(Span))
+    t.starts = <int64_t*>reserve_array(t.buffers + 4, used + 1 if used > 0 else 0, capacity + 1, sizeof(int64_t))
     t.capacity = capacity
     return 0
 
@@ -176,7 +176,7 @@ cdef inline int pairs_reserve(PyRows* t, int64_t more) except -1:
         memset(t.starts, 0, <size_t>(t.count + 1) * sizeof(int64_t))
     if more > t.pair_capacity - t.pair_count:
         capacity = grown(t.pair_capacity, t.pair_count + more + 32)
-        t.pairs = <Span*>part(t.parts + 5, t.pair_count, capacity, 2 * sizeof(Span))
+        t.pairs = <Span*>reserve_array(t.buffers + 5, t.pair_count, capacity, 2 * sizeof(Span))
         t.pair_capacity = capacity
     return 0
 
@@ -185,26 +185,26 @@ cdef inline int kept_reserve(PyRows* t, int64_t more) except -1:
     cdef int64_t capacity
     if more > t.kept_capacity - t.kept_count:
         capacity = grown(t.kept_capacity, t.kept_count + more + 32)
-        t.kept = <PyObject**>part(t.parts + 6, t.kept_count, capacity, sizeof(PyObject*))
+        t.kept = <PyObject**>reserve_array(t.buffers + 6, t.kept_count, capacity, sizeof(PyObject*))
         t.kept_capacity = capacity
     return 0
 
 
 cdef inline void keep(PyRows* t, PyObject* o) noexcept:
-    """The reference becomes the table's; there must be capacity."""
+    """Stores a reference, which the table then owns; there must be space for it."""
     t.kept[t.kept_count] = o
     t.kept_count += 1
 
 
 # ---- rows
 
-cdef inline int rows_fill(PyRows* t, tuple rows, object ways) except -1:
-    """All rows, which must live as long as the table. `ways`: see write/py_rows.py."""
+cdef inline int rows_fill(PyRows* t, tuple rows, object conversion) except -1:
+    """Reads all rows, which must live as long as the table. `conversion`: see write/py_rows.py."""
     cdef PyObject* record
     cdef int64_t i, count = len(rows)
     cdef bint taken
     cdef tuple slots, names
-    row_of, record_type, slots, names = ways
+    row_of, record_type, slots, names = conversion
     rows_reserve(t, count)
     for i in range(count):
         record = PyTuple_GetItem(<PyObject*>rows, i)
@@ -218,22 +218,23 @@ cdef inline int rows_fill(PyRows* t, tuple rows, object ways) except -1:
             taken = False
         if not taken:
             take_row(t, row_of(<object>record, i))
-    if t.missing and t.missing != t.count:
-        raise ValueError(f"{t.missing} of {t.count} records have no offset: all or none have one")
+    if t.missing_offsets and t.missing_offsets != t.count:
+        raise ValueError(f"{t.missing_offsets} of {t.count} records have no offset: all or none have one")
     return 0
 
 
-# Each of these takes the next row, for which there must be capacity. False where a part of it is of no exact type: the
-# table is then as it was.
+# Each of these functions appends a row, for which there must be space. False if a field does not have an exact type:
+# the table is then unchanged.
 
 cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
-    """A tuple that lives as long as the table."""
+    """Appends a tuple that lives as long as the table."""
     if not take_numbers(t, PyTuple_GetItem(row, 0), PyTuple_GetItem(row, 1)):
         return False
     return take_bytes(t, PyTuple_GetItem(row, 2), PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4))
 
 
 cdef inline bint take_row(PyRows* t, tuple row) except -1:
+    """Appends a tuple and keeps a reference to it."""
     kept_reserve(t, 1)
     Py_INCREF(<PyObject*>row)
     keep(t, <PyObject*>row)
@@ -241,7 +242,7 @@ cdef inline bint take_row(PyRows* t, tuple row) except -1:
 
 
 cdef inline bint take_record(PyRows* t, PyObject* record, PyObject* slots) except -1:
-    """By its slots: offset, timestamp, key, value, headers, is_control. Control records are left to others."""
+    """Appends a Record by its slots: offset, timestamp, key, value, headers, is_control. False for a control record."""
     cdef PyObject *fields[6]
     cdef int i
     kept_reserve(t, SLOTS)
@@ -258,15 +259,15 @@ cdef inline bint take_record(PyRows* t, PyObject* record, PyObject* slots) excep
 
 
 cdef inline bint take_dict(PyRows* t, PyObject* record, PyObject* names) except -1:
-    """By its names: the five fields, and those that are not looked at. A dict with any other name is left to others."""
+    """Appends a dict. `names`: those of the five fields, then of ignored ones. False if the dict has any other name."""
     cdef PyObject *fields[5]
-    cdef Py_ssize_t i, found = 0
+    cdef Py_ssize_t i, read = 0
     cdef int present
     kept_reserve(t, FIELDS)
     for i in range(FIELDS):
         fields[i] = kr_row_named(record, PyTuple_GetItem(names, i))
         if fields[i] != NULL:
-            found += 1
+            read += 1
             continue
         if PyErr_Occurred() != NULL:
             release_all(fields, i)
@@ -274,21 +275,21 @@ cdef inline bint take_dict(PyRows* t, PyObject* record, PyObject* names) except 
         Py_INCREF(Py_None)
         fields[i] = Py_None
     for i in range(FIELDS, PyTuple_Size(names)):
-        if found == PyDict_Size(record):
+        if read == PyDict_Size(record):
             break
         present = PyDict_Contains(record, PyTuple_GetItem(names, i))
         if present < 0:
             release_all(fields, FIELDS)
             return -1
-        found += present
-    if found != PyDict_Size(record):
+        read += present
+    if read != PyDict_Size(record):
         release_all(fields, FIELDS)
         return False
     return take_held(t, fields)
 
 
 cdef inline bint take_held(PyRows* t, PyObject** fields) except -1:
-    """From five references, which become the table's or are given back. There must be capacity to keep them."""
+    """Appends a row from five references, which the table then owns or releases. There must be space to keep them."""
     cdef bint taken = take_numbers(t, fields[0], fields[1])
     cdef int i
     release_all(fields, 2)
@@ -311,7 +312,7 @@ cdef inline bint take_numbers(PyRows* t, PyObject* offset, PyObject* timestamp) 
 
 
 cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject* headers) except -1:
-    """The rest of the row, whose numbers are there. Whoever calls keeps these three alive."""
+    """Reads key, value and headers after take_numbers; counts the row. The caller keeps the three objects alive."""
     cdef int64_t pairs = t.pair_count, size = 0
     cdef Span* keys = t.keys + t.count
     cdef Span* values = t.values + t.count
@@ -324,7 +325,7 @@ cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject*
         size += keys.length
     if values.length > 0:
         size += values.length
-    t.missing += t.lacks_offset
+    t.missing_offsets += t.lacks_offset
     t.count += 1
     if t.pair_capacity > 0:
         t.starts[t.count] = t.pair_count
@@ -333,7 +334,8 @@ cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject*
 
 
 cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) except -1:
-    """All headers of a row. Others may change a list: its pairs are kept, and a pair cannot change."""
+    """Reads all headers of a row; adds their bytes to `size`. Another thread may change a list, so the pairs of a list
+    are kept; a pair is a tuple and cannot change."""
     cdef bint listed = PyList_CheckExact(headers)
     cdef int64_t i, count
     cdef PyObject* pair
@@ -368,7 +370,7 @@ cdef inline void rows_mark(PyRows* t) noexcept:
 
 
 cdef inline void rows_undo(PyRows* t) noexcept:
-    """Takes back the rows since the mark, and gives back what was kept for them."""
+    """Removes the rows since the mark, and releases the references kept for them."""
     cdef int64_t kept = t.kept_count
     t.count, t.pair_count, t.kept_count, t.bytes = t.marks[0], t.marks[1], t.marks[2], t.marks[3]
     while kept > t.marks[2]:
@@ -377,7 +379,7 @@ cdef inline void rows_undo(PyRows* t) noexcept:
 
 
 cdef inline bint has_offsets(const PyRows* t) noexcept:
-    return t.missing == 0 and t.count > 0
+    return t.missing_offsets == 0 and t.count > 0
 
 
 cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
@@ -395,7 +397,7 @@ cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
     chunk.headers.kind = LISTS_64
     chunk.headers.starts = t.starts
     chunk.headers.key.index = chunk.headers.value.index = t.pairs
-    chunk.headers.key.width = chunk.headers.value.width = 2        # every other span, from the first and the second
+    chunk.headers.key.width = chunk.headers.value.width = 2        # every other span, from the first or second on
     chunk.headers.value.first = 1
 
 
@@ -403,6 +405,6 @@ cdef inline void rows_release(PyRows* t) noexcept:
     cdef int64_t i
     for i in range(t.kept_count):
         Py_DECREF(t.kept[i])
-    for i in range(PARTS):
-        pages_free(t.parts[i].data, t.parts[i].capacity)
+    for i in range(BUFFERS):
+        pages_free(t.buffers[i].data, t.buffers[i].capacity)
     memset(t, 0, sizeof(PyRows))

@@ -1,8 +1,8 @@
-"""The table of verbs, and the exit status of a run.
+"""The main function of the command line: the table of verbs, and the exit status of a run.
 
-Exit status: 0 fine, 1 damage found (the output is complete as far as asked), 2 wrong use, 3 could not
-(file, permission, missing extra, limit), 130 on Ctrl-C. A closed pipe ends the run silently with 0. No traceback is
-shown without --debug.
+Exit status: 0 fine, 1 damage found (the output is complete as far as asked), 2 wrong usage, 3 failed
+(file, permission, missing extra, limit), 130 on Ctrl-C. A closed pipe ends the run silently with 0. A traceback is
+printed only with --debug.
 """
 
 from __future__ import annotations
@@ -18,49 +18,56 @@ from typing import NoReturn
 
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
-from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.output_rules import Refused, is_stream
 from kafkarec.storage.remote_errors import RemoteError
+from kafkarec.support.command_line import command
 
-from .output import FILE, ClosedPipe, demand
+from .output_files import FILE, ClosedPipe, demand
 from .problems import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
-from .shared_options import CouldNot, WrongUse, join_relative_times
+from .progress import is_terminal
+from .shared_options import CouldNot, WrongUse, format_of, join_relative_times
 
-# verb -> what it does. A verb has a module of its name in this folder.
+# verb -> its description. The module of a verb has the verb's name.
 VERBS = {
-    "ls": "partitions, segments, offsets, sizes, codecs of a folder",
-    "scan": "one row per batch, headers only",
-    "cat": "records as JSON Lines, CSV, Parquet, Arrow IPC",
-    "dump": "kafka-dump-log's options and text",
-    "verify": "is it damaged, where, what is lost",
-    "explain": "every byte of one batch, annotated",
-    "salvage": "copy every good batch to a new log, map the rest",
+    "ls": "list partitions, segments, offsets, sizes, codecs",
+    "scan": "print one row per batch, from headers only",
+    "cat": "print records as JSON Lines, CSV, Parquet, Arrow IPC",
+    "dump": "print files as kafka-dump-log does, with its options",
+    "verify": "find damage, and which offsets are lost",
+    "explain": "print every byte of one batch, annotated",
+    "salvage": "copy every good batch to a new log, report the rest",
     "diff": "compare two replicas of a partition",
-    "txn": "open, hanging, aborted transactions",
+    "txn": "list open, hanging and aborted transactions",
     "reindex": "rebuild the indexes of a log",
-    "build": "make segments from JSON Lines, CSV, Arrow, Parquet",
+    "build": "build segments from JSON Lines, CSV, Arrow, Parquet",
     "convert": "change codec, level, batch size, magic",
     "compact": "run the log cleaner offline",
-    "study": "what another codec, level or batch size would save",
-    "doctor": "versions, codecs, CRC path, what is missing",
+    "study": "estimate what another codec or batch size would save",
+    "doctor": "print versions, codecs, CRC routine, what is missing",
 }
 
 
+# Verbs that say themselves after Ctrl-C what is left of their output, and verbs that print it while they work.
+_SPEAK_THEMSELVES = ("salvage",)
+_PRINT_WHILE_THEY_WORK = ("cat", "scan", "dump", "build", "convert", "compact", "reindex")
+
+
 class _Parser(argparse.ArgumentParser):
-    """Prints an error in one line with the help command, instead of the usage of all verbs."""
+    """Prints an error in one line with the help command, instead of the usage text."""
 
     wrong_use = WRONG_USE
-    chosen: _Parser | None = None  # the verb's
+    chosen: _Parser | None = None  # the parser of the verb
 
     def error(self, message: str) -> NoReturn:
         verb = self.chosen or self
         head, _, words = message.partition("unrecognized arguments: ")
         if not head and words:
-            message += verb.meant(words)
+            message += verb.similar_option(words)
         say(f"{message} (see {verb.prog} --help)")
         sys.exit(self.wrong_use)
 
-    def meant(self, words: str) -> str:
-        """The option most similar to the first unknown word."""
+    def similar_option(self, words: str) -> str:
+        """Return a hint with the option that is most similar to the first unknown word."""
         word = words.split()[0].partition("=")[0]
         known = [option for option in self._option_string_actions if option.startswith("--")]
         near = difflib.get_close_matches(word, known, 1, 0.7) if word.startswith("--") else []
@@ -75,8 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = "--debug" in words
     try:
         return _run([word for word in words if word != "--debug"])
-    except SystemExit as ending:  # argparse: help, version, wrong use
-        return _leave(ending.code if isinstance(ending.code, int) else WRONG_USE)
+    except SystemExit as stop:  # argparse: help, version, wrong usage
+        return _leave(stop.code if isinstance(stop.code, int) else WRONG_USE)
     except (BrokenPipeError, ClosedPipe):
         return _leave(FINE)
     except KeyboardInterrupt:
@@ -86,11 +93,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if debug:
             raise
-        return _report(error)
+        return _leave(_report(error))
 
 
 def _complete(words: Sequence[str]) -> None:
-    """Shell completion, by argcomplete: eval "$(register-python-argcomplete kafkarec)"."""
+    """Complete a command line of the shell with argcomplete: eval "$(register-python-argcomplete kafkarec)"."""
     try:
         import argcomplete  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
@@ -110,19 +117,26 @@ def _report(error: Exception) -> int:
     elif isinstance(error, MemoryError):
         say("out of memory")
     elif isinstance(error, OSError):
-        say(f"{error.filename or 'input/output'}: {(error.strerror or str(error)).lower()}")
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        say(f"{where}{(error.strerror or str(error)).lower()}")
     else:
         say(f"internal error: {type(error).__name__}: {error} (please report it, with the output of --debug)")
     return COULD_NOT
 
 
 def _leave(status: int) -> int:
-    """Redirects standard output to the null device: the interpreter's last flush would report a closed pipe."""
+    """Flush standard output, and return the exit status.
+
+    If that fails, redirect it to the null device, as the interpreter flushes it once more at its end.
+    """
     try:
         sys.stdout.flush()
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError) as error:
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and status == FINE:
+            say(f"standard output: {(error.strerror or str(error)).lower()}")
+            return COULD_NOT
     return status
 
 
@@ -134,21 +148,43 @@ def _run(words: list[str]) -> int:
     args = _parser(verb).parse_args(join_relative_times(words))
     args.argv = words
     module = _module(args.verb)
-    args.reads = demand(args, getattr(module, "OUTPUT", FILE))
-    status: int = module.run(args)
+    note = None
+    if "formats" in args:
+        args.format, note = format_of(args)
+    args.inputs_read = demand(args, getattr(module, "OUTPUT", FILE))
+    if note:
+        say(f"note: {note}")
+    try:
+        status: int = module.run(args)
+    except KeyboardInterrupt:
+        left = getattr(args, "after_interrupt", None)
+        if is_terminal() and args.verb not in _SPEAK_THEMSELVES and left != "":
+            if sys.stdout is not None and sys.stdout.isatty():
+                print(file=sys.stderr)  # the terminal shows ^C, perhaps behind half a line
+            say(f"interrupted; {left or _after_interrupt(args)}")
+        raise
     return status
+
+
+def _after_interrupt(args: argparse.Namespace) -> str:
+    """Return what is left of the output, and what the same command does. A verb that knows it better sets
+    `args.after_interrupt`; the empty text: nothing is said."""
+    again = "the same command starts from the beginning"
+    if not is_stream(getattr(args, "output", None)):
+        return f"nothing is written to {args.output}, and {again}"
+    return f"the output is incomplete, and {again}" if args.verb in _PRINT_WHILE_THEY_WORK else again
 
 
 def _no_such_verb(verb: str | None, words: Sequence[str]) -> int:
     known = ", ".join(VERBS)
     if verb is None:
-        say(f"what shall be done? Verbs: {known} (see kafkarec --help)")
+        say(f"no verb given; verbs: {known} (see kafkarec --help)")
     elif os.path.exists(verb):
-        say(f"{verb} is a path, and a verb comes first: kafkarec cat {verb} or kafkarec scan {verb}")
+        say(f"{verb} is a path; the verb comes first: {command('cat', [verb])} or {command('scan', [verb])}")
     else:
         near = difflib.get_close_matches(verb, VERBS, 1)
-        meant = f"; did you mean {near[0]}?" if near else ""
-        say(f"no such verb: {verb}{meant} Verbs: {known}" if meant else f"no such verb: {verb}; verbs: {known}")
+        hint = f"; did you mean {near[0]}?" if near else ""
+        say(f"no such verb: {verb}{hint} Verbs: {known}" if hint else f"no such verb: {verb}; verbs: {known}")
     return WRONG_USE
 
 
@@ -157,23 +193,23 @@ def _module(verb: str):  # type: ignore[no-untyped-def]
 
 
 def _parser(verb: str | None) -> argparse.ArgumentParser:
-    """The parser of all verbs, with the options of `verb` alone, so no other verb's module is imported."""
+    """Return the parser of all verbs. Only `verb` has its options, so no other verb's module is imported."""
     parser = _Parser(
         prog="kafkarec",
         description="Reads and writes Kafka's log segments and record batches without a broker.",
-        epilog="Exit status: 0 fine, 1 damage found, 2 wrong use, 3 could not, 130 interrupted.",
+        epilog="Exit status: 0 fine, 1 damage found, 2 wrong usage, 3 failed, 130 interrupted.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"kafkarec {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
-    for name, does in VERBS.items():
+    for name, description in VERBS.items():
         if name != verb:
-            verbs.add_parser(name, help=does)
+            verbs.add_parser(name, help=description)
             continue
         module = _module(name)
         one = verbs.add_parser(
             name,
-            help=does,
+            help=description,
             description=module.DESCRIPTION,
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -182,6 +218,6 @@ def _parser(verb: str | None) -> argparse.ArgumentParser:
         module.add_arguments(one)
         parser.chosen = one
         parser.wrong_use = one.wrong_use = getattr(module, "WRONG_USE", WRONG_USE)
-        # main() removes it from the words first, so it works in any position and for errors of this parser.
-        one.add_argument("--debug", action="store_true", help="a traceback where an error ends the run")
+        # Only for --help: main() removes it from the words first, so that it works in any position.
+        one.add_argument("--debug", action="store_true", help="print a traceback if an error ends the run")
     return parser

@@ -5,31 +5,32 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 
+from kafkarec.format.layout import BATCH_MAGIC, MAGICS
 from kafkarec.storage.output_rules import is_stream
 
-from . import input_formats, new_log, output, shared_options
+from . import input_formats, new_log, output_files, progress, shared_options
 from .build_batches import BuildSettings, RowBatches
 from .input_cells import FORMS, TAKEN
 from .input_rows import InputRows
 from .problems import DAMAGED, FINE, say
 from .shared_options import WrongUse
 
-DESCRIPTION = """Makes a log of rows: JSON Lines as cat prints them, CSV, Arrow IPC, Parquet. What a row does not say
-has a default: no key, no headers, no timestamp, the offset after the one before. The log is a .log file, a stream of
-batches on standard output, or a partition folder with its indexes, which a broker starts on. With the columns
+DESCRIPTION = """Builds a log from rows: JSON Lines as cat prints them, CSV, Arrow IPC or Parquet. Missing columns have
+defaults: no key, no headers, no timestamp, the offset after that of the previous row. The log is a .log file, a
+stream of batches on standard output, or a partition folder with indexes that a broker can start on. With the columns
 base_offset, producer_id, producer_epoch, sequence, is_transactional, is_control, partition_leader_epoch, magic and
-compression the batches come back as they were."""
+compression, the original batches are reproduced."""
 EXAMPLES = """examples:
-  kafkarec build orders.jsonl -o orders-0              a partition folder, indexes and all
+  kafkarec build orders.jsonl -o orders-0              a partition folder with its indexes
   kafkarec build orders.jsonl -o orders.log --compression zstd
   kafkarec build rows.parquet --columns key,value --value-as json -o new.log
   kafkarec build rows.csv -o copies/                   copies/TOPIC-PARTITION for each partition in the rows
   kafkarec build --base-offset 100 | kafkarec cat -    from standard input, to standard output
 
-exit status: 0 fine, 1 a row does not fit (nothing is written without --errors skip), 2 wrong use, 3 could not"""
+exit status: 0 fine, 1 a row cannot be written (nothing is written without --errors skip), 2 wrong usage, 3 failed"""
 
-OUTPUT = output.LOG
-_ROWS_TOLD = 20
+OUTPUT = output_files.LOG
+_ROWS_REPORTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,72 +41,78 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="form",
         choices=input_formats.FORMATS,
         type=lambda name: shared_options.SAME_FORMAT.get(name, name),
-        help="the input's format (default: what its name and its first bytes say)",
+        help="the input's format (default: by its name and its first bytes)",
     )
     parser.add_argument(
         "--columns",
         type=shared_options.names(TAKEN),
         metavar="A,B",
-        help=f"take these and pass over the rest; there are {', '.join(TAKEN)}",
+        help=f"use only these columns; there are {', '.join(TAKEN)}",
     )
     for name in ("key", "value"):
         parser.add_argument(
             f"--{name}-as",
             choices=FORMS,
             default="utf8",
-            help=f"what the {name} column holds (default utf8); {name}_base64 and {name}_hex are always taken",
+            help=f"how the {name} column is encoded (default utf8); {name}_base64 and {name}_hex are always read",
         )
     parser.add_argument(
         "--errors",
         choices=("raise", "skip"),
         default="raise",
-        help="a row that does not fit: write nothing (raise), or leave it out and report it (skip); both exit 1",
+        help="a row that cannot be written: write nothing (raise), or leave it out and report it (skip); both exit 1",
     )
     new_log.add_output(parser)
     _add_header(parser)
 
 
 def _add_header(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("what rows and batches get, whatever the columns say")
+    group = parser.add_argument_group("fields of the rows and batches")
     new_log.add_compression(group, "none")
     group.add_argument(
         "--batch-size",
         type=shared_options.size,
         default=16384,
         metavar="SIZE",
-        help="how large a batch gets, as batch.size (default 16k)",
+        help="the size of a full batch, as the producer's batch.size (default 16k)",
     )
-    group.add_argument("--magic", type=int, choices=(0, 1, 2), help="the record format (default 2)")
-    group.add_argument("--base-offset", type=int, metavar="N", help="number the records from N on")
+    group.add_argument("--magic", type=int, choices=MAGICS, help="the record format (default 2)")
+    group.add_argument(
+        "--base-offset", type=int, metavar="N", help="number the records from N on, instead of by the column"
+    )
     group.add_argument(
         "--timestamp",
         type=shared_options.when,
         metavar="T",
-        help="for rows without one: ISO 8601, ms, or -1h (default: none)",
+        help="the timestamp of rows without one: ISO 8601, ms, or -1h (default: none)",
     )
     group.add_argument(
         "--timestamp-type", choices=("create", "log-append"), help="log-append: a batch has one timestamp"
     )
     group.add_argument("--leader-epoch", type=_number(32), metavar="N", help="the partition leader epoch")
-    group.add_argument("--producer-id", type=_number(64), metavar="N", help="an idempotent producer's")
-    group.add_argument("--producer-epoch", type=_number(16), metavar="N", help="(default 0 with --producer-id)")
+    group.add_argument("--producer-id", type=_number(64), metavar="N", help="the id of an idempotent producer")
     group.add_argument(
-        "--base-sequence", type=_number(32), metavar="N", default=0, help="of the first record (default 0)"
+        "--producer-epoch", type=_number(16), metavar="N", help="the producer's epoch (default 0 with --producer-id)"
     )
-    group.add_argument("--transactional", action="store_true", help="mark the batches; goes with --producer-id")
+    group.add_argument(
+        "--base-sequence", type=_number(32), metavar="N", default=0, help="the sequence of the first record (default 0)"
+    )
+    group.add_argument(
+        "--transactional", action="store_true", help="mark the batches as transactional; needs --producer-id"
+    )
     group.add_argument(
         "--odd",
         action="store_true",
-        help="take what Kafka's writers refuse: offsets that repeat, go back or lie below 0; negative timestamps",
+        help="accept what Kafka's writers refuse: repeated, descending or negative offsets; negative timestamps",
     )
 
 
 def _number(bits: int) -> Callable[[str], int]:
-    """A parser of whole numbers from 0 to the largest of a signed field of `bits` bits."""
+    """Return a parser of integers from 0 to the maximum of a signed field of `bits` bits."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or len(text) > 19 or int(text) >= 1 << bits - 1:
-            raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 to {(1 << bits - 1) - 1}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << bits - 1) - 1}")
         return int(text)
 
     return parse
@@ -115,24 +122,27 @@ def run(args: argparse.Namespace) -> int:
     refused = _Refused(stop=args.errors == "raise")
     inputs = args.input or [input_formats.STANDARD_INPUT]
     if inputs.count(input_formats.STANDARD_INPUT) > 1:
-        raise WrongUse("standard input (-) can be read once only")
-    with new_log.opened(args) as log:
+        raise WrongUse("standard input (-) can be read only once")
+    with (
+        new_log.opened(args) as log,
+        progress.bytes_shown(lambda: progress.bytes_in(inputs), progress.when(args.output)) as tick,
+    ):
         settings = _settings(args, log.is_folder)
         builders: dict[new_log.Place, RowBatches] = {}
-        for rows in _rows(inputs, args, refused):
-            for place, some in _parted(rows, log):
-                if place not in builders:
-                    builders[place] = RowBatches(settings, refused)
-                for batch in builders[place].add(some):
-                    log.write(place, batch)
-        for place, builder in builders.items():
+        for rows in _rows(inputs, args, refused, tick):
+            for partition, part in _by_partition(rows, log):
+                if partition not in builders:
+                    builders[partition] = RowBatches(settings, refused)
+                for batch in builders[partition].add(part):
+                    log.write(partition, batch)
+        for partition, builder in builders.items():
             for batch in builder.end():
-                log.write(place, batch)
+                log.write(partition, batch)
         log.finish()
     if not is_stream(args.output):
-        made = builders.values()
+        done = builders.values()
         say(
-            f"{new_log.contents(sum(each.records for each in made), sum(each.batches for each in made), log.size)}, "
+            f"{new_log.contents(sum(each.records for each in done), sum(each.batches for each in done), log.size)}, "
             f"in {log.description}"
         )
     return refused.finish()
@@ -149,14 +159,15 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
         "is_transactional": True if args.transactional else None,
     }
     if args.base_offset is not None and args.base_offset < 0 and not args.odd:
-        raise WrongUse("--base-offset: 0 or more (--odd takes it)")
+        raise WrongUse("--base-offset must be 0 or more (--odd accepts negative ones)")
     if args.transactional and args.producer_id is None:
-        raise WrongUse("--transactional goes with --producer-id")
+        raise WrongUse("--transactional needs --producer-id")
     least = -(1 << 63) if args.odd else 0
     if args.timestamp is not None and not least <= args.timestamp < 1 << 63:
-        raise WrongUse("--timestamp: from 1970 on, in 64 bits")
+        raise WrongUse("--timestamp must be in 1970 or later and fit 64 bits")
     new_log.demand_level(args.compression, args.level)
-    defaults = {"partition_leader_epoch": 0} if into_folder and args.magic in (None, 2) else {}
+    has_epochs = args.magic is None or args.magic >= BATCH_MAGIC
+    defaults = {"partition_leader_epoch": 0} if into_folder and has_epochs else {}
     return BuildSettings(
         {name: value for name, value in fields.items() if value is not None},
         defaults,
@@ -170,7 +181,7 @@ def _settings(args: argparse.Namespace, into_folder: bool) -> BuildSettings:
 
 
 class _Refused:
-    """Reports and counts rows that cannot be written; stops at the first one where `stop` is set."""
+    """Reports and counts rows that cannot be written; if `stop` is set, the first one raises BadInput."""
 
     def __init__(self, stop: bool) -> None:
         self._stop = stop
@@ -181,34 +192,36 @@ class _Refused:
         self.count += 1
         if self._stop:
             raise new_log.BadInput(f"{self.file}, {place}: {problem}")
-        if self.count <= _ROWS_TOLD:
+        if self.count <= _ROWS_REPORTED:
             say(f"{self.file}, {place}: {problem}; left out")
 
     def finish(self) -> int:
-        if self.count > _ROWS_TOLD:
-            say(f"and {self.count - _ROWS_TOLD} more rows, {self.count} in all")
+        if self.count > _ROWS_REPORTED:
+            say(f"and {self.count - _ROWS_REPORTED} more rows, {self.count} in total")
         return DAMAGED if self.count else FINE
 
 
-def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused) -> Iterator[InputRows]:
+def _rows(inputs: list[str], args: argparse.Namespace, refused: _Refused, tick: progress.Tick) -> Iterator[InputRows]:
     forms = {"key": args.key_as, "value": args.value_as}
     for path in inputs:
         refused.file = "standard input" if path == input_formats.STANDARD_INPUT else path
         with input_formats.opened(path) as file:
-            yield from input_formats.rows(file, path, args.form, forms, args.columns, refused)
+            for rows in input_formats.rows(file, path, args.form, forms, args.columns, refused):
+                yield rows
+                tick(path, file.tell() if file.seekable() else 0)
 
 
-def _parted(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
-    """The rows of each partition, where rows name one and the output has a folder for each."""
+def _by_partition(rows: InputRows, log: new_log.NewLog) -> Iterator[tuple[new_log.Place, InputRows]]:
+    """Yield (partition, its rows); all rows with partition (None, None) if they do not name topic and partition."""
     topics, partitions = rows.column("topic"), rows.column("partition")
     if topics is None or partitions is None:
         log.begin((None, None), rows.where(0))
         yield (None, None), rows
         return
     places = list(zip(topics, partitions, strict=True))
-    by_place: dict[new_log.Place, list[int]] = {}
+    rows_of: dict[new_log.Place, list[int]] = {}
     for row, place in enumerate(places):
-        by_place.setdefault(place, []).append(row)
-    for place, mine in by_place.items():
-        log.begin(place, rows.where(mine[0]))
-        yield place, rows if len(by_place) == 1 else rows.take(mine)
+        rows_of.setdefault(place, []).append(row)
+    for place, numbers in rows_of.items():
+        log.begin(place, rows.where(numbers[0]))
+        yield place, rows if len(rows_of) == 1 else rows.take(numbers)

@@ -1,8 +1,9 @@
-"""Rows to batches: where a batch ends, and the fields of its header.
+"""Builds batches from rows: the fields of a batch's header, and which rows may be in one batch.
 
-A batch ends where a field of the header changes (producer, epoch, codec, ...), where `base_offset` does, else where
---batch-size is reached. So the columns of `cat --columns base_offset,producer_id,...` reproduce the original batches;
-without `base_offset` control records get batches of their own, and so do log append times, of which a batch has one.
+A batch ends where a header field changes (producer, epoch, codec, ...), where `base_offset` changes, or where
+--batch-size is reached (RecordInput.write_full). So the columns of `cat --columns base_offset,producer_id,...`
+reproduce the original batches. Without `base_offset` each control record is a separate batch, and a batch ends where
+the log append time changes.
 
 | field | from |
 |---|---|
@@ -19,31 +20,22 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.enums import Compression
-from kafkarec.write.compression_ratio import CompressionRatioEstimator
-from kafkarec.write.fields import single
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS, MAX_SIZE
+from kafkarec.write.compression_ratio import INITIAL_RATIO
 from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
-from kafkarec.write.sizes import batch_header_size
+from kafkarec.write.record_input import RecordInput, record_input_of
 
-from .input_rows import InputRows, Refuse, varint_size
+from .input_rows import InputRows, Refuse
 from .shared_options import WrongUse
 
-CODECS = {codec.name.lower(): int(codec) for codec in Compression}
-_SEQUENCES = 1 << 31  # after 2^31-1 comes 0 (DefaultRecordBatch.incrementSequence)
+_SEQUENCES = 1 << 31  # 0 follows 2^31-1 (DefaultRecordBatch.incrementSequence)
 _DELTAS = 1 << 31
-_WHOLE, _HALF = 1 << 64, 1 << 63  # timestamp deltas wrap around
-_AT_MOST = 1.06  # of the margin, without the roundings of 32 bits
-_LONGEST = (1 << 63) - 1  # after this offset there is no next one
-_MARGIN = single(1.05)  # MemoryRecordsBuilder.COMPRESSION_RATE_ESTIMATION_FACTOR
-
-
-Part = tuple[int, int, int]  # a batch's first row, the one after its last, bytes of its records (0: not counted)
-_TOPIC = ""  # a log has one, whatever its name
+_OFFSET_LIMIT = (1 << 63) - 1  # offsets are below it, as the next offset must fit int64
 
 
 class Key(NamedTuple):
-    """Header fields that all rows of a batch have in common. None: not given."""
+    """Header fields that all rows of a batch have in common. None: not in the input."""
 
     magic: int | None = None
     compression: str | None = None
@@ -53,10 +45,10 @@ class Key(NamedTuple):
     partition_leader_epoch: int | None = None
     producer_id: int | None = None
     producer_epoch: int | None = None
-    sequence: int | None = None  # the one that offset 0 would have in this batch
+    sequence: int | None = None  # the sequence that offset 0 would have in this batch
     is_transactional: bool | None = None
     is_control: bool | None = None
-    number: int | None = None  # of a row that gets a batch of its own
+    number: int | None = None  # row number of a control record, which is a separate batch
 
 
 # Columns whose values are fields of `Key` unchanged.
@@ -77,9 +69,9 @@ _PLAIN = (
 class BuildSettings:
     """The options of `build`.
 
-    odd        take what Kafka's writers refuse
-    fields     names of `Key` -> the value for all rows; the columns give the others
-    defaults   likewise, for what neither says
+    odd        accept what Kafka's writers refuse
+    fields     field of `Key` -> its value for all rows; other fields are read from the columns
+    defaults   field of `Key` -> its value if it is neither in `fields` nor in the columns
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -93,7 +85,7 @@ class BuildSettings:
 
 
 class RowBatches:
-    """Takes rows block by block and returns batches; rows of an incomplete batch are held."""
+    """Builds batches from blocks of rows; the rows of an incomplete batch are kept for the next block."""
 
     def __init__(self, settings: BuildSettings, refuse: Refuse) -> None:
         self._settings = settings
@@ -102,7 +94,7 @@ class RowBatches:
         self._gathered = 0
         self._next_offset = settings.base_offset or 0
         self._sequence = settings.base_sequence
-        self._ratios = CompressionRatioEstimator()
+        self._ratios = [INITIAL_RATIO] * len(CODEC_NAMES)
         self.records = 0
         self.batches = 0
         self.first_offset: int | None = None
@@ -112,24 +104,24 @@ class RowBatches:
         return self._next_offset
 
     def add(self, rows: InputRows) -> Iterator[bytes]:
-        """The batches that are complete with these rows."""
+        """Yield the batches that are complete with these rows."""
         good = self._numbered(rows)
         if not len(good):
             return
         self._held.append(good)
         self._gathered += len(good)
-        if self._gathered >= len(self._held[0]):  # not with each block, where a batch is larger than many blocks
+        if self._gathered >= len(self._held[0]):  # not for each block, as a batch may be larger than many blocks
             yield from self._batches_of_held(last=False)
 
     def end(self) -> Iterator[bytes]:
-        """The batches of the rows that are still held."""
+        """Yield the batches of the rows that are left."""
         if self._held:
             yield from self._batches_of_held(last=True)
 
-    # ---- rows with offsets and timestamps
+    # ---- offsets and timestamps
 
     def _numbered(self, rows: InputRows) -> InputRows:
-        """The rows with their offsets and timestamps, without those that cannot be written."""
+        """Return the rows with offsets and timestamps, without those that cannot be written."""
         while len(rows):
             offsets = self._offsets(rows)
             bad = self._bad_offset(offsets) or self._bad_time(rows.column("timestamp") or ())
@@ -163,52 +155,50 @@ class RowBatches:
         return offsets
 
     def _bad_offset(self, offsets: Sequence[int]) -> tuple[int, str] | None:
-        if max(offsets) >= _LONGEST:
-            row = next(row for row, offset in enumerate(offsets) if offset >= _LONGEST)
-            return row, "offset: there is none behind 2^63-2"
+        if max(offsets) >= _OFFSET_LIMIT:
+            row = next(row for row, offset in enumerate(offsets) if offset >= _OFFSET_LIMIT)
+            return row, "offset: 2^63-2 is the largest"
         if self._settings.odd:
             return None
-        before = self._next_offset - 1
+        previous = self._next_offset - 1
         for row, offset in enumerate(offsets):
-            if offset <= before:
+            if offset <= previous:
                 if offset < 0:
                     return row, "offset: 0 or more is expected, found a negative number"
                 return row, (
-                    f"offset: {offset} stands behind {before}: offsets increase within a log (sort the rows; "
-                    "--base-offset N numbers them anew; --odd takes them as they are)"
+                    f"offset: {offset} follows {previous}; offsets must increase within a log (sort the rows; "
+                    "--base-offset N renumbers them; --odd keeps them)"
                 )
-            before = offset
+            previous = offset
         return None
 
     def _bad_time(self, times: Sequence[int | None]) -> tuple[int, str] | None:
         if self._settings.odd or min((time for time in times if time is not None), default=0) >= -1:
             return None
         row = next(row for row, time in enumerate(times) if time is not None and time < -1)
-        return row, "timestamp: 0 or more is expected (-1: none), found a negative number (--odd takes it)"
+        return row, "timestamp: 0 or more is expected (-1: none), found a negative number (--odd accepts it)"
 
-    # ---- rows to batches
+    # ---- batches
 
     def _batches_of_held(self, last: bool) -> Iterator[bytes]:
-        """The batches of the held rows; unless `last`, the rows of the last batch stay held."""
+        """Yield the batches of the held rows; unless `last`, the rows of the last batch stay held."""
         rows = self._held[0].joined(*self._held[1:]) if len(self._held) > 1 else self._held[0]
         self._held, self._gathered = [], 0
         offsets = rows.column("offset") or ()
         record_input = record_input_of(rows.records())
         for key, start, stop in self._runs(rows):
             self._demand(key, rows, start, stop, offsets)
-            header = self._header(key, offsets[start])
-            for first, end, used in self._split(rows, header, key, start, stop):
-                if end == len(rows) and not last:
-                    self._held = [rows.slice(first, end)]
+            may_continue = stop == len(rows) and not last
+            while start < stop:
+                made = self._next(record_input, key, start, stop, offsets, may_continue)
+                if made is None:
+                    self._held = [rows.slice(start, stop)]
                     return
-                written = self._written(record_input, header, key, first, end, offsets)
-                if header.codec and used:
-                    packed = (len(written) - batch_header_size(header.magic, header.codec)) / used
-                    self._ratios.update_estimation(_TOPIC, Compression(header.codec), packed)
+                written, start = made
                 yield written
 
     def _runs(self, rows: InputRows) -> Iterator[tuple[Key, int, int]]:
-        """Consecutive rows with the same header fields: (fields, first row, the row after the last)."""
+        """Yield consecutive rows with the same header fields: (fields, start, stop)."""
         columns = self._columns(rows)
         changing = [name for name, cells in columns.items() if len(set(cells)) > 1]
         cuts = [0, len(rows)]
@@ -219,7 +209,7 @@ class RowBatches:
             yield Key(**{name: cells[start] for name, cells in columns.items()}), start, stop
 
     def _columns(self, rows: InputRows) -> dict[str, Sequence[Any]]:
-        """The fields of `Key` that are given, each with a cell per row."""
+        """Return the fields of `Key` that the input or the settings have, each with a cell per row."""
         count = len(rows)
         fields = self._settings.fields
         columns: dict[str, Sequence[Any]] = {}
@@ -255,43 +245,43 @@ class RowBatches:
         return columns
 
     def _demand(self, key: Key, rows: InputRows, start: int, stop: int, offsets: Sequence[int]) -> None:
-        """Raises WrongUse for fields that a batch cannot hold, with the row."""
+        """Raise WrongUse, with the row, for fields that a batch cannot store."""
         magic = 2 if key.magic is None else key.magic
         place = rows.where(start)
-        if magic not in (0, 1, 2):
-            raise WrongUse(f"{place}: magic {magic}: 0, 1 or 2")
-        if key.compression is not None and key.compression not in CODECS:
-            raise WrongUse(f"{place}: compression: one of {', '.join(CODECS)}")
+        if magic not in MAGICS:
+            raise WrongUse(f"{place}: magic {magic}: one of {', '.join(map(str, MAGICS))}")
+        if key.compression is not None and key.compression not in CODEC_NAMES:
+            raise WrongUse(f"{place}: compression: one of {', '.join(CODEC_NAMES)}")
         if key.timestamp_type not in (0, 1, None):
             raise WrongUse(f"{place}: timestamp_type: 0 (create time) or 1 (log append time)")
-        if magic < 2:
+        if magic < BATCH_MAGIC:
             self._demand_legacy(key, magic, rows, start, stop)
         base = offsets[start] if key.base_offset is None else key.base_offset
         if not self._settings.odd and offsets[start] < base:
-            raise WrongUse(f"{place}: offset {offsets[start]} lies before its base_offset {base} (--odd takes it)")
+            raise WrongUse(f"{place}: offset {offsets[start]} is below its base_offset {base} (--odd accepts it)")
         if key.base_offset is not None and not -_DELTAS <= offsets[stop - 1] - base < _DELTAS:
-            raise WrongUse(f"{rows.where(stop - 1)}: further than 2^31-1 behind its base_offset {base}")
+            raise WrongUse(f"{rows.where(stop - 1)}: more than 2^31-1 away from its base_offset {base}")
 
     def _demand_legacy(self, key: Key, magic: int, rows: InputRows, start: int, stop: int) -> None:
         with_headers = next((row for row in range(start, stop) if rows.has_headers(row)), None)
-        wanted = {
+        unsupported = {
             "headers": with_headers is not None,
-            "compression zstd": key.compression == "zstd",
+            f"compression {key.compression}": CODEC_NAMES.index(key.compression or "none") > LATEST_CODECS[magic],
             "a producer id": key.producer_id not in (None, -1),
             "transactions": bool(key.is_transactional),
             "control records": bool(key.is_control),
         }
-        for what, there in wanted.items():
-            if there:
+        for what, is_used in unsupported.items():
+            if is_used:
                 place = rows.where(start if with_headers is None else with_headers)
-                raise WrongUse(f"{place}: magic {magic} has no place for {what}: magic 2 has")
+                raise WrongUse(f"{place}: magic {magic} cannot store {what}; magic 2 can")
 
     def _header(self, key: Key, offset: int) -> BatchHeader:
-        """The header of a batch that begins with this offset."""
+        """Return the header of a batch that begins with this offset."""
         magic = 2 if key.magic is None else key.magic
-        codec = CODECS[key.compression or "none"]
+        codec = CODEC_NAMES.index(key.compression or "none")
         if key.is_control and "compression" in self._settings.fields:
-            codec = 0  # as Kafka writes them
+            codec = 0  # Kafka does not compress control batches
         return BatchHeader(
             magic=magic,
             codec=codec,
@@ -306,66 +296,39 @@ class RowBatches:
             is_control=bool(key.is_control),
         )
 
-    def _split(self, rows: InputRows, header: BatchHeader, key: Key, start: int, stop: int) -> Iterator[Part]:
-        """The rows from start to stop in batches as Kafka's builder ends them (MemoryRecordsBuilder.hasRoomFor); as one
-        where the base offset is given."""
-        if key.base_offset is not None or key.number is not None:
-            yield start, stop, 0
-            return
-        limit = self._settings.batch_size - batch_header_size(header.magic, header.codec)
-        offsets: Sequence[int] = rows.column("offset") or ()
-        times = [-1 if time is None else time for time in rows.column("timestamp") or [None] * len(rows)]
-        first, used = start, 0
-        base, base_time = offsets[start], times[start]
-        ratio = self._ratio(header)
-        for row, least in enumerate(rows.slice(start, stop).least_sizes(header.magic), start):
-            distance = offsets[row] - base
-            size = least
-            if header.magic == 2:
-                later = times[row] - base_time
-                size += 1 if -64 <= distance < 64 else varint_size(distance)
-                size += 1 if -64 <= later < 64 else varint_size((later + _HALF) % _WHOLE - _HALF)
-                size += 1 if size < 64 else varint_size(size)
-            if row > first and (
-                (limit < used * ratio * _AT_MOST + size and limit < self._packed(used, header) + size)
-                or not -_DELTAS <= distance < _DELTAS
-            ):
-                yield first, row, used
-                first, used = row, 0
-                base, base_time = offsets[row], times[row]
-                ratio = self._ratio(header)
-                size = least if header.magic < 2 else least + 2 + varint_size(least + 2)
-            used += size
-        yield first, stop, used
-
-    def _ratio(self, header: BatchHeader) -> float:
-        return self._ratios.estimation(_TOPIC, Compression(header.codec)) if header.codec else 1.0
-
-    def _packed(self, used: int, header: BatchHeader) -> int:
-        """The estimated compressed size of `used` bytes of records, by the ratio of earlier batches."""
-        if not header.codec:
-            return used
-        return int(single(single(used * self._ratio(header)) * _MARGIN))
-
-    def _written(
-        self, record_input: Any, header: BatchHeader, key: Key, start: int, stop: int, offsets: Sequence[int]
-    ) -> bytes:
-        base = header.base_offset if key.base_offset is not None else offsets[start]
-        sequence = -1 if key.sequence is None else (key.sequence + base) % _SEQUENCES
-        if "producer_id" in self._settings.fields and not key.is_control and header.producer_id >= 0:
-            sequence = self._sequence
-            self._sequence = (sequence + offsets[stop - 1] - base + 1) % _SEQUENCES
+    def _next(
+        self, record_input: RecordInput, key: Key, start: int, stop: int, offsets: Sequence[int], may_continue: bool
+    ) -> tuple[bytes, int] | None:
+        """Return the batch of the first rows of [start, stop), and the row after it: all rows if their base offset is
+        given, else those that fit. None if the batch takes all rows and `may_continue`."""
+        header = self._header(key, offsets[start])
+        counted = "producer_id" in self._settings.fields and not key.is_control and header.producer_id >= 0
+        if counted:
+            header = header._replace(base_sequence=self._sequence)
+        elif key.sequence is not None:
+            header = header._replace(base_sequence=(key.sequence + header.base_offset) % _SEQUENCES)
         try:
-            written: bytes = record_input.write(header._replace(base_offset=base, base_sequence=sequence), start, stop)
+            if key.base_offset is None and key.number is None:
+                limit, ratio = min(self._settings.batch_size, MAX_SIZE), self._ratios[header.codec]
+                made = record_input.write_full(header, start, stop, limit, ratio, may_continue=may_continue)
+                if made is None:
+                    return None
+                written, end, self._ratios[header.codec] = made
+            elif may_continue:
+                return None
+            else:
+                written, end = record_input.write(header, start, stop), stop
         except KafkaRecordError:
             raise
         except ValueError as error:  # more bytes than a batch can have
-            raise WrongUse(f"offsets {offsets[start]} to {offsets[stop - 1]}: {error}") from error
-        self.records += stop - start
+            raise WrongUse(f"offsets from {offsets[start]} on: {error}") from error
+        if counted:
+            self._sequence = (self._sequence + offsets[end - 1] - header.base_offset + 1) % _SEQUENCES
+        self.records += end - start
         self.batches += 1
         if self.first_offset is None:
             self.first_offset = offsets[start]
-        return written
+        return written, end
 
 
 def _or_absent(value: int | None) -> int:

@@ -10,28 +10,41 @@ from contextlib import closing
 
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.storage import Log, Segment
+from kafkarec.storage.output_rules import is_stream
 
-from . import follow, inputs, internal, last_records, output, progress, shared_options
+from . import (
+    cat_internal_topics,
+    empty_answer,
+    follow,
+    input_logs,
+    last_records,
+    latest_per_key,
+    output_files,
+    progress,
+    shared_options,
+)
 from .cat_arrow import ArrowWriter, ParquetWriter
 from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, JsonWriter, RowWriter
+from .cat_writer import CONSTANTS, JsonWriter, RowWriter, constants
 from .json_lines import FORMS
-from .problems import Troubles
+from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
 from .selection import SelectedRows, Selection, first_rows, last_rows
+from .whole_writes import WholeWrites
 
 DESCRIPTION = """Prints records as JSON Lines, one record a line, or as CSV, Parquet or an Arrow IPC stream.
-Keys and values that are UTF-8 are strings; others are base64 under key_base64 and value_base64.
-Those of internal topics (__consumer_offsets, __cluster_metadata, ...) are objects; --raw shows their bytes."""
+Keys and values that are UTF-8 are strings; others are base64 in key_base64 and value_base64.
+Those of internal topics (__consumer_offsets, __cluster_metadata, ...) are objects; --raw prints their bytes."""
 EXAMPLES = """examples:
   kafkarec cat /kafka-logs/orders-0                     every record of a partition
   kafkarec cat 00000000000000000000.log -n 10           the first ten of a segment
-  kafkarec cat orders-0 --from-time -1h --key user-17   one key's last hour
+  kafkarec cat orders-0 --from-time -1h --key user-17   the last hour of one key
   kafkarec cat orders-0 --isolation read_committed      as a consumer would see it
-  kafkarec cat orders-0 --errors skip                   all that can be saved of a damaged log
-  kafkarec cat orders-0 --format parquet -o orders.parquet
-  kafkarec cat orders-0 --follow --last 5               the end, and what comes
-  kafkarec cat __consumer_offsets-12                    who committed what, as objects"""
+  kafkarec cat orders-0 --errors skip                   every good batch of a damaged log
+  kafkarec cat orders-0 -o orders.parquet               .csv, .json and .arrow likewise
+  kafkarec cat orders-0 --follow --last 5               the last records, then new ones
+  kafkarec cat __consumer_offsets-12                    who committed what, as objects
+  kafkarec cat __consumer_offsets-12 --latest-per-key   the offsets of all groups now"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
 COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS))
@@ -44,116 +57,162 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--follow",
         "-f",
         action="store_true",
-        help="wait for more, as tail -f does: batches, segments, the end of transactions; Ctrl-C or -n rows end it",
+        help="wait for new batches, segments and ends of transactions, as tail -f does, until Ctrl-C or -n rows",
     )
-    parser.add_argument("--key", metavar="K", help="only records with this key, written as --key-as says")
+    parser.add_argument(
+        "--key",
+        action="append",
+        metavar="K",
+        help="only records with this key, encoded as --key-as says; several: with one of these keys",
+    )
+    parser.add_argument(
+        "--latest-per-key",
+        action="store_true",
+        help="of the selected records only the last one of each key in its partition; reads the log twice",
+    )
     parser.add_argument(
         "--isolation",
         choices=("read_uncommitted", "read_committed"),
         default="read_uncommitted",
-        help="read_committed: no aborted records, nothing from the first open transaction on",
+        help="read_committed: without aborted records, and only up to the first open transaction",
     )
-    parser.add_argument("--control", action="store_true", help="control records too, decoded under control")
+    parser.add_argument(
+        "--control", action="store_true", help="also print control records, decoded in a column control"
+    )
     parser.add_argument(
         "--columns",
         type=shared_options.names(COLUMNS),
         metavar="A,B",
-        help=f"which, in which order: {', '.join(COLUMNS)}",
+        help=f"the columns to print, in this order; there are {', '.join(COLUMNS)}",
     )
     for field in ("key", "value"):
         parser.add_argument(
             f"--{field}-as",
             choices=tuple(FORMS),
             default="utf8",
-            help=f"how to show the {field}; bytes that do not fit are shown as {field}_base64",
+            help=f"how to print the {field}; bytes that cannot be printed so are printed as {field}_base64",
         )
-    parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
     parser.add_argument(
-        "--max-decompressed-bytes",
-        type=shared_options.size,
-        default=128 << 20,
-        metavar="SIZE",
-        help="how far one batch may decompress (default 128m)",
+        "--time-format",
+        choices=("ms", "iso"),
+        default="ms",
+        help="how JSON and CSV print timestamps: milliseconds since 1970 (ms, the default) or ISO 8601 in UTC (iso)",
     )
+    parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
+    shared_options.add_limit(parser)
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
     parser.add_argument(
         "--spreadsheet",
         action="store_true",
-        help="CSV for Excel and the like: a byte order mark, and no cell that is taken for a formula",
+        help="CSV for Excel and others: with a byte order mark, and without cells that are read as formulas",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.follow:
         follow.demand_endless(args)
-    logs = inputs.find(args.paths, args.topic, args.partition)
-    sources = inputs.segments(logs)
-    troubles = Troubles(
+        args.after_interrupt = ""  # the usual end
+    if args.latest_per_key and args.control:
+        raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
+    logs = input_logs.find(args.paths, args.topic, args.partition)
+    sources = input_logs.segments(logs)
+    damage_reporter = DamageReporter(
         args.argv,
         stop_at_first=args.errors == "raise",
         last_path=sources[-1].path,
         limit=args.max_decompressed_bytes,
+        resumes=len(logs) == 1 and args.first is None and args.last is None and not args.latest_per_key,
+        file=None if is_stream(args.output) else args.output,
     )
     selection = Selection(
-        args.from_offset, args.to_offset, args.from_time, args.to_time, _key_bytes(args.key, args.key_as)
+        args.from_offset,
+        args.to_offset,
+        args.from_time,
+        args.to_time,
+        [_key_bytes(key, args.key_as) for key in dict.fromkeys(args.key or ())],
     )
     columns = tuple(args.columns or DEFAULT_COLUMNS)
     decoded = [name for name in columns if name not in CONSTANTS]
-    with output.opened(args) as sink:
+    resumable = damage_reporter.resumes and args.format == "json" and not args.follow
+    resumable = resumable and is_stream(args.output) and progress.is_terminal()
+    with output_files.opened(args) as sink, WholeWrites() as writes:
         writer = _writer(args, sink, sources, columns)
-        needed = [*decoded, *selection.columns, *writer.needed_columns]
-        if troubles.stop_at_first:
-            needed.append("batch_position")
-        decode = {
-            "columns": list(dict.fromkeys(needed)) or ["offset"],
+        needed = [*decoded, *selection.columns, *writer.needed_columns, "batch_position"]
+        if args.latest_per_key:
+            needed += latest_per_key.COLUMNS
+        if resumable:
+            needed.append("offset")
+        decode_options = {
+            "columns": list(dict.fromkeys(needed)),
             "control": args.control,
             "isolation": args.isolation,
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
         }
-        with progress.shown(sources, wanted=args.output is not None) as tick:
-            reader = PieceReader(decode, selection, troubles, tick)
+        passes = 1 + (args.latest_per_key or args.last is not None)  # --last reads the end of the log twice
+        with progress.shown(sources, progress.when(args.output), passes) as tick:
+            reader = PieceReader(decode_options, selection, damage_reporter, tick)
             with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
+                rows = 0
                 for piece in pieces:
-                    writer.write(piece)
-        writer.finish(decode)
-    return troubles.finish()
+                    rows += piece.count
+                    with writes.write():
+                        writer.write(piece)
+                        if resumable:
+                            args.after_interrupt = _resumption(args, piece)
+                    writes.check()
+        writer.finish(decode_options)
+    if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs)):
+        say(f"note: {why}")
+    return damage_reporter.finish()
+
+
+def _resumption(args: argparse.Namespace, last: SelectedRows) -> str:
+    """Return what to say after Ctrl-C: what is written, and the command for the rest. `last`: the rows written last."""
+    row = -1 if last.rows is None else last.rows[-1]
+    offset = last.table.column("offset")[row]
+    rest = repeated(args.argv, {"--from-offset": str(offset + 1)})
+    return f"the output ends with offset {offset}; to print the rest: {rest}"
 
 
 def _pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
-    if args.last is not None:
+    if args.last is not None and not args.latest_per_key:
         parts = last_records.parts(reader, logs, args.last)
     else:
         parts = [LogRange(log, args.from_offset) for log in logs]
-    with closing(reader.pieces(parts)) as found:
+    with closing(latest_per_key.pieces(reader, parts) if args.latest_per_key else reader.pieces(parts)) as pieces:
         if args.first is not None:
-            yield from first_rows(found, args.first)
+            yield from first_rows(pieces, args.first)
         elif args.last is not None:
-            yield from last_rows(found, args.last)
+            yield from last_rows(pieces, args.last)
         else:
-            yield from found
+            yield from pieces
 
 
 def _writer(
-    args: argparse.Namespace, sink: output.Sink, sources: Sequence[Segment], columns: Sequence[str]
+    args: argparse.Namespace, sink: output_files.Sink, sources: Sequence[Segment], columns: Sequence[str]
 ) -> RowWriter:
     if args.spreadsheet and args.format != "csv":
-        raise shared_options.WrongUse("--spreadsheet goes with --format csv")
-    if args.format in ("arrow", "parquet"):
-        several = len({(source.topic, source.partition) for source in sources}) > 1
-        shown = [name for name in columns if args.columns or several or name not in CONSTANTS]
-        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown)
+        raise shared_options.WrongUse("--spreadsheet needs --format csv")
+    iso_times = args.time_format == "iso"
     forms = {"key": args.key_as, "value": args.value_as}
-    decoding = None if args.raw else internal.wanted(sources, columns, forms)
+    decoder = None if args.raw else cat_internal_topics.decoder_for(sources, columns, forms)
+    if args.format in ("arrow", "parquet"):
+        if iso_times:
+            raise shared_options.WrongUse(f"--time-format is for json and csv; timestamps in {args.format} have a type")
+        if decoder is not None and not all(map(cat_internal_topics.is_internal, sources)):
+            say("note: keys and values of internal topics stay bytes, as there are other topics; read them alone")
+            decoder = None
+        known = {name for name in CONSTANTS if any(constants(source)[name] is not None for source in sources)}
+        shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
+        return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
     if args.format == "csv":
-        return CsvWriter(sink, columns, args.control, forms, decoding, args.spreadsheet)
-    return JsonWriter(sink, columns, args.control, forms, decoding)
+        return CsvWriter(sink, columns, args.control, forms, decoder, args.spreadsheet, iso_times)
+    return JsonWriter(sink, columns, args.control, forms, decoder, iso_times)
 
 
-def _key_bytes(text: str | None, form: str) -> bytes | None:
-    if text is None:
-        return None
+def _key_bytes(text: str, form: str) -> bytes:
     try:
         if form in ("int32", "int64"):
             return int(text).to_bytes(4 if form == "int32" else 8, "big", signed=True)
@@ -162,5 +221,5 @@ def _key_bytes(text: str | None, form: str) -> bytes | None:
         if form == "base64":
             return base64.b64decode(text, validate=True)
     except (ValueError, OverflowError, binascii.Error):
-        raise shared_options.WrongUse(f"--key {text!r} is no {form}, as --key-as asks for") from None
+        raise shared_options.WrongUse(f"--key {text!r} is not {form}, as --key-as requires") from None
     return text.encode("utf-8", "surrogateescape")

@@ -1,49 +1,62 @@
-"""`cat` as Arrow IPC stream and as Parquet: kafkarec's own buffers, imported by pyarrow without a copy."""
+"""The writers of `cat` for Arrow IPC streams and Parquet. pyarrow imports the buffers without a copy."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kafkarec
 
+from . import json_lines
+from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, constants
-from .output import Sink
+from .output_files import Sink
 from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse
 
 
 class ArrowWriter:
-    """An Arrow IPC stream; topic, partition and file are added where they are among the columns."""
+    """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files.
+
+    With a decoder, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV.
+    """
 
     format = "arrow"
     timestamp_unit = "ms"
     needed_columns: Sequence[str] = ()
 
-    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
         try:
             import pyarrow  # type: ignore[import-untyped,unused-ignore]
             import pyarrow.parquet  # type: ignore[import-untyped,unused-ignore]
         except ImportError:
             raise CouldNot(f"--format {self.format} needs pyarrow: pip install 'kafkarec[arrow]'") from None
         if sink.is_terminal:
-            raise WrongUse(f"--format {self.format} is binary and would garble the terminal; add -o FILE or pipe it on")
+            raise WrongUse(
+                f"--format {self.format} is binary and cannot be printed on a terminal; add -o FILE or a pipe"
+            )
         self._pa = pyarrow
         self._sink = sink
         self._names = list(names)
+        self._decoder = decoder
+        if decoder is not None:
+            self.needed_columns = NEEDED
         self._out: Any = None
 
     def write(self, piece: SelectedRows) -> None:
+        texts = self._decoder.texts(piece) if self._decoder else {}
         for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
-            self._take(self._shown(chosen, constants(piece.source)))
+            decoded = {name: json_lines.select(column, piece.rows) for name, column in texts.items()}
+            self._take(self._shown(chosen, constants(piece.source), decoded))
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        """An input without records is a stream without batches: it still has its schema."""
+        """End the stream. Without records it has a schema and no batches."""
         if self._out is None:
             empty = self._pa.table(kafkarec.decode(b"", **decode))
             batch = self._pa.RecordBatch.from_pylist([], schema=empty.schema)
-            self._opened(self._shown(batch, {}).schema)
+            self._opened(self._shown(batch, {}, {}).schema)
         self._out.close()
         self._sink.flush()
 
@@ -53,15 +66,20 @@ class ArrowWriter:
 
     def _opened(self, schema: Any) -> Any:
         if self._out is None:
-            self._out = self._pa.ipc.new_stream(self._sink, schema)
+            is_file = self._sink.name.lower().endswith(".feather")
+            self._out = (self._pa.ipc.new_file if is_file else self._pa.ipc.new_stream)(self._sink, schema)
         return self._out
+
+    @property
+    def _decoded_names(self) -> Sequence[str]:
+        return self._decoder.columns if self._decoder else ()
 
     def _chosen(self, batch: Any, rows: Sequence[int]) -> Any:
         if len(rows) * 2 > batch.num_rows and rows[-1] - rows[0] + 1 == len(rows):
             return batch.slice(rows[0], len(rows))  # keeps the whole batch alive
         return batch.take(self._pa.array(rows, self._pa.int64()))
 
-    def _shown(self, batch: Any, known: Mapping[str, Any]) -> Any:
+    def _shown(self, batch: Any, known: Mapping[str, Any], decoded: Mapping[str, Sequence[str | None]]) -> Any:
         pa = self._pa
         types = {"topic": pa.string(), "partition": pa.int32(), "file": pa.string()}
         columns, fields = [], []
@@ -69,21 +87,34 @@ class ArrowWriter:
             if name in CONSTANTS:
                 columns.append(pa.repeat(pa.scalar(known.get(name), types[name]), batch.num_rows))
                 fields.append(pa.field(name, types[name]))
+            elif name in self._decoded_names:
+                texts = decoded.get(name) or [None] * batch.num_rows
+                columns += [pa.array(texts, pa.string()), _undecoded(pa, batch.column(name), texts)]
+                fields += [pa.field(name, pa.string()), pa.field(f"{name}_base64", pa.string())]
             else:
                 columns.append(batch.column(name))
                 fields.append(batch.schema.field(name))
         return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
 
+def _undecoded(pa: Any, blobs: Any, texts: Sequence[str | None]) -> Any:
+    """Return the column NAME_base64: the bytes of the rows that have no text."""
+    cells = [
+        None if blob is None or text is not None else base64.b64encode(blob).decode()
+        for blob, text in zip(blobs.to_pylist(), texts, strict=True)
+    ]
+    return pa.array(cells, pa.string())
+
+
 class ParquetWriter(ArrowWriter):
-    """A Parquet file of the same columns, written one row group at a time; at most one group is held in memory."""
+    """Writes a Parquet file of the same columns, one row group at a time; at most one group is held in memory."""
 
     format = "parquet"
     group_rows = 1 << 20
     group_bytes = 32 << 20
 
-    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
-        super().__init__(sink, names)
+    def __init__(self, sink: Sink, names: Sequence[str], decoder: InternalTopicDecoder | None = None) -> None:
+        super().__init__(sink, names, decoder)
         self._held: list[Any] = []
         self._rows = self._bytes = 0
 

@@ -1,10 +1,10 @@
-"""`cat` as CSV (RFC 4180): a line of names, CRLF after each row, text in quotes, null as an empty cell without quotes.
+"""The writer of `cat` for CSV (RFC 4180): a line of names, CRLF after each row, text in quotes, null as an empty cell.
 
     topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers
     "orders",0,17,1700000000000,0,"user-1",,"it says ""hi"" twice",,"[{""key"":""k"",""value"":""v""}]"
 
-A key or value is either in its own column or, where it cannot be text, in NAME_base64; null in neither. The
-reasons: docs/decisions/0013-csv.md.
+Null has no quotes, an empty text has. A key or value that is not text is in NAME_base64 instead of its own column;
+null is in neither. For the reasons see docs/decisions/0013-csv.md.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import Any
 
 from kafkarec.tables.table import Table
 
-from . import internal, json_lines
+from . import cat_internal_topics, json_lines
 from .cat_writer import constants, control_cells
-from .output import Sink
+from .output_files import Sink
 from .selection import SelectedRows
 from .table_windows import cells
 
-# Control characters but tab, line feed and carriage return, and the separators of lines and paragraphs.
+# Control characters except tab, line feed and carriage return; line and paragraph separators.
 _CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-# Characters with which spreadsheets begin a formula, full-width forms included.
+# Characters that begin a formula in spreadsheets, including full-width forms.
 _FORMULA = re.compile(r'^"(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
-_NOTHING = ""
+_EMPTY = ""
 
 
 def quoted(text: str) -> str:
@@ -50,7 +50,7 @@ def _as_base64(blob: bytes) -> str:
     return quoted(base64.b64encode(blob).decode())
 
 
-# --key-as, --value-as: the suffix of the column's name, bytes -> cell or ValueError.
+# Value of --key-as and --value-as -> (suffix of the column's name, function from bytes to a cell or ValueError).
 _FORMS: dict[str, tuple[str, Callable[[bytes], str]]] = {
     "utf8": ("", _as_text),
     "json": ("", _as_json),
@@ -74,33 +74,35 @@ class CsvWriter:
         names: Sequence[str],
         control: bool,
         forms: Mapping[str, str],
-        decoding: internal.Decoding | None = None,
+        decoder: cat_internal_topics.InternalTopicDecoder | None = None,
         spreadsheet: bool = False,
+        iso_times: bool = False,
     ) -> None:
         self._sink = sink
         self._names = [*names, "control"] if control else list(names)
         self._forms = forms
-        self._decoding = decoding
+        self._decoder = decoder
         self._spreadsheet = spreadsheet
+        self._iso_times = iso_times
         self._begun = False
-        self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
+        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if control or decoder else ()
 
     def write(self, piece: SelectedRows) -> None:
         known = constants(piece.source)
-        decoded = self._decoding.texts(piece) if self._decoding else {}
+        decoded = self._decoder.texts(piece) if self._decoder else {}
         columns: list[list[str]] = []
         for name in self._names:
             if name in known:
                 columns.append([_constant(known[name])] * piece.count)
             elif name == "control":
-                shown = json_lines.picked(control_cells(piece.table), piece.rows)
-                columns.append([_NOTHING if text == json_lines.NULL else quoted(text) for text in shown])
+                shown = json_lines.select(control_cells(piece.table), piece.rows)
+                columns.append([_EMPTY if text == json_lines.NULL else quoted(text) for text in shown])
             else:
-                texts = json_lines.picked(decoded[name], piece.rows) if name in decoded else None
+                texts = json_lines.select(decoded[name], piece.rows) if name in decoded else None
                 columns += self._columns(piece, name, texts)
         if self._spreadsheet:
             columns = [[_FORMULA.sub("\"'", cell, count=1) for cell in cells] for cells in columns]
-        self._put("".join(chain.from_iterable(zip(*_between(columns, piece.count), strict=True))))
+        self._put("".join(chain.from_iterable(zip(*_with_commas(columns, piece.count), strict=True))))
 
     def finish(self, decode: Mapping[str, Any]) -> None:
         self._put("")
@@ -109,7 +111,7 @@ class CsvWriter:
         if not self._begun:
             self._begun = True
             self._sink.write((("\ufeff" if self._spreadsheet else "") + ",".join(self._titles()) + "\r\n").encode())
-        self._sink.write(json_lines.escaped(lines))  # the remaining characters to escape are in JSON
+        self._sink.write(json_lines.escaped(lines))  # only JSON cells can still have characters to escape
         self._sink.flush()
 
     def _titles(self) -> Iterable[str]:
@@ -121,19 +123,21 @@ class CsvWriter:
                 yield f"{name}_base64"
 
     def _columns(self, piece: SelectedRows, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
-        """The cells of one column; of a key or value also those of NAME_base64."""
+        """Return the cells of one column; for a key or value also those of NAME_base64."""
         values = cells(piece.table, name, piece.rows)
         form = self._forms.get(name)
+        if name == "timestamp" and self._iso_times:
+            return [[_EMPTY if value is None else json_lines.iso_time(value) for value in values]]
         if form is None:
             return [_others(piece.table, name, values)]
-        shown, hidden = _blobs(values, form, decoded)
-        return [shown] if form in _ALWAYS_FIT else [shown, hidden]
+        plain, base64_cells = _blobs(values, form, decoded)
+        return [plain] if form in _ALWAYS_FIT else [plain, base64_cells]
 
 
 def _constant(value: str | int | None) -> str:
-    """The cell of topic, partition or file; quoted, as a file's name may hold any character."""
+    """Return the cell of topic, partition or file. Text is quoted, as a file's name may contain any character."""
     if value is None:
-        return _NOTHING
+        return _EMPTY
     return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
 
 
@@ -142,42 +146,42 @@ def _others(table: Table, name: str, values: Sequence[Any]) -> list[str]:
     if kind == "+l":
         return [quoted(json_lines.headers(pairs)) if pairs else '"[]"' for pairs in values]
     if kind == "u":
-        return [_NOTHING if text is None else quoted(text) for text in values]
+        return [_EMPTY if text is None else quoted(text) for text in values]
     if kind == "b":
-        return [_NOTHING if value is None else json_lines.BOOLEANS[value] for value in values]
-    return [_NOTHING if value is None else str(value) for value in values]
+        return [_EMPTY if value is None else json_lines.BOOLEANS[value] for value in values]
+    return [_EMPTY if value is None else str(value) for value in values]
 
 
 def _blobs(
     values: Sequence[bytes | None], form: str, decoded: Sequence[str | None] | None
 ) -> tuple[list[str], list[str]]:
-    """The cells, and those of NAME_base64 for values that the form cannot show."""
+    """Return (cells, cells of NAME_base64); the latter have the values that the form cannot represent."""
     if form == "utf8" and decoded is None and (whole := _all_text(values)) is not None:
-        return whole, [_NOTHING] * len(values)
+        return whole, [_EMPTY] * len(values)
     show = _FORMS[form][1]
-    shown, hidden = [_NOTHING] * len(values), [_NOTHING] * len(values)
+    plain, base64_cells = [_EMPTY] * len(values), [_EMPTY] * len(values)
     for row, blob in enumerate(values):
         text = decoded[row] if decoded is not None else None
         if text is not None:
-            shown[row] = quoted(text)
+            plain[row] = quoted(text)
         elif blob is not None:
             try:
-                shown[row] = show(blob)
+                plain[row] = show(blob)
             except ValueError:
-                hidden[row] = _as_base64(blob)
-    return shown, hidden
+                base64_cells[row] = _as_base64(blob)
+    return plain, base64_cells
 
 
 def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
-    """The cells if all values are ASCII text, decided by one search over their bytes; else None."""
+    """Return the cells if all values are ASCII text, else None. One search over all their bytes decides."""
     together = b"".join([blob for blob in values if blob])
     if not together.isascii() or len(together.translate(None, _CONTROLS)) < len(together):
         return None
-    return [_NOTHING if blob is None else quoted(blob.decode()) for blob in values]
+    return [_EMPTY if blob is None else quoted(blob.decode()) for blob in values]
 
 
-def _between(columns: Sequence[Iterable[str]], count: int) -> Iterable[Iterable[str]]:
-    """The columns, with a column of commas between each two."""
+def _with_commas(columns: Sequence[Iterable[str]], count: int) -> Iterable[Iterable[str]]:
+    """Yield the columns with a column of commas between each two, and a column of line ends."""
     for number, column in enumerate(columns):
         if number:
             yield repeat(",", count)

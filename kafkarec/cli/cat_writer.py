@@ -11,8 +11,8 @@ from kafkarec.format import control
 from kafkarec.storage import Segment
 from kafkarec.tables.records import RecordColumns
 
-from . import internal, json_lines
-from .output import Sink
+from . import cat_internal_topics, json_lines
+from .output_files import Sink
 from .selection import SelectedRows
 
 CONSTANTS = ("topic", "partition", "file")
@@ -25,22 +25,22 @@ class RowWriter(Protocol):
     needed_columns: Sequence[str]
 
     def write(self, piece: SelectedRows) -> None:
-        """Write the chosen rows of one piece."""
+        """Write the selected rows of one piece."""
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        """End the output; `decode` are the options that the pieces were decoded with."""
+        """End the output. `decode`: the options that the pieces were decoded with."""
 
 
 def constants(source: Segment) -> dict[str, Any]:
-    """The columns topic, partition and file, which are not in the batches."""
-    # A path that is not UTF-8 is shown with U+FFFD: JSON cannot hold its bytes.
+    """Return the columns topic, partition and file, which are the same for all records of a segment."""
+    # A path that is not UTF-8 is printed with U+FFFD, as JSON cannot represent its bytes.
     file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return {"topic": source.topic, "partition": source.partition, "file": file}
 
 
 class JsonWriter:
-    """JSON Lines, as docs/reference/cli.md describes them; `control` adds the decoded control record,
-    `decoding` the messages of internal topics."""
+    """Writes JSON Lines as docs/reference/cli.md describes them. `control` adds the decoded control records, `decoder`
+    decodes the messages of internal topics."""
 
     timestamp_unit = "int64"
 
@@ -50,14 +50,16 @@ class JsonWriter:
         names: Sequence[str],
         control: bool,
         forms: Mapping[str, str],
-        decoding: internal.Decoding | None = None,
+        decoder: cat_internal_topics.InternalTopicDecoder | None = None,
+        iso_times: bool = False,
     ) -> None:
         self._sink = sink
-        self._decoding = decoding
+        self._decoder = decoder
         self._control = control
         self._names = [*names, "control"] if control else list(names)
         self._forms = forms
-        self.needed_columns: Sequence[str] = internal.NEEDED if control or decoding else ()
+        self._iso_times = iso_times
+        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if control or decoder else ()
 
     def write(self, piece: SelectedRows) -> None:
         lines = json_lines.render(
@@ -66,8 +68,9 @@ class JsonWriter:
             constants=constants(piece.source),
             forms=self._forms,
             extra={"control": control_cells(piece.table)} if self._control else {},
-            decoded=self._decoding.texts(piece) if self._decoding else {},
+            decoded=self._decoder.texts(piece) if self._decoder else {},
             rows=piece.rows,
+            iso_times=self._iso_times,
         )
         self._sink.write(lines)
         self._sink.flush()
@@ -77,7 +80,7 @@ class JsonWriter:
 
 
 def control_cells(table: RecordColumns) -> list[str]:
-    """The control record of each row as JSON text."""
+    """Return the control record of each row as JSON text; "null" for data records."""
     flags, keys, values = map(table.column, ("is_control", "key", "value"))
     return [_control_cell(key, value) if flag else "null" for flag, key, value in zip(flags, keys, values, strict=True)]
 

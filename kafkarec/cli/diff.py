@@ -10,21 +10,22 @@ from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.diff import Difference, Extent, Replica, compare
-from kafkarec.state.leader_epochs import Truncation
-from kafkarec.support.text_table import safe
+from kafkarec.state.epoch_history import Truncation
+from kafkarec.support.text_table import counted, safe
 
-from . import output, shared_options
+from . import output_files, progress, shared_options
+from .input_logs import STANDARD_INPUT
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Compares two replicas of a partition record by record: where they part, by leader epoch and CRC,
-who holds what the other lacks, and to which offset each would truncate with the other as its leader (KIP-101,
-KIP-279). Other batching or compression of the same records is no difference."""
+DESCRIPTION = """Compares two replicas of a partition record by record. Reports where they differ, by leader epoch and
+CRC, which records only one of them has, and to which offset each would truncate with the other as its leader (KIP-101,
+KIP-279). The same records in other batches or with another codec are not a difference."""
 EXAMPLES = """examples:
   kafkarec diff /mnt/broker1/orders-0 /mnt/broker2/orders-0
   kafkarec diff a.log b.log --format json
 
-exit status: 0 the same records, 1 a difference (or damage), 2 wrong use, 3 could not"""
+exit status: 0 the same records, 1 a difference (or damage), 2 wrong usage, 3 failed"""
 
 _MOST = 8  # ranges printed per list
 
@@ -32,72 +33,78 @@ _MOST = 8  # ranges printed per list
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ("a", "b"):
         parser.add_argument(name, metavar=name.upper(), help="a partition folder or a segment")
-    parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
-    )
+    shared_options.add_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
-    output.demand_ways(args)
+    output_files.demand_output_folders(args)
+    if STANDARD_INPUT in (args.a, args.b):
+        raise WrongUse("diff compares files and folders, and - is standard input; write it to a file first")
     try:
-        found = compare(args.a, args.b, max_decompressed_bytes=args.max_decompressed_bytes)
+        with progress.bytes_shown(lambda: progress.bytes_in([args.a, args.b])) as tick:
+            difference = compare(
+                args.a,
+                args.b,
+                max_decompressed_bytes=args.max_decompressed_bytes,
+                progress=lambda segment, end: tick(segment.path, end),
+            )
     except KafkaRecordError:
         raise
     except ValueError as error:
         raise WrongUse(str(error)) from error
-    for side in (found.a, found.b):
+    for side in (difference.a, difference.b):
         if not side.segments:
             raise CouldNot(f"{side.path}: a folder without .log files")
-    with output.opened(args) as sink:
+    with output_files.opened(args) as sink:
         if args.format == "json":
-            sink.write((json.dumps(as_json(found)) + "\n").encode())
+            sink.write((json.dumps(as_json(difference)) + "\n").encode())
         else:
-            for line in text(found):
+            for line in text(difference):
                 sink.write(f"{safe(line)}\n".encode())
-    return DAMAGED if found or found.a.damage or found.b.damage else FINE
+    return DAMAGED if difference or difference.a.damage or difference.b.damage else FINE
 
 
-def text(found: Difference) -> Iterator[str]:
-    """The lines of the text output."""
-    for name, side in (("A", found.a), ("B", found.b)):
+def text(difference: Difference) -> Iterator[str]:
+    """Yield the lines of the text output."""
+    for name, side in (("A", difference.a), ("B", difference.b)):
         yield _replica(name, side)
     yield ""
-    if found.identical_batches:
-        what = f"{_number(found.identical_batches, 'batch', 'batches')}, {found.identical_size} bytes"
-        yield f"identical, byte for byte, up to offset {found.identical_to}: {what}"
-    if found.first is not None:
-        yield f"first difference at offset {found.first[0]}: {found.first[1]}"
+    if difference.identical_batches:
+        what = f"{counted(difference.identical_batches, 'batch')}, {difference.identical_size} bytes"
+        yield f"identical, byte for byte, up to offset {difference.identical_to}: {what}"
+    if difference.first is not None:
+        yield f"first difference at offset {difference.first[0]}: {difference.first[1]}"
     for title, extents in (
-        ("only in A", found.only_a),
-        ("only in B", found.only_b),
-        ("different", found.changed),
-        ("other batches, same records", found.rebatched),
+        ("only in A", difference.only_a),
+        ("only in B", difference.only_b),
+        ("different", difference.changed),
+        ("other batches, same records", difference.rebatched),
     ):
         yield from _extents(title, extents)
-    yield _verdict(found)
-    if not found.same:
+    yield _verdict(difference)
+    if not difference.same:
         yield ""
-        yield from _follows("A", "B", found.a, found.a_follows_b)
-        yield from _follows("B", "A", found.b, found.b_follows_a)
-    for note in found.notes:
+        yield from _follows("A", difference.a, "B", difference.b, difference.a_follows_b)
+        yield from _follows("B", difference.b, "A", difference.a, difference.b_follows_a)
+    for note in difference.notes:
         yield f"note: {note}"
 
 
 def _replica(name: str, side: Replica) -> str:
-    segments, batches = _number(side.segments, "segment", "segments"), _number(side.batches, "batch", "batches")
+    segments, batches = counted(side.segments, "segment"), counted(side.batches, "batch")
     offsets = "no batch" if side.start is None or side.end is None else f"offsets {side.start} to {side.end - 1}"
     line = f"{name}  {side.path}: {offsets}, {batches}, {side.size} bytes in {segments}"
     if side.lineage.entries:
         epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
         more = "... " if len(side.lineage.entries) > 4 else ""
         line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
-    return line + (f"; DAMAGED in {_number(len(side.damage), 'place', 'places')}" if side.damage else "")
+    return line + (f"; DAMAGED in {counted(len(side.damage), 'place')}" if side.damage else "")
 
 
 _KINDS = {
-    "head": "in front of the other's first offset",
-    "tail": "behind the other's end",
+    "head": "before the other's first offset",
+    "tail": "after the other's end",
     "gap": "a gap in the other",
     "damaged": "damaged in the other",
     "epoch": "by leader epoch",
@@ -108,7 +115,7 @@ _KINDS = {
 
 def _extents(title: str, extents: list[Extent]) -> Iterator[str]:
     for extent in extents[:_MOST]:
-        records = "" if extent.records is None else f", {_number(extent.records, 'record', 'records')}"
+        records = "" if extent.records is None else f", {counted(extent.records, 'record')}"
         offsets = (
             f"offset {extent.first}" if extent.first == extent.last else f"offsets {extent.first} to {extent.last}"
         )
@@ -116,44 +123,42 @@ def _extents(title: str, extents: list[Extent]) -> Iterator[str]:
         yield f"  {title}: {offsets}{records}, {extent.size} bytes" + (f" ({why})" if why else "")
     if len(extents) > _MOST:
         rest = extents[_MOST:]
-        left = _number(sum(extent.records or 0 for extent in rest), "record", "records")
-        more = _number(len(rest), "range", "ranges")
+        left = counted(sum(extent.records or 0 for extent in rest), "record")
+        more = counted(len(rest), "range")
         yield f"  {title}: {more} more up to offset {rest[-1].last}, {left}"
 
 
-def _verdict(found: Difference) -> str:
-    if found.identical:
-        return "the same, byte for byte"
-    if found.same:
-        return "the same records, in other batches"
-    return "DIFFERENT"
+def _verdict(difference: Difference) -> str:
+    if not difference.same:
+        return "DIFFERENT"
+    damaged = difference.a.damage or difference.b.damage
+    if damaged and not difference.a.batches:
+        return "NOT COMPARED: there is no good batch"
+    what = "the same, byte for byte" if difference.identical else "the same records, in other batches"
+    return f"what can be read is {what}" if damaged else what
 
 
-def _follows(name: str, other: str, side: Replica, cut: Truncation) -> Iterator[str]:
-    if side.end is None:
+def _follows(name: str, side: Replica, other: str, leader: Replica, truncation: Truncation) -> Iterator[str]:
+    if side.end is None or (leader.end is None and leader.damage):
         return
-    how = "by leader epochs" if cut.steps else "by log ends alone, as no leader epochs are known"
-    if cut.offset >= side.end:
+    how = "by leader epochs" if truncation.steps else "by log ends alone, as there are no leader epochs"
+    if truncation.offset >= side.end:
         yield f"with {other} as the leader, {name} truncates nothing ({how})"
     else:
-        lost = f"offsets {cut.offset} to {side.end - 1}"
-        yield f"with {other} as the leader, {name} truncates to offset {cut.offset} and gives up {lost} ({how})"
+        lost = f"offsets {truncation.offset} to {side.end - 1}"
+        yield f"with {other} as the leader, {name} truncates to offset {truncation.offset} and loses {lost} ({how})"
 
 
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
-
-
-def as_json(found: Difference) -> dict[str, Any]:
-    """The fields of the Difference as JSON values; epochs and damage as objects."""
-    out = asdict(found)
-    for name, side in (("a", found.a), ("b", found.b)):
-        out[name]["damage"] = [damage._asdict() for damage in side.damage]
+def as_json(difference: Difference) -> dict[str, Any]:
+    """Return the fields of the Difference as JSON values; epochs and damage are objects."""
+    out = asdict(difference)
+    for name, side in (("a", difference.a), ("b", difference.b)):
+        out[name]["damage"] = [damage.as_dict() for damage in side.damage]
         out[name]["lineage"] = _lineage(side)
     for name in ("a_follows_b", "b_follows_a"):
-        cut: Truncation = getattr(found, name)
-        out[name] = {"truncate_to": cut.offset, "steps": [step._asdict() for step in cut.steps]}
-    out["first"] = None if found.first is None else {"offset": found.first[0], "what": found.first[1]}
+        truncation: Truncation = getattr(difference, name)
+        out[name] = {"truncate_to": truncation.offset, "steps": [step._asdict() for step in truncation.steps]}
+    out["first"] = None if difference.first is None else {"offset": difference.first[0], "what": difference.first[1]}
     return out
 
 

@@ -13,11 +13,11 @@ import kafkarec
 from kafkarec import _core
 from kafkarec.support.text_table import safe
 
-from . import output, shared_options
+from . import output_files, shared_options
 from .problems import COULD_NOT, FINE
 
-DESCRIPTION = """Prints versions, codecs with their libraries, the way CRC-32C is computed, the build, and
-what is missing. Exit status 3 when something that decoding needs is missing or wrong."""
+DESCRIPTION = """Prints versions, codecs with their libraries, the routine that computes CRC-32C, the build, and
+what is missing. The exit status is 3 if something that decoding needs is missing or wrong."""
 EXAMPLES = """examples:
   kafkarec doctor                 paste this into a bug report
   kafkarec doctor --format json"""
@@ -25,12 +25,12 @@ EXAMPLES = """examples:
 # extra -> its packages, and what each is for.
 EXTRAS = {
     "arrow": ("pyarrow", "cat --format arrow, to_arrow()"),
-    "remote": ("s3fs", "s3:// and, with their packages, other URLs; pyarrow does for s3://, too"),
-    "cli": ("rich", "a progress bar for -o FILE"),
+    "remote": ("s3fs", "s3:// URLs (pyarrow reads them, too), and other URLs with the packages of their schemes"),
+    "cli": ("rich", "progress as a bar, not as a line"),
 }
-# Libraries that can import the columns and belong to no extra.
-GUESTS = ("polars", "duckdb", "pandas", "pyspark")
-_CHECKED = b"123456789"
+# Libraries that can import the columns and are in no extra.
+IMPORTERS = ("polars", "duckdb", "pandas", "pyspark")
+_CHECK_TEXT = b"123456789"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,16 +40,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     found = examine()
     text = json.dumps(found, indent=2, default=str) if args.format == "json" else as_text(found)
-    with output.opened(args) as sink:
+    with output_files.opened(args) as sink:
         sink.write((text + "\n").encode())
     return COULD_NOT if found["problems"] else FINE
 
 
 def examine() -> dict[str, Any]:
-    """All results as JSON values: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
+    """Return all results as JSON values: kafkarec, python, platform, engine, codecs, extras, guests, problems."""
     build = dict(kafkarec.build_info())
-    for told_elsewhere in ("kafkarec", "python"):
-        build.pop(told_elsewhere, None)
+    for duplicate in ("kafkarec", "python"):
+        build.pop(duplicate, None)
     codecs = build.pop("codecs")
     return {
         "kafkarec": kafkarec.__version__,
@@ -63,13 +63,13 @@ def examine() -> dict[str, Any]:
             extra: {"package": package, "version": version_of(package), "for": use}
             for extra, (package, use) in EXTRAS.items()
         },
-        "guests": {package: version_of(package) for package in GUESTS},
+        "guests": {package: version_of(package) for package in IMPORTERS},
         "problems": [*codec_problems(codecs), *checksum_problems()],
     }
 
 
 def version_of(package: str) -> str | None:
-    """The installed version; None: not installed."""
+    """Return the installed version; None: not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -77,7 +77,7 @@ def version_of(package: str) -> str | None:
 
 
 def codec_problems(codecs: dict[str, Any]) -> list[str]:
-    """Codecs whose library is missing, each with the command that installs it."""
+    """Return a line for each codec whose library is missing, with the command that installs it."""
     return [
         f"{name} payloads cannot be read: pip install {info['library']}"
         for name, info in codecs.items()
@@ -86,9 +86,9 @@ def codec_problems(codecs: dict[str, Any]) -> list[str]:
 
 
 def checksum_problems() -> list[str]:
-    """Routines whose checksum of b"123456789" is not the check value of the CRC catalogue."""
-    names = ("CRC-32C", "CRC-32C by the own routine", "CRC-32")
-    values = zip(_core.checksums_of(_CHECKED), (0xE3069283, 0xE3069283, 0xCBF43926), strict=True)
+    """Return a line for each routine whose checksum of b"123456789" is not the check value of the CRC catalogue."""
+    names = ("CRC-32C", "CRC-32C by kafkarec's own routine", "CRC-32")
+    values = zip(_core.checksums_of(_CHECK_TEXT), (0xE3069283, 0xE3069283, 0xCBF43926), strict=True)
     found = dict(zip(names, values, strict=True))
     return [
         f"{name} of the check text is 0x{is_:08x} and should be 0x{should:08x}: please report it"
@@ -98,7 +98,7 @@ def checksum_problems() -> list[str]:
 
 
 def as_text(found: dict[str, Any]) -> str:
-    """The results as text."""
+    """Return the results as text."""
     lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
     lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
     lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]
@@ -107,7 +107,7 @@ def as_text(found: dict[str, Any]) -> str:
         state = info["version"] or f"missing (for {info['for']}): pip install 'kafkarec[{extra}]'"
         lines.append(f"  {extra:<18}{info['package']} {state}")
     guests = ", ".join(f"{name} {version or '-'}" for name, version in found["guests"].items())
-    lines += ["", f"takes columns without an extra: {guests}", ""]
+    lines += ["", f"can import the columns, without an extra: {guests}", ""]
     lines += found["problems"] or [
         "all codecs can be read, the checksums are right: nothing that decoding needs is missing"
     ]

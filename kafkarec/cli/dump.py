@@ -1,11 +1,10 @@
-"""`kafkarec dump`: the options of kafka-dump-log, and its text."""
+"""`kafkarec dump`: prints files as kafka-dump-log does, with its options."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import re
-import shlex
 import sys
 from collections.abc import Callable
 
@@ -16,22 +15,23 @@ from kafkarec.ops.dump.run import ClosableSource, DumpOptions
 from kafkarec.storage import names, remote
 from kafkarec.storage.folders import LocalFolder, RemoteFolder
 from kafkarec.support import text_table
+from kafkarec.support.command_line import command
 
-from . import inputs, output, shared_options
-from .output import Sink
+from . import input_logs, output_files, progress, shared_options
+from .output_files import Sink
 from .problems import COULD_NOT, exit_status, say
 from .shared_options import CouldNot
 
 DESCRIPTION = """Prints logs, snapshots and indexes exactly as Kafka 4.3's kafka-dump-log does, and takes its options.
-Nothing is written or changed (Kafka's tool cuts an .index that does not end with a whole entry)."""
+Nothing is written or changed (Kafka's tool truncates an .index that does not end with a whole entry)."""
 EXAMPLES = """examples:
-  kafkarec dump 00000000000000000000.log                     the batches
-  kafkarec dump --print-data-log 00000000000000000000.log    their records, too
+  kafkarec dump 00000000000000000000.log                     batches
+  kafkarec dump --print-data-log 00000000000000000000.log    batches and records
   kafkarec dump --files a.log,a.index,a.timeindex --verify-index-only
   kafkarec dump --offsets-decoder __consumer_offsets-7       all segments of a folder
 
 Exit status, as Kafka's: 0 when everything could be printed (damage may be in the text: isvalid: false, "invalid
-bytes at the end"), 1 when not; 3 for what only kafkarec refuses: a limit, a missing library, an encoded object of
+bytes at the end"), 1 otherwise; 3 for what only kafkarec refuses: a limit, a missing library, an encoded object of
 tiered storage. kafkarec verify exits 1 for any damage."""
 
 FAILED = 1
@@ -40,10 +40,10 @@ _FOLDER_FILES = (".log", ".checkpoint")
 _INT = 2**31 - 1
 _FLAGS = {
     "--print-data-log": "print the records' keys and values; any decoder option implies it",
-    "--deep-iteration": "print the records' numbers",
-    "--skip-record-metadata": "print keys and values without the numbers in front",
-    "--verify-index-only": "compare an index with its log, print differences only",
-    "--index-sanity-check": "only the check of an index that a broker makes when it starts",
+    "--deep-iteration": "print the records without keys and values: offset, timestamp, sizes, ...",
+    "--skip-record-metadata": "print only keys and values of the records",
+    "--verify-index-only": "compare an index with its log and print only the differences",
+    "--index-sanity-check": "only make the check of an index that a broker makes when it starts",
     "--offsets-decoder": "records of __consumer_offsets as JSON",
     "--transaction-log-decoder": "records of __transaction_state as JSON",
     "--cluster-metadata-decoder": "records of __cluster_metadata as JSON",
@@ -60,34 +60,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="files to print (.log .checkpoint .index .timeindex .txnindex .snapshot), URLs of such files, folders "
         "(their logs in offset order), or - for a log on standard input",
     )
-    parser.add_argument("--files", action="append", default=[], metavar="A,B", help="the same, as Kafka takes it")
-    for flag, does in _FLAGS.items():
-        parser.add_argument(flag, action="store_true", help=does)
+    parser.add_argument(
+        "--files", action="append", default=[], metavar="A,B", help="files to print, as an option of Kafka's tool"
+    )
+    for flag, description in _FLAGS.items():
+        parser.add_argument(flag, action="store_true", help=description)
     for which in ("key", "value"):
         parser.add_argument(
             f"--{which}-decoder-class",
             nargs="?",
             const=decoders.STRING_CLASS,
             metavar="CLASS",
-            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; no other class runs here",
+            help="Kafka's StringDecoder (UTF-8, the default), IntegerDecoder or LongDecoder; others are not supported",
         )
     parser.add_argument(
-        "--max-message-size", type=_int, default=5 << 20, metavar="BYTES", help="of the largest batch (5242880)"
+        "--max-message-size",
+        type=_int,
+        default=5 << 20,
+        metavar="BYTES",
+        help="size of the largest batch (default 5242880)",
     )
-    parser.add_argument("--max-bytes", type=_int, default=_INT, metavar="BYTES", help="read only so much of a log")
     parser.add_argument(
-        "--max-decompressed-bytes",
-        type=shared_options.size,
-        default=128 << 20,
-        metavar="N",
-        help="cap for one compressed batch, such as 512m; default 128m",
+        "--max-bytes", type=_int, default=_INT, metavar="BYTES", help="read only this many bytes of a log"
     )
+    shared_options.add_limit(parser)
     shared_options.add_file(parser)
 
 
 def _int(text: str) -> int:
     if not re.fullmatch(r"\d{1,10}", text) or int(text) > _INT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 0 to {_INT}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 0 to {_INT}")
     return int(text)
 
 
@@ -96,16 +98,16 @@ def run(args: argparse.Namespace) -> int:
         path for given in args.paths for path in _files_of(given)
     ]
     if not paths:
-        say("which files? kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
+        say("no files given: kafkarec dump PATH..., or --files A,B (see kafkarec dump --help)")
         return WRONG_USE
     flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
     try:
-        decode, cut = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
+        decode, truncated = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
     except decoders.UnknownClass as error:
         say(str(error))
         return WRONG_USE
     classes = args.key_decoder_class or args.value_decoder_class
-    wanted = DumpOptions(
+    options = DumpOptions(
         print_data="--print-data-log" in flags or bool(classes),
         deep="--deep-iteration" in flags,
         skip_metadata="--skip-record-metadata" in flags,
@@ -114,19 +116,22 @@ def run(args: argparse.Namespace) -> int:
         max_message_size=args.max_message_size,
         max_bytes=args.max_bytes,
         decode=decode,
-        cut=cut,
+        truncated=truncated,
         limit=args.max_decompressed_bytes,
     )
     try:
-        with output.opened(args) as sink:
-            return _print(paths, wanted, sink)
+        with (
+            output_files.opened(args) as sink,
+            progress.bytes_shown(lambda: progress.bytes_in(paths), progress.when(args.output)) as tick,
+        ):
+            return _print(paths, options, sink, tick)
     except CouldNot as error:
         say(str(error))
         return FAILED
 
 
-def _print(paths: list[str], wanted: DumpOptions, sink: Sink) -> int:
-    """All output up to what cannot be read; that error is printed in one line."""
+def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Tick) -> int:
+    """Print all output up to what cannot be read; that error is printed in one line."""
     last = ""
 
     def opened(path: str) -> ClosableSource:
@@ -134,9 +139,9 @@ def _print(paths: list[str], wanted: DumpOptions, sink: Sink) -> int:
         last = path
         return _open(path)
 
-    write = _for_terminals(sink) if sink.is_terminal else _encoded(sink)
+    write = _for_terminals(sink) if sink.is_terminal else _text_writer(sink)
     try:
-        for text in dump.dump(paths, wanted, opened, _complain(sink)):
+        for text in dump.dump(paths, options, opened, _error_writer(sink), _note_writer(sink), tick):
             write(text)
     except KafkaRecordError as error:
         sink.flush()
@@ -145,23 +150,27 @@ def _print(paths: list[str], wanted: DumpOptions, sink: Sink) -> int:
         if status == COULD_NOT:
             say(f"{place}{error}")
             return status
-        say(f"{place}{error}; Kafka's tool ends here, too. To read on: {_next(last)}")
+        say(f"{place}{error}; Kafka's tool stops here, too. To read the rest: {_next(last)}")
         return FAILED
     except OSError as error:
         sink.flush()
-        beside = "" if last in paths else "; an index is printed beside its log, a .timeindex beside its .index, too"
-        say(inputs.reason(error, last) + beside)
+        hint = (
+            ""
+            if last in paths
+            else "; to print an index, its folder must have its log, for a .timeindex also its .index"
+        )
+        say(input_logs.reason(error, last) + hint)
         return FAILED
     return 0
 
 
 def _next(path: str) -> str:
     if path.endswith(_FOLDER_FILES) or path == "-":
-        return f"kafkarec scan --errors skip {shlex.quote(path)}"
-    return f"kafkarec verify {shlex.quote(os.path.dirname(path) or '.')}"
+        return command("scan", [path], ("--errors", "skip"))
+    return command("verify", [os.path.dirname(path)])
 
 
-def _encoded(sink: Sink) -> Callable[[str], None]:
+def _text_writer(sink: Sink) -> Callable[[str], None]:
     def write(text: str) -> None:
         sink.write(text.encode("utf-8", "surrogateescape"))
 
@@ -169,7 +178,7 @@ def _encoded(sink: Sink) -> Callable[[str], None]:
 
 
 def _for_terminals(sink: Sink) -> Callable[[str], None]:
-    """Escapes control characters on a terminal; a pipe or a file gets them unchanged."""
+    """Return a writer that escapes control characters, for a terminal."""
 
     def write(text: str) -> None:
         sink.write("\n".join(text_table.safe(line) for line in text.split("\n")).encode("utf-8", "replace"))
@@ -177,21 +186,28 @@ def _for_terminals(sink: Sink) -> Callable[[str], None]:
     return write
 
 
-def _complain(sink: Sink) -> Callable[[str], None]:
-    """Kafka's own lines for standard error unchanged; kafkarec's begin with its name."""
+def _error_writer(sink: Sink) -> Callable[[str], None]:
+    """Return a writer of Kafka's lines to standard error, without kafkarec's name as prefix."""
 
-    def complain(line: str) -> None:
+    def write(line: str) -> None:
         sink.flush()
-        if line.startswith("note: "):
-            say(line)
-        elif sys.stderr is not None:
+        progress.erase()
+        if sys.stderr is not None:
             print("\n".join(text_table.safe(part) for part in line.split("\n")), file=sys.stderr)
 
-    return complain
+    return write
+
+
+def _note_writer(sink: Sink) -> Callable[[str], None]:
+    def write(note: str) -> None:
+        sink.flush()
+        say(f"note: {note}")
+
+    return write
 
 
 def _split(files: str) -> list[str]:
-    """As Java's String.split: empty strings at the end are dropped."""
+    """Split as Java's String.split does: empty strings at the end are dropped."""
     words = files.split(",")
     while len(words) > 1 and not words[-1]:
         words.pop()
@@ -199,16 +215,16 @@ def _split(files: str) -> list[str]:
 
 
 def _files_of(path: str) -> list[str]:
-    """A folder's logs in the order of their offsets; any other path unchanged."""
-    if path == inputs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
+    """Return the logs of a folder in the order of their offsets; any other path unchanged."""
+    if path == input_logs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
         return [path]
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
     return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
 
 
 def _open(path: str) -> ClosableSource:
-    if path == inputs.STANDARD_INPUT:
-        source: ClosableSource = inputs.segments(inputs.find([path], None, None))[0].source
+    if path == input_logs.STANDARD_INPUT:
+        source: ClosableSource = input_logs.segments(input_logs.find([path], None, None))[0].source
         return source
     if remote.is_url(path) and remote.local_path(path) is None:
         folder, _, name = path.rpartition("/")

@@ -5,30 +5,33 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shlex
 import shutil
 import sys
 import tempfile
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkarec import storage
+from kafkarec.damage import Restored
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.explain import explain
+from kafkarec.read.offset_order import WINDOW
+from kafkarec.support.command_line import command
 
-from . import explain_text, output, shared_options
+from . import explain_output, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
-right; of a compressed batch also what its payload holds. A damaged batch is explained as far as it can be read,
-with the byte at which it goes wrong. Without --at, --offset or --batch it is the first batch."""
+right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
+with the byte at which it becomes invalid. Without --at, --offset or --batch the first batch is explained."""
 EXAMPLES = """examples:
-  kafkarec explain orders-0 --offset 4711                the batch that holds offset 4711
-  kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (from a message of verify)
+  kafkarec explain orders-0 --offset 4711                the batch that contains offset 4711
+  kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (as reported by verify)
   kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
 
 _LARGEST_BATCH = (1 << 31) + 12
@@ -39,23 +42,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a file of record batches, a partition folder, or -")
     which = parser.add_argument_group("which batch").add_mutually_exclusive_group()
     which.add_argument("--at", type=position, metavar="POSITION", help="the batch at this byte of the file")
-    which.add_argument("--offset", type=int, metavar="N", help="the batch that holds this offset")
-    which.add_argument("--batch", type=int, metavar="I", help="the batch in this row of scan, from 0; -1 is the last")
+    which.add_argument("--offset", type=int, metavar="N", help="the batch that contains this offset")
+    which.add_argument(
+        "--batch", type=int, metavar="I", help="the batch in this row of scan's output, from 0; -1: the last"
+    )
     parser.add_argument("--redact", action="store_true", help="hide the bytes of keys, values and headers")
     parser.add_argument(
         "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
     )
-    parser.add_argument("--full", action="store_true", help="all bytes of long fields, not their first 32")
-    parser.add_argument(
-        "--max-decompressed-bytes", type=shared_options.size, default=128 << 20, metavar="SIZE", help="default: 128m"
-    )
+    parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
+    shared_options.add_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 
 
 def position(text: str) -> int:
-    """A byte position, decimal or hexadecimal with 0x."""
+    """Parse a byte position, decimal or hexadecimal with 0x."""
     if not re.fullmatch(r"\d{1,18}|0x[0-9a-fA-F]{1,15}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no position; write 16384 or 0x4000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a position; write 16384 or 0x4000")
     return int(text, 0)
 
 
@@ -64,7 +67,7 @@ def how_many(text: str) -> int | None:
 
 
 class BatchPosition(NamedTuple):
-    """A segment and the bytes [position, stop) that may belong to one batch."""
+    """Bytes [position, stop) of a segment that are explained as one batch, and a remark for the output."""
 
     segment: Any
     position: int
@@ -73,23 +76,26 @@ class BatchPosition(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    with spooled(args.path) as path, storage_of(path) as logs, output.opened(args) as sink:
+    with spooled(args.path) as path, storage_of(path) as logs, output_files.opened(args) as sink:
         segments = [segment for log in logs for segment in log.segments]
         place = find(segments, args)
         name = "standard input" if args.path == "-" else str(place.segment.path)
         data, remark = read(place)
-        found = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
-        found = replace(found, position=place.position)
+        explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
+        restored = restored_at(place)
+        explanation = replace(explanation, position=place.position)
         if args.format == "json":
-            sink.write((json.dumps(explain_text.as_json(found, name, redact=args.redact)) + "\n").encode())
+            sink.write(
+                (json.dumps(explain_output.as_json(explanation, restored, name, redact=args.redact)) + "\n").encode()
+            )
         else:
-            for line in explain_text.text(found, name, remark, redact=args.redact, full=args.full):
+            for line in explain_output.text(explanation, restored, name, remark, redact=args.redact, full=args.full):
                 sink.write(f"{line}\n".encode())
-    return DAMAGED if found.faults else FINE
+    return DAMAGED if explanation.faults or restored is not None else FINE
 
 
 def read(place: BatchPosition) -> tuple[bytes, str]:
-    """The bytes of a place, and a remark. After a read error: the bytes before it."""
+    """Return (bytes, remark). After a read error: the bytes before it."""
     length = min(place.stop - place.position, _LARGEST_BATCH)
     try:
         return place.segment.raw(place.position, length), place.remark
@@ -103,13 +109,33 @@ def read(place: BatchPosition) -> tuple[bytes, str]:
             why = (error.strerror or str(error)).lower()
             return bytes(
                 data
-            ), f"the file cannot be read at byte {where} ({why}): what follows is what stands in front of it"
+            ), f"the file cannot be read at byte {where} ({why}): only the bytes before it are explained"
         return bytes(data), place.remark  # smaller reads succeed
+
+
+def restored_at(place: BatchPosition) -> Restored | None:
+    """Return what is restored in the header of the batch there. The batches before it are read, too: their offsets and
+    leader epochs are compared."""
+    segment = place.segment
+    recent = deque([0], maxlen=2 * WINDOW)  # some of them may be damaged
+    for table in segment.scan_pieces(errors="skip"):
+        recent.extend(position for position in table.column("position") if position < place.position)
+        if len(table) and table[-1]["position"] >= place.position:
+            break
+    part = segment.between(recent[0], segment.size)
+    with closing(part.stream(errors="skip", columns=[], batch_bytes=1)) as pieces:
+        for piece in pieces:
+            for one in piece.restored:
+                if one.position == place.position:
+                    return cast(Restored, one)
+            if any(at >= place.position for at in piece.batches.column("position")):
+                return None
+    return None
 
 
 @contextmanager
 def spooled(path: str) -> Iterator[str]:
-    """The path; for standard input that of a temporary file with its content."""
+    """Yield the path; for standard input that of a temporary file with its content."""
     if path != "-":
         yield path
         return
@@ -125,46 +151,45 @@ def spooled(path: str) -> Iterator[str]:
 def storage_of(path: str) -> Iterator[list[Any]]:
     try:
         opened = storage.open(path)
-    except ValueError as error:  # an index, by its name
+    except ValueError as error:  # by its name an index
         raise WrongUse(str(error)) from error
     with opened:
         logs = storage.logs(opened)
         if len(logs) != 1:
             what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
-            raise WrongUse(f"{path} holds {what}")
+            raise WrongUse(f"{path} has {what}")
         if not logs[0].segments:
             raise CouldNot(f"{path}: a folder without .log files")
         yield logs
 
 
 def find(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
-    """The place given by --at, --offset or --batch."""
+    """Find the batch of --at, --offset or --batch; the first batch without them."""
     if args.at is not None:
-        return at_position(segments, args)
+        return find_batch_at(segments, args)
     if args.offset is not None:
         return at_offset(segments, args.offset)
     return at_row(segments, args.batch)
 
 
-def at_position(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
+def find_batch_at(segments: Sequence[Any], args: argparse.Namespace) -> BatchPosition:
     if len(segments) > 1:
-        raise WrongUse(
-            f"--at counts the bytes of one file; name it: kafkarec explain {segments[0].path} --at {args.at}"
-        )
+        explain = command("explain", [str(segments[0].path)], ("--at", args.at))
+        raise WrongUse(f"--at counts the bytes of one file; name it: {explain}")
     segment = segments[0]
     if args.at >= segment.size:
         raise WrongUse(f"--at {args.at}: the file ends at byte {segment.size}")
     start, size, stop = neighbours(segment, args.at)
     if start < args.at < start + size:
         remark = (
-            f"byte {args.at} is inside of the batch at byte {start}, which has a good frame: --at {start} explains it"
+            f"byte {args.at} is inside the batch at byte {start}, whose header is good: --at {start} explains that one"
         )
         return BatchPosition(segment, args.at, stop, remark)
     return BatchPosition(segment, args.at, stop)
 
 
 def neighbours(segment: Any, position: int) -> tuple[int, int, int]:
-    """(start, size) of the last good frame at or before a position, and the start of the first one after it."""
+    """Return (start, size) of the last good frame at or before a position, and the start of the first one after it."""
     start = size = 0
     for table in segment.scan_pieces(errors="skip"):
         positions = table.column("position")
@@ -180,27 +205,27 @@ def next_batch(segment: Any, position: int) -> int:
     return neighbours(segment, position)[2]
 
 
-def at_row(segments: Sequence[Any], wanted: int | None) -> BatchPosition:
-    """The batch at row `wanted` of what `scan` prints; None: the first one."""
-    if wanted is None:
+def at_row(segments: Sequence[Any], row: int | None) -> BatchPosition:
+    """Find the batch in this row of scan's output; below 0: from the end; None: the first one."""
+    if row is None:
         return BatchPosition(segments[0], 0, next_batch(segments[0], 0))
-    count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -wanted))
+    count, last = 0, deque[tuple[Any, int]](maxlen=max(1, -row))
     for segment in segments:
         for table in segment.scan_pieces(errors="skip"):
             positions = table.column("position")
-            if 0 <= wanted - count < len(positions):
-                position = positions[wanted - count]
+            if 0 <= row - count < len(positions):
+                position = positions[row - count]
                 return BatchPosition(segment, position, next_batch(segment, position))
             count += len(positions)
-            last.extend((segment, position) for position in positions[wanted if wanted < 0 else -1 :])
-    if not -count <= wanted < 0:
-        raise WrongUse(f"--batch {wanted}: there are {count} batches, numbered from 0 (see kafkarec scan)")
+            last.extend((segment, position) for position in positions[row if row < 0 else -1 :])
+    if not -count <= row < 0:
+        raise WrongUse(f"--batch {row}: there are {count} batches, numbered from 0 (see kafkarec scan)")
     segment, position = last[0]
     return BatchPosition(segment, position, next_batch(segment, position))
 
 
 def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
-    """The batch that holds an offset: by its range for magic 2, by the last offset for older messages."""
+    """Find the batch that contains an offset: by its range for magic 2, by the last offset for older messages."""
     before = after = None
     for segment in segments:
         for table in segment.scan_pieces(errors="skip"):
@@ -208,7 +233,7 @@ def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
             for position, base, last, magic in columns:
                 if last < offset:
                     before = last
-                elif magic < 2 or base <= offset:
+                elif magic < BATCH_MAGIC or base <= offset:
                     return BatchPosition(segment, position, next_batch(segment, position))
                 else:
                     after = base if after is None else min(after, base)
@@ -216,7 +241,7 @@ def at_offset(segments: Sequence[Any], offset: int) -> BatchPosition:
 
 
 def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, after: int | None) -> str:
-    text = f"no batch holds offset {offset}"
+    text = f"no batch contains offset {offset}"
     if before is None and after is None:
         return f"{text}: there is no batch at all"
     where = " and ".join(
@@ -236,6 +261,6 @@ def _no_such_offset(segments: Sequence[Any], offset: int, before: int | None, af
     ]
     if damage:
         segment, one = damage[0]
-        path = shlex.quote(str(segment.path))
-        return f"{text}: {where}; it may be in the damage: kafkarec explain {path} --at {one.position}"
+        explain = command("explain", [str(segment.path)], ("--at", one.position))
+        return f"{text}: {where}; it may be in the damaged range: {explain}"
     return f"{text}: {where}"

@@ -1,12 +1,12 @@
-"""Arrow IPC (streams and files) and Parquet to rows: columns are cast to the types that the writer takes, and cells
-become Python objects only where needed.
+"""Reads rows from Arrow IPC (streams and files) and Parquet. Columns are cast to the types that the writer accepts;
+cells become Python objects only if needed.
 
-| column | taken |
+| column | accepted types |
 |---|---|
-| offset and other numbers | whole numbers of any width |
-| timestamp | likewise (ms), or a timestamp of any unit (a bare one: UTC) |
-| key, value | binary or text of any width; what --key-as and --value-as say |
-| headers | list of struct with key and value, map |
+| offset and other numbers | integers of any width |
+| timestamp | integers of any width (ms), or a timestamp of any unit (without a time zone: UTC) |
+| key, value | binary or text of any width; other types as --key-as and --value-as say |
+| headers | list of structs with key and value, or map |
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kafkarec.errors import InvalidArrowError
 from kafkarec.format.schema import RECORD_FIELDS
 
 from .input_cells import ALIASES, BLOBS, BadCell, JsonText, integers, typed, unknown_names
+from .input_internal_topics import is_internal
 from .input_json import no_such_column
 from .input_rows import ArrowRows, Refuse
 from .shared_options import CouldNot, WrongUse
@@ -31,7 +32,7 @@ _ALIKE = {"u": ("is_string", "is_large_string", "is_string_view"), "b": ("is_boo
 def read(
     file: BinaryIO, form: str, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse
 ) -> Iterator[ArrowRows]:
-    """The rows of a file; `form`: arrow (a stream, or a file where the magic says so) or parquet."""
+    """Yield the rows of a file; `form`: "arrow" (a stream), "arrow file" or "parquet"."""
     pa = _pyarrow(form)
     first = 1
     batches = _batches(pa, file, form, columns)
@@ -47,8 +48,8 @@ def read(
 
 
 def _next(batches: Iterator[Any], form: str, first: int) -> Any:
-    """The next record batch, None at the end. For damaged metadata pyarrow may raise any of ArrowInvalid,
-    ArrowNotImplementedError, UnicodeDecodeError for a name, TypeError."""
+    """Return the next record batch; None at the end. For damaged metadata pyarrow may raise ArrowInvalid,
+    ArrowNotImplementedError, UnicodeDecodeError (for a name) or TypeError."""
     try:
         return next(batches, None)
     except (WrongUse, OSError, MemoryError):
@@ -59,7 +60,7 @@ def _next(batches: Iterator[Any], form: str, first: int) -> Any:
 
 def _not(form: str, first: int, error: Exception) -> WrongUse:
     message = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return WrongUse(f"row {first} or behind: not {form}: {message}")
+    return WrongUse(f"row {first} or later: not {form}: {message}")
 
 
 def _pyarrow(form: str) -> Any:
@@ -93,8 +94,8 @@ def _batches(pa: Any, file: BinaryIO, form: str, columns: Sequence[str] | None) 
 
 
 def _demand_valid(pa: Any, batch: Any, first: int) -> None:
-    """InvalidArrowError, with column and row (the first is 1), where the file's buffers contradict each other: pyarrow
-    uses offsets unchecked unless it is told to validate."""
+    """Raise InvalidArrowError, with column and row (from 1), if the file's buffers contradict each other. pyarrow
+    checks offsets only in validate()."""
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if _is_valid(pa, column):
             continue
@@ -103,7 +104,7 @@ def _demand_valid(pa: Any, batch: Any, first: int) -> None:
             middle = (low + high) // 2
             low, high = (middle, high) if _is_valid(pa, column.slice(0, middle)) else (low, middle)
         row = first + low
-        raise InvalidArrowError(  # pyarrow's message may hold bytes of a value
+        raise InvalidArrowError(  # pyarrow's message may contain bytes of a value
             f"column {name!r}, row {row}: its offsets, validity bits or text contradict its buffers: not valid Arrow",
             reason="arrow_invalid",
             column=name,
@@ -133,7 +134,7 @@ def _plain(name: str) -> str:
 
 
 def _rows(pa: Any, table: Any, first: int, forms: Mapping[str, str], refuse: Refuse) -> Iterator[ArrowRows]:
-    """The rows of a piece: one block, or several without the rows that do not fit."""
+    """Yield the rows of a piece: one block, or several without the rows that cannot be written."""
     start = 0
     while start < table.num_rows:
         left = table.slice(start)
@@ -149,14 +150,18 @@ def _rows(pa: Any, table: Any, first: int, forms: Mapping[str, str], refuse: Ref
 
 
 def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
-    """The columns that `build` uses, in the types that the writer takes."""
+    """Return the columns that `build` uses, in the types that the writer accepts."""
     out: dict[str, Any] = {}
     lists: dict[str, list[Any]] = {}
+    topics = table["topic"].to_pylist() if "topic" in table.column_names else []
+    has_messages = any(map(is_internal, set(topics)))
     for title, column in zip(table.column_names, table.columns, strict=True):
         name = ALIASES.get(title, title)
         kind = column.type
         if _plain(name) in BLOBS:
-            if name in BLOBS and forms[name] == "utf8" and _is_bytes(pa, kind):
+            if name in BLOBS and has_messages and _is_text(pa, kind):
+                lists |= {name: column.to_pylist(), "topic": topics}
+            elif name in BLOBS and forms[name] == "utf8" and _is_bytes(pa, kind):
                 out[name] = _without_views(pa, column, pa.binary()).cast(pa.binary())
             elif name in BLOBS and forms[name] == "json":
                 lists[name] = [cell if cell is None else JsonText(_json(cell)) for cell in column.to_pylist()]
@@ -170,9 +175,11 @@ def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
             lists[name] = column.to_pylist()
         elif name in RECORD_FIELDS:
             out[name] = _cast(pa, name, column)
-    if lists:  # as JSON Lines are read
+    if lists:  # checked and converted as for JSON Lines
         sizes = {name: lists[name] for name in lists}
         for name, cells in typed(sizes, forms).items():
+            if name == "topic":  # of the messages above
+                continue
             wanted = pa.bool_() if name == "is_control" else pa.binary()
             made = pa.chunked_array([pa.array(cells, wanted)])
             out[name] = _either(pa, out[name], made) if name in out else made
@@ -180,7 +187,7 @@ def _typed(pa: Any, table: Any, forms: Mapping[str, str]) -> Any:
 
 
 def _without_views(pa: Any, column: Any, wanted: Any) -> Any:
-    """pyarrow 26 follows the view of a null slot when it casts, which may point outside of its buffers."""
+    """Convert view types without a cast: pyarrow 26 reads the view of a null slot, which may be invalid."""
     if "view" not in str(column.type) or (not column.null_count and column.type.num_fields == 0):
         return column
     cells = [cell.encode() if isinstance(cell, str) and wanted == pa.binary() else cell for cell in column.to_pylist()]
@@ -188,7 +195,7 @@ def _without_views(pa: Any, column: Any, wanted: Any) -> Any:
 
 
 def _either(pa: Any, given: Any, made: Any) -> Any:
-    """A key or value in two columns, of which each row has at most one."""
+    """Merge two columns of a key or value, of which each row has at most one."""
     return pa.compute.coalesce(given, made)
 
 
@@ -198,6 +205,10 @@ def _none(pa: Any, count: int) -> Any:
 
 def _header_type(pa: Any) -> Any:
     return pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    return any(getattr(pa.types, name)(kind) for name in _ALIKE["u"])
 
 
 def _is_bytes(pa: Any, kind: Any) -> bool:
@@ -215,7 +226,7 @@ def _is_bytes(pa: Any, kind: Any) -> bool:
 
 
 def _as_text(cell: Any) -> Any:
-    """Text in a column of bytes is text all the same."""
+    """Decode bytes: a binary column may contain text."""
     return cell.decode("utf-8", "surrogateescape") if isinstance(cell, bytes) else cell
 
 
@@ -236,7 +247,7 @@ def _headers(pa: Any, column: Any) -> Any:
         column = _without_views(pa, column, loose).cast(loose)
         for row, cell in enumerate(column.to_pylist() if _has_null_key(pa, column) else ()):
             if any(pair is None or pair["key"] is None for pair in cell or ()):
-                raise BadCell(row, "headers", "a header's key is null, and text is expected")
+                raise BadCell(row, "headers", "a header's key is null; text is expected")
         return column.cast(_header_type(pa))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
         raise WrongUse(f"column headers: a list of key and value is expected, found {column.type}") from None
@@ -247,7 +258,7 @@ def _has_null_key(pa: Any, column: Any) -> bool:
 
 
 def _cast(pa: Any, name: str, column: Any) -> Any:
-    """A column of numbers, booleans or text; what does not fit is wrong use, or a cell out of range."""
+    """Cast a column of numbers, booleans or text. WrongUse for another type, BadCell for a number out of range."""
     format_ = "l" if name == "timestamp" else RECORD_FIELDS[name].format
     kind, wanted = column.type, getattr(pa, _WIDTHS[format_])()
     if pa.types.is_dictionary(kind):

@@ -1,7 +1,7 @@
-"""Cells of input rows, checked and turned into what a record holds: numbers, bytes, headers.
+"""Checks cells of input rows and converts them to the fields of a record: numbers, bytes, headers.
 
-JSON Lines and CSV give the same Python values: text, numbers, true and false, lists, null. A
-cell that does not fit is named by its row and column, with what was expected, never with its content.
+JSON Lines and CSV are both read as Python values: text, numbers, booleans, lists, None. The message for a cell of the
+wrong type has its row and column and what was expected, never its content.
 """
 
 from __future__ import annotations
@@ -17,10 +17,14 @@ from kafkarec.format.schema import RECORD_FIELDS
 
 BLOBS = ("key", "value")
 # Columns of `cat` that `build` ignores.
-PASSED_OVER = ("file", "batch_position", "control_type")
-# Other programs' names of the same columns (Spark's Kafka source).
+IGNORED_COLUMNS = ("file", "batch_position", "control_type")
+# Names of the same columns in other programs (Spark's Kafka source).
 ALIASES = {"timestampType": "timestamp_type"}
-TAKEN = ("topic", "partition", *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *PASSED_OVER)))
+TAKEN = (
+    "topic",
+    "partition",
+    *(name for name in RECORD_FIELDS if name not in ("topic", "partition", *IGNORED_COLUMNS)),
+)
 
 _BITS = {"l": 64, "i": 32, "s": 16, "c": 8}
 _KINDS = {type(None): "null", bool: "true or false", int: "a number", float: "a fraction", str: "text"}
@@ -31,7 +35,7 @@ Columns = dict[str, Sequence[Any]]
 
 
 class BadCell(Exception):
-    """A cell that does not fit: `row` counts within the columns at hand, `problem` says what was expected and found."""
+    """A cell that cannot be converted. row: its index in the block; problem: what was expected and found."""
 
     def __init__(self, row: int, name: str, problem: str) -> None:
         super().__init__(row, name, problem)
@@ -44,31 +48,31 @@ class BadCell(Exception):
 
 
 class JsonText(str):
-    """The text of a JSON value as in the input: numbers keep their digits, objects their order."""
+    """The text of a JSON value, unchanged: numbers keep their digits, objects their order."""
 
     __slots__ = ()
 
 
-def found(cell: Any) -> str:
-    """The type of a cell, for messages."""
+def type_name(cell: Any) -> str:
+    """Return the type of a cell, for messages."""
     return _KINDS.get(type(cell), type(cell).__name__)
 
 
 def unknown_names(names: Iterable[str]) -> list[str]:
-    """Column names that neither `cat` writes nor `build` takes."""
+    """Return the column names that neither `cat` writes nor `build` reads."""
     blobs = {f"{name}{suffix}" for name in BLOBS for suffix in ("", "_base64", "_hex")}
     return [name for name in names if name not in blobs and name not in RECORD_FIELDS and name != "control"]
 
 
 def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
-    """The columns that a record is made of, checked. BadCell names the first that does not fit.
+    """Check the columns and convert them to the fields of records. BadCell for the first cell that cannot be converted.
 
     columns    by name, as they were read: `key`, `key_base64`, `key_hex`, `headers`, `offset`, ...
-    forms      key, value -> how its plain column is meant: utf8, json, base64, hex, int32, int64
+    forms      key, value -> encoding of its plain column: utf8, json, base64, hex, int32, int64
     """
     out: Columns = {}
     for name, cells in columns.items():
-        if name in PASSED_OVER or name == "control" or name.removesuffix("_base64").removesuffix("_hex") in BLOBS:
+        if name in IGNORED_COLUMNS or name == "control" or name.removesuffix("_base64").removesuffix("_hex") in BLOBS:
             continue
         kind = RECORD_FIELDS[name].format
         if name == "timestamp":
@@ -92,7 +96,7 @@ def typed(columns: Mapping[str, Cells], forms: Mapping[str, str]) -> Columns:
 
 
 def integers(name: str, cells: Cells, bits: int) -> Cells:
-    """Checks that the cells are null or whole numbers of a width."""
+    """Check that the cells are None or integers of a width; return them."""
     _only(name, cells, int, "a whole number")
     numbers = [cell for cell in cells if cell is not None]
     limit = 1 << bits - 1
@@ -103,15 +107,15 @@ def integers(name: str, cells: Cells, bits: int) -> Cells:
 
 
 def _only(name: str, cells: Cells, wanted: type, words: str) -> Cells:
-    """The cells, all of which must be null or of one type."""
+    """Check that the cells are None or of one type; return them."""
     if set(map(type, cells)) - {wanted, type(None)}:
         row = next(row for row, cell in enumerate(cells) if cell is not None and type(cell) is not wanted)
-        raise BadCell(row, name, f"{words} is expected, found {found(cells[row])}")
+        raise BadCell(row, name, f"{words} is expected, found {type_name(cells[row])}")
     return cells
 
 
 def _times(cells: Cells) -> Cells:
-    """Timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
+    """Return timestamps in milliseconds, from numbers or ISO 8601 text (UTC without an offset)."""
     if str in set(map(type, cells)):
         cells = [_moment(row, cell) if isinstance(cell, str) else cell for row, cell in enumerate(cells)]
     return integers("timestamp", cells, 64)
@@ -131,26 +135,26 @@ def _moment(row: int, text: str) -> int:
 
 
 def _with_messages(name: str, columns: Mapping[str, Cells]) -> Mapping[str, Cells]:
-    """Objects of internal topics become their bytes. In CSV they are text that begins with a brace, which no message of
-    those topics does."""
+    """Convert objects of internal topics to bytes. In CSV an object is text that begins with a brace; the messages of
+    these topics do not begin with one."""
     topics = columns.get("topic", ())
     if name not in columns or not any(str(topic).startswith("__") for topic in set(topics)):
         return columns
-    from . import input_messages
+    from . import input_internal_topics
 
     cells = list(columns[name])
     for row, (topic, cell) in enumerate(zip(topics, cells, strict=True)):
-        if (type(cell) is dict or str(cell).startswith("{")) and input_messages.is_internal(topic):
+        if (type(cell) is dict or str(cell).startswith("{")) and input_internal_topics.is_internal(topic):
             try:
                 node = cell if type(cell) is dict else parsed_json(cell)
-                cells[row] = input_messages.message_bytes(topic, name, node)
+                cells[row] = input_internal_topics.message_bytes(topic, name, node)
             except ValueError as error:
-                raise BadCell(row, name, f"no message of {topic}: {error}") from None
+                raise BadCell(row, name, f"not a message of {topic}: {error}") from None
     return {**columns, name: cells}
 
 
 def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | None] | None:
-    """The bytes of keys or values, from the columns that the input has of them."""
+    """Return the bytes of keys or values from their columns in the input (plain, _base64, _hex); None without any."""
     parts = [
         _converted(column, columns[column], as_)
         for column, as_ in ((name, form), (f"{name}_base64", "base64"), (f"{name}_hex", "hex"))
@@ -163,7 +167,7 @@ def _blobs(name: str, columns: Mapping[str, Cells], form: str) -> list[bytes | N
     for row, cells in enumerate(zip(*parts, strict=True)):
         given = [cell for cell in cells if cell is not None]
         if len(given) > 1:
-            raise BadCell(row, name, f"stands there twice, as {name} and as {name}_base64 or {name}_hex")
+            raise BadCell(row, name, f"is given twice, as {name} and as {name}_base64 or {name}_hex")
         merged.append(given[0] if given else None)
     return merged
 
@@ -189,10 +193,10 @@ def _instead(name: str, cell: Any, form: str) -> str:
         return "found an unpaired surrogate"
     if form == "utf8":
         other = "json, int32 or int64" if type(cell) is int else "json"
-        return f"found {found(cell)} (--{name}-as {other} takes it)"
-    if type(cell) in _TAKES[form]:
+        return f"found {type_name(cell)} (--{name}-as {other} accepts it)"
+    if type(cell) in _ACCEPTED_TYPES[form]:
         return "found other text" if type(cell) is str else "found a larger number"
-    return f"found {found(cell)}"
+    return f"found {type_name(cell)}"
 
 
 def _text(cell: str | bytes) -> bytes:
@@ -214,7 +218,7 @@ def _hex(cell: str) -> bytes:
 
 
 def _integer(size: int) -> Callable[[int], bytes]:
-    """Big-endian, as Kafka's IntegerSerializer and LongSerializer write it."""
+    """Return a function that writes a big-endian integer, as Kafka's IntegerSerializer and LongSerializer do."""
 
     def convert(cell: int) -> bytes:
         if type(cell) is not int:
@@ -224,7 +228,7 @@ def _integer(size: int) -> Callable[[int], bytes]:
     return convert
 
 
-# --key-as, --value-as: cell -> bytes, and what is expected.
+# Value of --key-as and --value-as -> (function from a cell to bytes, what is expected).
 _FORMS: dict[str, tuple[Callable[[Any], bytes], str]] = {
     "utf8": (_text, "text or null"),
     "json": (_json_text, "JSON"),
@@ -233,7 +237,14 @@ _FORMS: dict[str, tuple[Callable[[Any], bytes], str]] = {
     "int32": (_integer(4), "a whole number of 32 bits"),
     "int64": (_integer(8), "a whole number of 64 bits"),
 }
-_TAKES = {"utf8": (str,), "json": (JsonText,), "base64": (str,), "hex": (str,), "int32": (int,), "int64": (int,)}
+_ACCEPTED_TYPES = {
+    "utf8": (str,),
+    "json": (JsonText,),
+    "base64": (str,),
+    "hex": (str,),
+    "int32": (int,),
+    "int64": (int,),
+}
 FORMS = tuple(_FORMS)
 
 
@@ -241,11 +252,11 @@ FORMS = tuple(_FORMS)
 
 
 def _headers(row: int, cell: Any) -> list[tuple[str, bytes | None]]:
-    """[{"key": "k", "value": "v"}], as `cat` writes them; {"k": "v"} and [["k", "v"]] are accepted as well."""
+    """Convert headers: [{"key": "k", "value": "v"}] as `cat` writes them; {"k": "v"} and [["k", "v"]] are read, too."""
     if isinstance(cell, dict):
         cell = list(cell.items())
     if not isinstance(cell, list):
-        raise BadCell(row, "headers", f'a list of {{"key", "value"}} is expected, found {found(cell)}')
+        raise BadCell(row, "headers", f'a list of {{"key", "value"}} is expected, found {type_name(cell)}')
     return [_header(row, number, pair) for number, pair in enumerate(cell, 1)]
 
 
@@ -259,14 +270,14 @@ def _header(row: int, number: int, pair: Any) -> tuple[str, bytes | None]:
             raise refused('"key" and "value" (or "value_base64") are expected, found other names')
         pair = (pair["key"], _header_value(refused, pair))
     if not (isinstance(pair, list | tuple) and len(pair) == 2):
-        raise refused(f'{{"key", "value"}} is expected, found {found(pair)}')
+        raise refused(f'{{"key", "value"}} is expected, found {type_name(pair)}')
     key, value = pair
     if type(key) is not str:
-        raise refused(f"text is expected as key, found {found(key)}")
+        raise refused(f"text is expected as key, found {type_name(key)}")
     if type(value) is str:
         value = _encoded(refused, value)
     elif value is not None and type(value) is not bytes:
-        raise refused(f"text or null is expected as value, found {found(value)}")
+        raise refused(f"text or null is expected as value, found {type_name(value)}")
     _encoded(refused, key)
     return key, value
 
@@ -276,11 +287,11 @@ def _header_value(refused: Callable[[str], BadCell], pair: Mapping[str, Any]) ->
     if packed is None:
         return pair.get("value")
     if pair.get("value") is not None:
-        raise refused("the value stands there twice, as value and as value_base64")
+        raise refused("the value is given twice, as value and as value_base64")
     try:
         return _base64(packed)
     except (TypeError, ValueError, AttributeError):
-        raise refused(f"base64 text is expected as value_base64, found {found(packed)}") from None
+        raise refused(f"base64 text is expected as value_base64, found {type_name(packed)}") from None
 
 
 def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:
@@ -291,7 +302,7 @@ def _encoded(refused: Callable[[str], BadCell], text: str) -> bytes:
 
 
 def parsed_json(text: str) -> Any:
-    """json.loads that raises ValueError only."""
+    """Parse JSON. Raise ValueError for anything that json.loads cannot parse."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -299,5 +310,5 @@ def parsed_json(text: str) -> Any:
 
 
 def kept(columns: Mapping[str, Cells], chosen: Sequence[bool]) -> Columns:
-    """The chosen rows."""
+    """Return the selected rows."""
     return {name: list(compress(cells, chosen)) for name, cells in columns.items()}

@@ -1,6 +1,6 @@
-"""CSV to rows, as `cat --format csv` writes it (docs/decisions/0013-csv.md), and as other programs do.
+"""Reads rows from CSV as `cat --format csv` writes it (docs/decisions/0013-csv.md), and as other programs do.
 
-A cell in quotes is text, empty ones too; nothing between two commas is null. Quoted text may hold line breaks.
+A cell in quotes is text, even if it is empty; an empty cell without quotes is null. Quoted text may have line breaks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _STEP = 1 << 20
 _CELL = re.compile(r'("[^"]*(?:""[^"]*)*"|[^",\r\n]*)(,|\r?\n|\r|\Z)')
 _BOOLEANS = {"true": True, "false": False, "t": True, "f": False, "": None}
 _NUMBER = re.compile(r"-?\d{1,20}")
-_AS_THEY_ARE = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
+_TEXT_COLUMNS = ("topic", "compression", "key_base64", "key_hex", "value_base64", "value_hex", "control")
 _NUMBERS = ("l", "i", "s", "c", "tsm:UTC")
 
-Record = tuple[int, list[str]]  # the line it begins on, its cells as in the input
+Record = tuple[int, list[str]]  # (number of its first line, its cells as in the input)
 
 
 def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
-    """The rows of a file in blocks of about a MiB; see input_json.read."""
+    """Yield the rows of a file in blocks of about a MiB; see input_json.read."""
     titles: list[str] | None = None
     for records in _blocks(file):
         if titles is None:
@@ -73,13 +73,13 @@ def _rows(
 
 def _values(name: str, cells: Sequence[str], forms: Mapping[str, str]) -> list[Any]:
     texts = [(cell[1:-1].replace('""', '"') if cell[0] == '"' else cell) if cell else None for cell in cells]
-    if forms.get(name) == "utf8" or name in _AS_THEY_ARE:
+    if forms.get(name) == "utf8" or name in _TEXT_COLUMNS:
         return texts
     return [None if text is None else _value(row, name, text, forms) for row, text in enumerate(texts)]
 
 
 def _value(row: int, name: str, text: str, forms: Mapping[str, str]) -> Any:
-    """The value of a cell's text, as JSON Lines would give it."""
+    """Return the value of a cell's text, of the same type as in JSON Lines."""
     if name in BLOBS:
         if forms[name] == "json":
             _json(row, name, text)
@@ -130,7 +130,7 @@ def _single(
 
 
 def _blocks(file: BinaryIO) -> Iterator[list[Record]]:
-    """The rows of a file. The text is cut where a line ends outside of quotes."""
+    """Yield the rows of a file in blocks, which end where a line ends outside of quotes."""
     number, held = 1, bytearray()
     while step := file.read(_STEP):
         held += step.removeprefix(b"\xef\xbb\xbf") if number == 1 and not held else step
@@ -142,19 +142,19 @@ def _blocks(file: BinaryIO) -> Iterator[list[Record]]:
             number += text.count(b"\n")
     if held:
         if held.count(b'"') % 2:
-            raise WrongUse(f"line {number}: a quote is opened here or behind, and is not closed: no CSV")
+            raise WrongUse(f"line {number}: a quote that is opened here or later is not closed: not valid CSV")
         yield from _records(bytes(held), number)
 
 
 def _last_end(held: bytearray) -> int:
-    """The position after the last line break with an even number of quotes before it; 0: there is none."""
-    quotes, behind = held.count(b'"'), len(held)
+    """Return the position after the last line break with an even number of quotes before it; 0: there is none."""
+    quotes, stop = held.count(b'"'), len(held)
     end = held.rfind(b"\n")
     while end >= 0:
-        quotes -= held.count(b'"', end, behind)
+        quotes -= held.count(b'"', end, stop)
         if quotes % 2 == 0:
             return end + 1
-        behind, end = end, held.rfind(b"\n", 0, end)
+        stop, end = end, held.rfind(b"\n", 0, end)
     return 0
 
 
@@ -164,22 +164,22 @@ def _records(data: bytes, number: int) -> Iterator[list[Record]]:
     except UnicodeDecodeError as error:
         line = number + data.count(b"\n", 0, error.start)
         at = error.start - data.rfind(b"\n", 0, error.start)
-        raise WrongUse(f"line {line}: UTF-8 is expected, byte {at} of the line is none") from None
+        raise WrongUse(f"line {line}: UTF-8 is expected, byte {at} of the line is invalid") from None
     flat = _CELL.findall(text)
     if "".join(chain.from_iterable(flat)) != text:
         at = _end_of_csv(text)
         line = number + text.count("\n", 0, at)
-        raise WrongUse(f"line {line}: a quote stands within a cell that does not begin with one: no CSV")
+        raise WrongUse(f"line {line}: a quote inside a cell that does not begin with one: not valid CSV")
     rows: list[Record] = []
     cells: list[str] = []
     begins = number
     if not flat[-1][0] and not text.endswith(","):
-        flat.pop()  # an empty match after the last line
-    for cell, between in flat:
+        flat.pop()  # the empty match after the last line
+    for cell, separator in flat:
         cells.append(cell)
         if "\n" in cell:
             number += cell.count("\n")
-        if between != ",":
+        if separator != ",":
             rows.append((begins, cells))
             number += 1
             begins, cells = number, []
@@ -187,7 +187,7 @@ def _records(data: bytes, number: int) -> Iterator[list[Record]]:
 
 
 def _end_of_csv(text: str) -> int:
-    """The position of the first character that is no CSV."""
+    """Return the position of the first character that is not valid CSV."""
     at = 0
     while match := _CELL.match(text, at):
         at = match.end()

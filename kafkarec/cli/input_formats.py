@@ -1,13 +1,12 @@
-"""The input of `build`: which format it has, and its rows.
+"""The input of `build`: detects the format and reads the rows.
 
-The format follows from --from, else from the name, else from how the input begins.
+The format is that of --from, else that of the name's suffix, else it is detected from the first bytes.
 """
 
 from __future__ import annotations
 
 import io
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,34 +14,28 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
+from kafkarec.support.command_line import as_operand, quoted
 
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
-from .shared_options import CouldNot, WrongUse
+from .shared_options import SUFFIXES, CouldNot, WrongUse
+from .spool import copy
 
 FORMATS = ("json", "csv", "arrow", "parquet")
-_SUFFIXES = {
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-    ".csv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".ipc": "arrow",
-    ".feather": "arrow",
-}
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 _HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
-# Inputs that hold no rows: their first bytes, and advice.
-_PACKED = {b"\x1f\x8b": "gzip: zcat", b"\x28\xb5\x2f\xfd": "zstd: zstdcat", b"\x04\x22\x4d\x18": "lz4: lz4cat"}
+# Files without rows: first bytes -> compression and the command that decompresses it.
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "zcat"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
+    b"\x04\x22\x4d\x18": ("lz4", "lz4cat"),
+}
 STANDARD_INPUT = "-"
 
 
 @contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """The input; standard input is `-`."""
+    """Yield the open input; `-` is standard input."""
     if path != STANDARD_INPUT:
         try:
             file = open(path, "rb")  # noqa: SIM115
@@ -64,25 +57,25 @@ def rows(
     columns: Sequence[str] | None,
     refuse: Refuse,
 ) -> Iterator[InputRows]:
-    """The rows of an open input, in blocks. Formats that are read from their end are first copied to a file when they
-    come through a pipe.
+    """Yield the rows of an open input, in blocks. From a pipe, formats that are read from their end are first copied to
+    a file.
 
     form       json, csv, arrow, parquet; None: by name and content
-    forms      key, value -> how the plain column is meant (`rowcells.FORMS`)
-    columns    the names to take; None: all
-    refuse     called with each row that does not fit
+    forms      key, value -> encoding of the plain column (`input_cells.FORMS`)
+    columns    names of the columns to read; None: all
+    refuse     called with each row that cannot be converted
     """
     name = "standard input" if path == STANDARD_INPUT else path
     peeked = _Peeked(file)
     source, head = cast(BinaryIO, peeked), peeked.head
-    found = form or _SUFFIXES.get(os.path.splitext(path)[1].lower()) or _by_content(name, head)
-    _demand_rows(name, found, head)
+    format_name = form or SUFFIXES.get(os.path.splitext(path)[1].lower()) or _by_content(name, head)
+    _demand_format(name, format_name, head)
     try:
-        if found in ("json", "csv"):
-            yield from (input_json if found == "json" else input_csv).read(source, forms, columns, refuse)
-        elif found == "parquet" or head.startswith(_ARROW_FILE):
+        if format_name in ("json", "csv"):
+            yield from (input_json if format_name == "json" else input_csv).read(source, forms, columns, refuse)
+        elif format_name == "parquet" or head.startswith(_ARROW_FILE):
             with _seekable(file, source) as whole:
-                kind = "parquet" if found == "parquet" else "arrow file"
+                kind = "parquet" if format_name == "parquet" else "arrow file"
                 yield from input_arrow.read(whole, kind, forms, columns, refuse)
         else:
             yield from input_arrow.read(source, "arrow", forms, columns, refuse)
@@ -96,7 +89,7 @@ def rows(
 
 
 class _Peeked(io.RawIOBase):
-    """A file of which the first bytes have been read already."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -104,8 +97,8 @@ class _Peeked(io.RawIOBase):
         self.head = self._held = self.read(_HEAD)
 
     def read(self, size: int = -1) -> bytes:
-        """`size` bytes, fewer at the end of the file. One system call at a time: a Ctrl-C that comes while Python
-        fills a buffer from a pipe would otherwise wait until there is more in the pipe."""
+        """Return `size` bytes, fewer at the end of the file. Uses one system call at a time: while Python fills a
+        buffer from a pipe, a Ctrl-C would wait for more data in the pipe."""
         data, self._held = (self._held, b"") if size < 0 else (self._held[:size], self._held[size:])
         parts, left = [data], _ENDLESS if size < 0 else size - len(data)
         while left and (data := self._file.read1(min(left, _STEP))):  # type: ignore[attr-defined]
@@ -118,7 +111,7 @@ class _Peeked(io.RawIOBase):
 
 
 def _by_content(name: str, head: bytes) -> str:
-    """The format by the first bytes, for an input whose name does not give it."""
+    """Return the format by the first bytes; WrongUse if it is not recognised."""
     if head.startswith(_PARQUET):
         return "parquet"
     if head.startswith((_ARROW_FILE, _ARROW_STREAM)):
@@ -129,22 +122,21 @@ def _by_content(name: str, head: bytes) -> str:
     titles = start.split(b"\n", 1)[0].decode("utf-8", "replace").replace('"', "").strip().split(",")
     if {"key", "value", "key_base64", "value_base64", "key_hex", "value_hex", "offset"} & set(titles):
         return "csv"
-    _demand_rows(name, "", head)
-    raise WrongUse(f"{name} begins as none of the formats does: --from {'|'.join(FORMATS)} says which it is")
+    _demand_format(name, "", head)
+    raise WrongUse(f"the format of {name} is not recognised: pass it with --from {'|'.join(FORMATS)}")
 
 
-def _demand_rows(name: str, form: str, head: bytes) -> None:
-    """Raises the advice for an input that holds no rows."""
-    shown = "FILE" if name == "standard input" else name
-    for start, what in _PACKED.items():
+def _demand_format(name: str, form: str, head: bytes) -> None:
+    """Raise WrongUse, with advice, for an input that is compressed, a Kafka log, or not of the given format."""
+    shown = "FILE" if name == "standard input" else quoted(as_operand(name))
+    for start, (packed, tool) in _COMPRESSED.items():
         if head.startswith(start):
-            packed, _, tool = what.partition(": ")
             raise WrongUse(f"{name} is compressed with {packed}: {tool} {shown} | kafkarec build - ...")
     if len(head) > 17 and not any(head[:4]) and not any(head[8:9]) and head[16] in (0, 1, 2):
-        raise WrongUse(f"{name} looks like a Kafka log, not like rows: kafkarec convert makes a log of a log")
+        raise WrongUse(f"{name} looks like a Kafka log, not like rows; kafkarec convert reads logs")
     binary = {"parquet": (_PARQUET,), "arrow": (_ARROW_FILE, _ARROW_STREAM)}.get(form)
     if binary and not head.startswith(binary) and head:
-        raise WrongUse(f"{name} does not begin as {form} does; --from json|csv|arrow|parquet says what it is")
+        raise WrongUse(f"{name} is not {form}; pass its format with --from json|csv|arrow|parquet")
 
 
 @contextmanager
@@ -154,6 +146,6 @@ def _seekable(file: BinaryIO, source: BinaryIO) -> Iterator[BinaryIO]:
         yield file
         return
     with tempfile.TemporaryFile(prefix="kafkarec-") as spool:
-        shutil.copyfileobj(source, spool, 1 << 20)
+        copy(source, spool)
         spool.seek(0)
         yield spool

@@ -1,4 +1,4 @@
-"""JSON Lines to rows, a block of lines at a time: as `cat` and other programs write them."""
+"""Reads rows from JSON Lines as `cat` and other programs write them, a block of lines at a time."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from json import scanner
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, BinaryIO
 
-from .input_cells import ALIASES, TAKEN, BadCell, JsonText, found, typed, unknown_names
+from .input_cells import ALIASES, TAKEN, BadCell, JsonText, type_name, typed, unknown_names
 from .input_rows import ListRows, Refuse
 from .shared_options import WrongUse
 
 _STEP = 1 << 20
-_ABSENT = {"timestamp_type": 0}  # null means magic 0, a missing member does not
+_ABSENT = {"timestamp_type": 0}  # null means magic 0; a missing member means create time
 _SPACE = " \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -22,10 +22,10 @@ _Scan = Callable[[str, int], tuple[Any, int]]
 
 
 def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None, refuse: Refuse) -> Iterator[ListRows]:
-    """The rows of a file in blocks of about a MiB.
+    """Yield the rows of a file in blocks of about a MiB.
 
-    forms      key, value -> how the plain column is meant
-    columns    the names to take, the rest is passed over; None: all, and an unknown one is wrong use
+    forms      key, value -> encoding of the plain column
+    columns    names of the columns to read, others are ignored; None: all, and WrongUse for an unknown one
     """
     parse = _parser([name for name, form in forms.items() if form == "json"])
     for lines in blocks(file):
@@ -38,7 +38,7 @@ def read(file: BinaryIO, forms: Mapping[str, str], columns: Sequence[str] | None
 
 
 def blocks(file: BinaryIO) -> Iterator[list[Line]]:
-    """The lines of a file with their numbers, without empty ones."""
+    """Yield the lines of a file with their numbers, without empty lines."""
     number, held = 1, bytearray()
     while step := file.read(_STEP):
         if number == 1 and not held:
@@ -54,15 +54,15 @@ def blocks(file: BinaryIO) -> Iterator[list[Line]]:
 
 
 def _numbered(lines: Sequence[bytes], first: int) -> Iterator[list[Line]]:
-    found = [(number, line) for number, line in enumerate(lines, first) if not line.isspace() and line]
-    if found:
-        yield found
+    numbered = [(number, line) for number, line in enumerate(lines, first) if not line.isspace() and line]
+    if numbered:
+        yield numbered
 
 
 def _rows(
     lines: Sequence[Line], parse: Callable[[str], Any], forms: Mapping[str, str], columns: Sequence[str] | None
 ) -> ListRows:
-    """The row of a BadCell counts from the first of these lines."""
+    """Return the rows of some lines. The row of a BadCell is counted from the first of these lines."""
     rows = [_object(row, line, parse) for row, (_, line) in enumerate(lines)]
     names = {name: None for each in rows for name in each}
     if columns is None:
@@ -85,10 +85,12 @@ def _known(rows: Sequence[Mapping[str, Any]], names: Mapping[str, None], lines: 
 
 
 def no_such_column(place: str, unknown: Sequence[str]) -> str:
-    named = ", ".join(name if name.isprintable() and len(name) < 60 else "one of odd characters" for name in unknown)
+    named = ", ".join(
+        name if name.isprintable() and len(name) < 60 else "a name with unusual characters" for name in unknown
+    )
     return (
         f"{place}: no such column: {named}; there are {', '.join(TAKEN)}, key_base64, value_base64 "
-        "(--columns offset,key,value takes these and passes over the rest)"
+        "(--columns offset,key,value reads these and ignores the rest)"
     )
 
 
@@ -99,7 +101,7 @@ def _single(
     columns: Sequence[str] | None,
     refuse: Refuse,
 ) -> Iterator[Line]:
-    """Reads each line alone and reports the bad ones."""
+    """Read each line separately: yield the good ones, report the others."""
     for number, line in lines:
         try:
             _rows([(number, line)], parse, forms, columns)
@@ -113,25 +115,25 @@ def _object(row: int, line: bytes, parse: Callable[[str], Any]) -> dict[str, Any
     try:
         cell = parse(line.decode())
     except UnicodeDecodeError as error:
-        raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is none") from None
+        raise BadCell(row, "", f"UTF-8 is expected, byte {error.start + 1} of the line is invalid") from None
     except json.JSONDecodeError as error:
-        raise BadCell(row, "", f"no JSON at column {error.colno} ({_told(error)}){_hint(line)}") from None
+        raise BadCell(row, "", f"invalid JSON at column {error.colno} ({_reason(error)}){_hint(line)}") from None
     except RecursionError:
         raise BadCell(row, "", "JSON is expected, found objects nested too deeply") from None
     except ValueError:  # a number of thousands of digits
         raise BadCell(row, "", "JSON is expected, found a number with too many digits") from None
     if type(cell) is not dict:
         hint = " (jq -c '.[]' makes lines of an array)" if isinstance(cell, list) else ""
-        raise BadCell(row, "", f"an object on each line is expected, found {found(cell)}{hint}")
+        raise BadCell(row, "", f"an object on each line is expected, found {type_name(cell)}{hint}")
     return cell
 
 
-def _told(error: json.JSONDecodeError) -> str:
+def _reason(error: json.JSONDecodeError) -> str:
     return error.msg.rstrip(": ").lower()
 
 
 def _hint(line: bytes) -> str:
-    """Whether a line is the first of JSON that is printed over several lines, such as `{`."""
+    """Return a hint if a line is the first of JSON that is printed over several lines, such as `{`."""
     if line.strip() in (b"{", b"[", b"[{"):
         return " (an object on each line: jq -c . or jq -c '.[]' makes lines of it)"
     return ""
@@ -141,7 +143,7 @@ def _hint(line: bytes) -> str:
 
 
 def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
-    """A parser of one line. raw: names whose values are returned as their JSON text."""
+    """Return a parser of one line. raw: names whose values are returned as JSON text."""
     decoder = json.JSONDecoder()
     scan: _Scan = scanner.make_scanner(decoder)  # type: ignore[arg-type]
 
@@ -151,14 +153,14 @@ def _parser(raw: Sequence[str]) -> Callable[[str], Any]:
         except StopIteration:
             whole, end = None, -1
         if end != len(text):
-            whole = decoder.decode(text)  # spaces around it, or no JSON
+            whole = decoder.decode(text)  # with spaces around it, or invalid
         return _with_texts(text, scan, raw) if raw and isinstance(whole, dict) else whole
 
     return parse
 
 
 def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
-    """An object's members, those of `raw` as JsonText. The text is known to be JSON."""
+    """Return the members of an object, those of `raw` as JsonText. The text must be valid JSON."""
     out: dict[str, Any] = {}
     at = _next(text, _next(text, 0) + 1)
     while text[at] != "}":
@@ -173,7 +175,7 @@ def _with_texts(text: str, scan: _Scan, raw: Sequence[str]) -> dict[str, Any]:
 
 
 def _next(text: str, at: int) -> int:
-    """The position of the next character that is no space."""
+    """Return the position of the next character that is not white space."""
     while text[at] in _SPACE:
         at += 1
     return at

@@ -1,7 +1,7 @@
-"""A block of input rows for `build`, as Python lists or as Arrow columns.
+"""Blocks of input rows for `build`, as Python lists or as Arrow columns.
 
-`build` reads the columns that decide where a batch ends (offset, producer id, ...) as lists, and passes keys, values
-and headers on unchanged: for Arrow and Parquet no Python objects are made of them.
+`build` reads the columns that determine where a batch ends (offset, producer id, ...) as lists. Keys, values and
+headers are passed to the writer unchanged: those of Arrow and Parquet do not become Python objects.
 """
 
 from __future__ import annotations
@@ -15,59 +15,32 @@ from .input_cells import Columns
 # The columns of a block that are written, in the order of a record's tuple.
 RECORD = ("offset", "timestamp", "key", "value", "headers")
 
-_MESSAGE = (26, 34)
-_LONGER = (0, 1 << 6, 1 << 13, 1 << 20, 1 << 27)  # lengths from which the varint takes one byte more
-
-
-def varint_size(number: int) -> int:
-    """The size of a zig-zag varint in bytes."""
-    return max(1, ((number << 1 if number >= 0 else -2 * number - 1).bit_length() + 6) // 7)
-
-
-def prefixed(blob: bytes | None) -> int:
-    """Bytes of a key or value with its length prefix."""
-    length = len(blob) if blob else 0
-    return 1 + length if length < 64 else varint_size(length) + length
-
-
-def _with_headers(sizes: Sequence[int], headers: Sequence[Any] | None) -> list[int]:
-    if headers is None:
-        return [size + 1 for size in sizes]
-    return [
-        size + varint_size(len(pairs)) + sum(prefixed(key.encode()) + prefixed(value) for key, value in pairs)
-        for size, pairs in zip(sizes, headers, strict=True)
-    ]
-
 
 class InputRows(Protocol):
-    """Some rows of the input, in order."""
+    """Consecutive rows of the input."""
 
     def __len__(self) -> int: ...
 
     def column(self, name: str) -> Sequence[Any] | None:
-        """The cells of a column, but not those of key, value and headers; None where the input has no such column."""
+        """Return the cells of a column other than key, value and headers; None if the input has no such column."""
 
     def set(self, name: str, cells: Sequence[Any]) -> None:
-        """Replaces a column by whole numbers."""
+        """Replace a column by a column of integers."""
 
     def slice(self, start: int, stop: int) -> InputRows: ...
 
     def take(self, rows: Sequence[int]) -> InputRows: ...
 
     def joined(self, *others: Any) -> InputRows:
-        """These rows followed by those of `others`, blocks of the same input."""
+        """Return these rows followed by those of `others`, blocks of the same input."""
 
     def has_headers(self, row: int) -> bool: ...
 
-    def least_sizes(self, magic: int) -> list[int]:
-        """The size of each row in a batch without the fields that depend on its position: magic 2 without length and
-        deltas (DefaultRecord.sizeOf), magic 0 and 1 whole (LegacyRecord.recordSize and the 12 bytes before it)."""
-
     def records(self) -> Any:
-        """The rows as kafkarec.encode takes them."""
+        """Return the rows as an argument of kafkarec.encode."""
 
     def where(self, row: int) -> str:
-        """The place of a row in the input, for a message: `line 7`."""
+        """Return the position of a row in the input, for a message: `line 7`."""
 
 
 class ListRows:
@@ -104,18 +77,6 @@ class ListRows:
     def has_headers(self, row: int) -> bool:
         return bool("headers" in self._columns and self._columns["headers"][row])
 
-    def least_sizes(self, magic: int) -> list[int]:
-        keys, values = self._cells("key"), self._cells("value")
-        if magic < 2:
-            return [
-                _MESSAGE[magic] + len(key or b"") + len(value or b"") for key, value in zip(keys, values, strict=True)
-            ]
-        sizes = [
-            1 + (prefixed(key) if key else 1) + (prefixed(value) if value else 1)
-            for key, value in zip(keys, values, strict=True)
-        ]
-        return _with_headers(sizes, self._columns.get("headers"))
-
     def records(self) -> list[tuple[Any, ...]]:
         return list(zip(*map(self._cells, RECORD), strict=True))
 
@@ -128,8 +89,8 @@ class ListRows:
 
 
 class ArrowRows:
-    """Rows of Arrow IPC and Parquet: a pyarrow.Table with the columns of `input_cells.TAKEN`, in the
-    types that the writer takes.
+    """Rows of Arrow IPC and Parquet: a pyarrow.Table with columns of `input_cells.TAKEN`, in the types that the writer
+    accepts.
 
     places: the position of each row in the input, from 1
     """
@@ -179,25 +140,6 @@ class ArrowRows:
     def has_headers(self, row: int) -> bool:
         return "headers" in self._table.column_names and bool(self._table.column("headers")[row].as_py())
 
-    def least_sizes(self, magic: int) -> list[int]:
-        import pyarrow.compute as pc  # type: ignore[import-untyped,unused-ignore]
-
-        total: Any = _MESSAGE[magic] if magic < 2 else 1
-        for name in ("key", "value"):
-            if name not in self._table.column_names:
-                total = pc.add(total, 0 if magic < 2 else 1)
-                continue
-            length = pc.fill_null(pc.cast(pc.binary_length(self._table.column(name)), "int64"), 0)
-            total = pc.add(total, length)
-            for step in _LONGER if magic == 2 else ():
-                total = pc.add(total, pc.cast(pc.greater_equal(length, step), "int64"))
-        sizes: list[int] = total.to_pylist() if hasattr(total, "to_pylist") else [total.as_py()] * len(self)
-        headers = self._table.column("headers") if magic == 2 and "headers" in self._table.column_names else None
-        if headers is None or not pc.sum(pc.list_value_length(headers)).as_py():
-            return [size + 1 for size in sizes] if magic == 2 else sizes
-        pairs = [[(one["key"], one["value"]) for one in cell or ()] for cell in headers.to_pylist()]
-        return _with_headers(sizes, pairs)
-
     def records(self) -> Any:
         import pyarrow as pa
 
@@ -210,5 +152,5 @@ class ArrowRows:
         return f"row {self._places[row]}"
 
 
-# Called with the place and problem of each row that does not fit; raises where the first one ends the run.
+# Called with the position and problem of each row that cannot be converted; may raise to end the run.
 Refuse = Callable[[str, str], None]

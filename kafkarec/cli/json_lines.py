@@ -1,8 +1,8 @@
-"""Tables of columns to JSON Lines.
+"""Renders tables as JSON Lines.
 
-A table is rendered column by column, each a C loop over all rows, and then joined at once: an object is made per
-cell and none per record. Output is UTF-8. Beyond what JSON requires, characters are escaped that
-some readers take for line breaks or that control terminals: no record can forge another's row.
+A table is rendered column by column, each in a C loop over all rows, and then joined at once: there is one Python
+object per cell and none per record. Output is UTF-8. Also escaped, although JSON does not require it, are characters
+that some readers treat as line breaks or that control terminals: a record cannot forge the row of another one.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from itertools import chain, repeat
 from json.encoder import encode_basestring as quote
 from typing import Any, TypeVar
 
+from kafkarec.support.text_table import timestamp_text
 from kafkarec.tables.table import Table
 
 from .table_windows import cells
 
-# How a key or value may be shown: the suffix of its JSON name, and bytes -> JSON text or ValueError.
-# Bytes that do not fit are shown as base64 under NAME_base64, so every row can be turned back into its bytes.
+# A form in which keys or values are printed: (suffix of the JSON name, function from bytes to JSON text or ValueError).
+# Bytes that the form cannot represent are printed in NAME_base64, so that the bytes of every row can be restored.
 Form = tuple[str, Callable[[bytes], str]]
 Cell = TypeVar("Cell")
 
@@ -31,7 +32,7 @@ def _as_text(blob: bytes) -> str:
 
 
 def _as_json(blob: bytes) -> str:
-    """The JSON text as stored: numbers keep their digits, objects their order and their repeated keys."""
+    """Return JSON text as stored: numbers keep their digits, objects their order and repeated keys."""
     text = blob.decode()
     try:
         json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
@@ -46,7 +47,7 @@ def _no_constant(name: str) -> None:
 
 
 def _as_integer(size: int) -> Callable[[bytes], str]:
-    """A big-endian integer as Kafka's IntegerSerializer and LongSerializer write it."""
+    """Return a function that prints a big-endian integer of Kafka's IntegerSerializer or LongSerializer."""
 
     def render(blob: bytes) -> str:
         if len(blob) != size:
@@ -85,52 +86,62 @@ def render(
     extra: Mapping[str, Sequence[str]] | None = None,
     decoded: Mapping[str, Sequence[str | None]] | None = None,
     rows: Sequence[int] | None = None,
+    iso_times: bool = False,
 ) -> bytes:
-    """One line a row, the cells in the order of `names`.
+    """Return one line per row, with the cells in the order of `names`.
 
     constants   values that are the same in every row (topic, partition, file)
-    forms       name -> key of FORMS for binary columns; utf8 where nothing is said
-    extra       columns made elsewhere: JSON text a row
-    decoded     binary columns that are shown otherwise: JSON text a row, None where the bytes are shown after all
-    rows        the rows to show; None for all
+    forms       name -> key of FORMS for binary columns; default utf8
+    extra       additional columns: JSON text per row
+    decoded     decoded binary columns: JSON text per row, None to print the bytes
+    rows        the rows to print; None: all
+    iso_times   print the column timestamp as ISO 8601 text instead of ms
     """
     constants, forms, extra, decoded = constants or {}, forms or {}, extra or {}, decoded or {}
     count = len(table) if rows is None else len(rows)
-    between = "{"  # the text before the next cell
+    prefix = "{"  # the text before the next cell
     parts: list[Iterable[str]] = []
     for number, name in enumerate(names):
-        between += "," if number else ""
+        prefix += "," if number else ""
         if name in constants:
-            between += f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'
+            prefix += f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'
             continue
         if name in extra:
-            named, shown = False, picked(extra[name], rows)
+            named, shown = False, select(extra[name], rows)
+        elif name == "timestamp" and iso_times:
+            named, shown = False, list(map(iso_time, cells(table, name, rows)))
         else:
-            texts = picked(decoded[name], rows) if name in decoded else None
+            texts = select(decoded[name], rows) if name in decoded else None
             named, shown = _cells(table, name, rows, forms.get(name, "utf8"), texts)
-        parts.append(repeat(between if named else f'{between}"{name}":', count))
+        parts.append(repeat(prefix if named else f'{prefix}"{name}":', count))
         parts.append(shown)
-        between = ""
-    parts.append(repeat(between + "}\n", count))
+        prefix = ""
+    parts.append(repeat(prefix + "}\n", count))
     return escaped("".join(chain.from_iterable(zip(*parts, strict=True))))
 
 
+def iso_time(ms: int | None) -> str:
+    """Return a timestamp as ISO 8601 text in quotes; the number outside of the years 1 to 9999, or null."""
+    text = NULL if ms is None else timestamp_text(ms)
+    return f'"{text}"' if text.endswith("Z") else text
+
+
 def escaped(text: str) -> bytes:
-    """JSON in UTF-8 with DEL, C1 controls, U+2028 and U+2029 escaped."""
+    """Return JSON in UTF-8 with DEL, C1 controls, U+2028 and U+2029 escaped."""
     out = text.encode()
     if b"\x7f" in out or (not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out)):
-        out = _UNSAFE.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), out)
+        out = _UNSAFE.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), out)
     return out
 
 
-def picked(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]:
+def select(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]:
     return column if rows is None else [column[row] for row in rows]
 
 
 def _cells(
     table: Table, name: str, rows: Sequence[int] | None, form: str, decoded: Sequence[str | None] | None
 ) -> tuple[bool, Sequence[str]]:
-    """The column's cells, and whether they include their `"name":` (they do when one of them is base64)."""
+    """Return (whether the cells include `"name":`, the cells); they do if one of them may be base64."""
     values = cells(table, name, rows)
     kind = table.schema[table.schema.names.index(name)].format
     if kind == "+l":
@@ -153,7 +164,7 @@ def _cells(
 
 
 def whole_cell(name: str, blob: bytes | None, form: str) -> str:
-    """`"name":text` for one value; under NAME_base64 where the form cannot show it."""
+    """Return `"name":text` for one value; NAME_base64 if the form cannot represent it."""
     suffix, show = FORMS[form]
     if blob is None:
         return f'"{name}":null'
@@ -164,7 +175,7 @@ def whole_cell(name: str, blob: bytes | None, form: str) -> str:
 
 
 def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
-    """Every cell as text, None when one is not UTF-8."""
+    """Return every cell as text; None if one is not UTF-8."""
     try:
         if None in values:
             return [NULL if blob is None else quote(blob.decode()) for blob in values]
@@ -174,7 +185,7 @@ def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
 
 
 def headers(pairs: Iterable[tuple[str, bytes | None]]) -> str:
-    """A list of {"key", "value"}, in stored order, repeated keys kept."""
+    """Return a list of {"key", "value"}, in stored order, including repeated keys."""
     cells = []
     for key, value in pairs:
         try:

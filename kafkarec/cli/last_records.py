@@ -1,7 +1,7 @@
-"""Where the last N records of logs begin, by the record counts of the headers, from the last segment backwards.
+"""Finds where the last N records of logs begin, by the record counts in batch headers, from the last segment backwards.
 
-Nothing before that position is read or checked. Where headers do not decide (a key, times, aborted transactions,
-damage) the range is read, and extended until it holds enough records or starts at the beginning.
+Nothing before that position is read or checked. If header counts are not enough (with a key, times, aborted
+transactions or damage), the range is read, and extended until it has enough records or begins at the log's start.
 """
 
 from __future__ import annotations
@@ -10,71 +10,76 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import offset_index
 from kafkarec.storage import Log, Segment
 from kafkarec.tables.records import BatchTable
 
-from .problems import DamageLike, Troubles
+from .problems import DamageLike, DamageReporter
 from .record_pieces import LogRange, PieceReader
 
-_WIDER = 8
+_GROWTH = 8  # by how much the range is extended
 
 
-class _Silence(Troubles):
-    """Counts damage without reporting it: it is reported when the records are read."""
+class SilentReporter(DamageReporter):
+    """Counts damage without reporting it, as it is reported when the records are read."""
 
     def add(self, segment: Segment, damage: DamageLike) -> None:
         self.found += 1
+
+    def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
+        pass
+
+    def restored(self, segment: Segment, one: Restored) -> None:
+        pass
 
     def tail(self, segment: Segment, remaining: int) -> None:
         pass
 
 
 def parts(reader: PieceReader, logs: Sequence[Log], count: int) -> list[LogRange]:
-    """The parts of logs to read for the last `count` rows: whole logs, and the end of one."""
-    found: list[LogRange] = []
+    """Return the ranges to read for the last `count` rows: the end of one log, and all later logs."""
+    ranges: list[LogRange] = []
     for number, log in reversed(list(enumerate(logs))):
         if count <= 0:
             break
-        part, rows = _end(reader, log, count, alone=number == 0)
-        found.append(part)
+        part, rows = _end(reader, log, count, is_first=number == 0)
+        ranges.append(part)
         count -= rows
-    return found[::-1]
+    return ranges[::-1]
 
 
-def _end(reader: PieceReader, log: Log, count: int, alone: bool) -> tuple[LogRange, int]:
-    silent = _Silence(reader.troubles.argv, reader.troubles.stop_at_first, "")
+def _end(reader: PieceReader, log: Log, count: int, is_first: bool) -> tuple[LogRange, int]:
+    silent = SilentReporter(reader.damage_reporter.argv, reader.damage_reporter.stop_at_first, "")
     columns = [*reader.selection.columns, "batch_position"]
-    trial = replace(
-        reader, decode={**reader.decode, "columns": columns}, troubles=silent, tick=lambda source, records: None
-    )
+    trial = replace(reader, decode={**reader.decode, "columns": columns}, damage_reporter=silent)
     needed = count
     while True:
         start = _start(log, needed, trial)
         low = reader.selection.from_offset
         part = LogRange(log, low if start is None else start if low is None else max(start, low))
-        if (start is None and alone) or (start is not None and _headers_decide(trial)):
-            return part, count  # whether it is enough shows when it is read
+        if (start is None and is_first) or (start is not None and _counts_suffice(trial)):
+            return part, count
         rows = sum(piece.count for piece in trial.pieces([part]))
         if rows >= count or start is None or silent.stopped:
             return part, rows
-        needed *= _WIDER
+        needed *= _GROWTH
 
 
-def _headers_decide(reader: PieceReader) -> bool:
-    """Whether all records of each batch are chosen, so that header counts decide."""
+def _counts_suffice(reader: PieceReader) -> bool:
+    """Whether all records of each batch are selected, so that the counts in headers are those of the output."""
     chosen = reader.selection
-    bounds = (chosen.key, chosen.from_offset, chosen.to_offset, chosen.from_time, chosen.to_time)
+    bounds = (chosen.keys or None, chosen.from_offset, chosen.to_offset, chosen.from_time, chosen.to_time)
     plain = all(bound is None for bound in bounds) and reader.decode["isolation"] == "read_uncommitted"
-    return plain and reader.troubles.stop_at_first
+    return plain and reader.damage_reporter.stop_at_first
 
 
 def _start(log: Log, needed: int, reader: PieceReader) -> int | None:
-    """The offset from which headers count `needed` records; None: from the beginning."""
+    """Return the offset from which the headers count `needed` records; None: from the beginning."""
     lowest: int | None = None
     for segment in reversed(log.segments):
-        rows, offset, known = _promised(segment, needed, reader)
+        rows, offset, known = _counted(segment, needed, reader)
         if not known:
             return segment.base_offset if segment.base_offset and lowest is None else None
         lowest = offset if lowest is None or (offset is not None and offset < lowest) else lowest
@@ -84,20 +89,20 @@ def _start(log: Log, needed: int, reader: PieceReader) -> int | None:
     return None
 
 
-def _promised(segment: Segment, needed: int, reader: PieceReader) -> tuple[int, int | None, bool]:
-    """The record count of the last batches, at least `needed` if the log has as many, and the lowest offset of those
-    batches. The third is False where a wrapper of magic 0 or 1 hides its count."""
+def _counted(segment: Segment, needed: int, reader: PieceReader) -> tuple[int, int | None, bool]:
+    """Return (record count, lowest offset, whether the count is known) of the last batches with at least `needed`
+    records, or of all. The count in a wrapper of magic 0 or 1 is not known."""
     low, end = reader.selection.from_offset, reader.selection.to_offset
     for hint in _hints(segment):
         if (low is None or low < hint) and end is None:
-            promised = _of_last_batches(segment, needed, hint, None, reader.decode["control"])
-            if promised[0] >= needed:
-                return promised
+            counted = _of_last_batches(segment, needed, hint, None, reader.decode["control"])
+            if counted[0] >= needed:
+                return counted
     return _of_last_batches(segment, needed, low, end, reader.decode["control"])
 
 
 def _hints(segment: Segment) -> Iterator[int]:
-    """Offsets near the end by the index, nearest first: reading from there saves reading all headers."""
+    """Yield offsets near the end from the index, nearest first. Reading from there avoids reading all headers."""
     data = segment.sidecar(offset_index.SUFFIX) if segment.base_offset is not None else None
     if not data:
         return
@@ -135,7 +140,7 @@ def _of_last_batches(
 
 
 def _counts(table: BatchTable, control: bool) -> list[int]:
-    """Records a batch, as its header has it; a message of magic 0 or 1 is one or more."""
+    """Return the record count of each batch by its header; 1 for a message of magic 0 or 1, which may have more."""
     return [
         0 if is_control and not control else 1 if count is None else max(count, 0)
         for count, is_control in zip(table.column("record_count"), table.column("is_control"), strict=True)

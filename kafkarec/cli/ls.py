@@ -1,4 +1,4 @@
-"""`kafkarec ls`: what paths hold: partitions, segments, offsets, sizes, codecs, times, and what is left out."""
+"""`kafkarec ls`: lists partitions, segments, offsets, sizes, codecs and times, and what is left out."""
 
 from __future__ import annotations
 
@@ -12,29 +12,39 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, LogDir, Segment, names
 from kafkarec.storage.remote_errors import RemoteError
 from kafkarec.storage.segment_summary import summarize
+from kafkarec.support.command_line import command
 
-from . import inputs, ls_text, output, shared_options
-from .ls_text import ListedRow
+from . import input_logs, ls_output, output_files, progress, shared_options
+from .ls_output import ListedRow
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Lists what is in files, partition folders, data folders and buckets: segments, offsets, sizes, times
-and codecs, and which files and folders are left out and why. Looks at the first and the last batches only, so it
-costs some hundred bytes a segment; codecs are those of the batches looked at (sampled). --full reads all headers."""
+DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
+codecs, and which files and folders are left out and why. Reads only the first and the last batches, some hundred bytes
+per segment, so the codecs are those of these batches (sampled). --full reads all headers."""
 EXAMPLES = """examples:
-  kafkarec ls /kafka-logs                           one line a partition
-  kafkarec ls /kafka-logs/orders-0                  one line a segment
+  kafkarec ls /kafka-logs                           one line per partition
+  kafkarec ls /kafka-logs/orders-0                  one line per segment
   kafkarec ls s3://bucket/kafka-backup/             the same in a bucket (pip install 'kafkarec[remote]')
-  kafkarec ls /kafka-logs --segments --format json  everything, for a program: one object a line
+  kafkarec ls /kafka-logs --segments --format json  everything as JSON, one object per line
 
-A bucket's credentials and place: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_DEFAULT_REGION;
+Credentials and endpoint of a bucket: AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; AWS_DEFAULT_REGION;
 AWS_ENDPOINT_URL for a server that is not Amazon's."""
 
 # Threads: requests wait for the network, not for the processor.
 _REQUESTS_AT_ONCE = 16
-_LINES_AT_MOST = 20
-# One object may be archived or forbidden; after one of these errors no other object can be read either.
-_HOPELESS = ("unreachable", "no_credentials", "bad_credentials", "expired", "region", "clock", "tls", "no_bucket")
+_MAX_LINES = 20
+# Errors after which no other object can be read. Others may concern one object, which is archived or forbidden.
+_FATAL_REMOTE_ERRORS = (
+    "unreachable",
+    "no_credentials",
+    "bad_credentials",
+    "expired",
+    "region",
+    "clock",
+    "tls",
+    "no_bucket",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,9 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="files, partition folders, a broker's data folder, or URLs such as s3://bucket/kafka-backup/; default: .",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
-    parser.add_argument("--partition", type=int, help="the partition, likewise")
-    parser.add_argument("--segments", action="store_true", help="one line a segment in data folders, too")
+    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
+    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    parser.add_argument("--segments", action="store_true", help="one line per segment, in data folders too")
     parser.add_argument("--full", action="store_true", help="read all headers: all codecs, counts, damaged frames")
     shared_options.add_output(parser, ("text", "json"))
 
@@ -55,80 +65,85 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     opened = [_open(path, args.topic, args.partition) for path in args.paths]
     status = FINE
-    write: Callable[..., Iterator[str]] = ls_text.as_json if args.format == "json" else ls_text.as_text
-    with output.opened(args) as sink:
+    write: Callable[..., Iterator[str]] = ls_output.as_json if args.format == "json" else ls_output.as_text
+    with output_files.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
                 sink.write(b"\n")
-            rows = _Watched(_rows(one, args.full, args.segments or not isinstance(one, LogDir)))
-            for text in write(path, one, rows, args.full):
+            segments = input_logs.segments(storage.logs(one))
+            with progress.shown(segments) as tick:
+                rows = _RowMonitor(_rows(one, args.full, args.segments or not isinstance(one, LogDir)), tick)
+                texts = list(write(path, one, rows, args.full))
+            for text in texts:
                 sink.write(text.encode())
             sink.flush()
             status = max(status, rows.status)
-            _tell_damage(path, rows.damage)
+            _report_damage(path, rows.damage)
     return status
 
 
 def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | LogDir:
-    if path == inputs.STANDARD_INPUT:
+    if path == input_logs.STANDARD_INPUT:
         raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
     try:
         return storage.open(path, topic=topic, partition=number)
     except OSError as error:
-        raise CouldNot(inputs.reason(error, path)) from error
+        raise CouldNot(input_logs.reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
 
 
-class _Watched:
-    """Prints rows as they arrive; keeps what the exit status depends on."""
+class _RowMonitor:
+    """Passes rows on as they are read; collects the exit status and the damage."""
 
-    def __init__(self, rows: Iterator[ListedRow]) -> None:
-        self._rows = rows
+    def __init__(self, rows: Iterator[ListedRow], tick: progress.Tick) -> None:
+        self._rows, self._tick = rows, tick
         self.status = FINE
         self.damage: list[str] = []
 
     def __iter__(self) -> Iterator[ListedRow]:
         for row in self._rows:
-            found = [sentence for one in row.seen for sentence in one.damage]
-            self.damage += found
-            self.status = max(self.status, row.status, DAMAGED if found else FINE)
+            damage = [sentence for one in row.seen for sentence in one.damage]
+            self.damage += damage
+            self.status = max(self.status, row.status, DAMAGED if damage else FINE)
+            for segment in row.segments:
+                self._tick(segment.path, progress.size_of(segment))
             yield row
 
 
-def _tell_damage(path: str, damage: Sequence[str]) -> None:
-    for sentence in damage[:_LINES_AT_MOST]:
+def _report_damage(path: str, damage: Sequence[str]) -> None:
+    for sentence in damage[:_MAX_LINES]:
         say(sentence)
     if damage:
-        more = f"{len(damage) - _LINES_AT_MOST} more; " if len(damage) > _LINES_AT_MOST else ""
-        say(f"{more}all of it, and what is lost: kafkarec verify {ls_text.quoted(path)}")
+        more = f"{len(damage) - _MAX_LINES} more; " if len(damage) > _MAX_LINES else ""
+        say(f"{more}all damage, and what is lost: {command('verify', [path])}")
 
 
 def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[ListedRow]:
-    """In the listing's order. Remote segments are read by several threads."""
-    wanted: list[tuple[Log, Sequence[Segment], bool]] = []
+    """Yield rows in the order of the listing. Remote segments are read by several threads."""
+    listed: list[tuple[Log, Sequence[Segment], bool]] = []
     for log in storage.logs(opened):
         if each_segment:
-            wanted += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
+            listed += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
         elif log.segments:
-            wanted.append((log, log.segments, True))
-    look = partial(_look, full=full)
-    if opened.fetched is None or len(wanted) < 2:
-        yield from map(look, wanted)
+            listed.append((log, log.segments, True))
+    read_row = partial(_read_row, full=full)
+    if opened.fetched is None or len(listed) < 2:
+        yield from map(read_row, listed)
         return
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         try:
-            yield from pool.map(look, wanted)
+            yield from pool.map(read_row, listed)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
-    log, segments, is_partition = wanted
+def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
+    log, segments, is_partition = item
     ends = {0, len(segments) - 1}
     seen, refused, status = [], [], FINE
     for number, segment in enumerate(segments):
-        if not full and number not in ends and not _is_packed(segment):
+        if not full and number not in ends and not names.is_packed(segment.name):
             continue
         try:
             seen.append(summarize(segment, full))
@@ -136,13 +151,8 @@ def _look(wanted: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRow:
             refused.append(str(error))
             status = max(status, exit_status(error.reason or ""))
         except OSError as error:
-            if isinstance(error, RemoteError) and error.kind in _HOPELESS:
+            if isinstance(error, RemoteError) and error.kind in _FATAL_REMOTE_ERRORS:
                 raise
-            refused.append(inputs.reason(error, segment.path))
+            refused.append(input_logs.reason(error, segment.path))
             status = COULD_NOT
     return ListedRow(log, segments, is_partition, seen, refused, status)
-
-
-def _is_packed(segment: Segment) -> bool:
-    """A row for a segment whose size is known only from opening it."""
-    return segment.name.endswith(tuple(names.PACKED_SUFFIXES))

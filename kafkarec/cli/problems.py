@@ -1,24 +1,27 @@
-"""Damage and other problems of inputs, and their lines on standard error.
+"""Reports of damage and other problems of inputs: one line each on standard error.
 
-A line names the file, the byte, the reason, what is lost and where reading continues; where reading stopped,
-it ends with the next command. No line holds a byte of a key, a value or a header.
+A line has the file, the byte, the reason, what is lost and where reading continues; if reading stopped,
+it ends with the next command. No line contains bytes of keys, values or headers.
 """
 
 from __future__ import annotations
 
-import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.storage import Segment
+from kafkarec.support.command_line import PROGRAM, as_operand, quoted
 from kafkarec.support.text_table import lost_offsets, safe
+
+from . import progress
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 
-_LINES_AT_MOST = 20
+_MAX_LINES = 20
 
 
 class DamageLike(Protocol):
@@ -39,17 +42,19 @@ class DamageLike(Protocol):
 
 
 def say(text: str) -> None:
-    """Prints one line to standard error. A closed standard error is ignored."""
+    """Print one line to standard error; do nothing if it is closed."""
     if sys.stderr is None:
         return
+    progress.erase()
     try:
         print(f"kafkarec: {safe(text)}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return
+    progress.draw_again()
 
 
 def exit_status(reason: str) -> int:
-    """The exit status of a reason: 3 for a limit, a missing library and objects that a plugin encoded, else 1."""
+    """Return the exit status of a reason: 3 for a limit, a missing library or objects that a plugin encoded, else 1."""
     if reason == "tiered_object":
         return COULD_NOT
     known = REASONS.get(reason)
@@ -57,65 +62,104 @@ def exit_status(reason: str) -> int:
 
 
 @dataclass
-class Troubles:
-    """Collects damage over all inputs of one run.
+class DamageReporter:
+    """Reports damage in all inputs of one run on standard error.
 
     argv         the command line, for the command to type next
-    last_path    after damage in any other input there is always more to read
-    limit        bytes that a batch may decompress to
+    last_path    path of the last input; after damage in any other one there is always more to read
+    limit        max decompressed bytes of a batch
+    resumes      whether the same command with --from-offset prints the rest: there is one log, and no count of rows
+    file         the file of the output, which the next command has to replace as a whole; None: standard output
     """
 
     argv: Sequence[str]
     stop_at_first: bool
     last_path: str
     limit: int = 0
+    resumes: bool = False
+    file: str | None = None
     found: int = 0
     status: int = FINE
+    left_out: int = 0
 
     @property
     def stopped(self) -> bool:
-        """Whether reading stops at this damage."""
+        """Whether reading stops at the damage found so far."""
         return self.stop_at_first and self.found > 0
 
     def add(self, segment: Segment, damage: DamageLike) -> None:
-        """Reports one damage."""
+        """Report one damaged range."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
-        if self.found > _LINES_AT_MOST:
+        if self.found > _MAX_LINES:
             return
         more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
-        line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch behind"
+        line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
         if damage.length == segment.size:
             line += _looks_like(segment)
-        self._report(line, damage.reason, more_follows or segment.path != self.last_path)
+        self._report(line, damage, more_follows or segment.path != self.last_path)
+
+    def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
+        """Report the transactions of a log that read_committed leaves out because their marker may be lost."""
+        for one in transactions:
+            self.left_out += 1
+            if self.left_out <= _MAX_LINES:
+                where = lost_offsets(one.lost_from, one.lost_to)
+                say(
+                    f"{path}: the transaction of producer {one.producer_id}, offsets {one.first_offset} to "
+                    f"{one.last_offset}, is left out: its marker may be in the damage ({where}): {one.why}"
+                )
+
+    def restored(self, segment: Segment, one: Restored) -> None:
+        """Report a batch that was read with restored header fields: on disk it is damaged."""
+        self.found += 1
+        self.status = max(self.status, DAMAGED)
+        if self.found <= _MAX_LINES:
+            say(f"{segment.path}, batch at byte {one.position}: restored {one} [header_restored]")
 
     def tail(self, segment: Segment, remaining: int) -> None:
-        """Reports bytes at the end of a log that are no whole batch: a cut, unless they are preallocated zeros."""
+        """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
         end = segment.size
         if remaining and any(segment.raw(end - remaining, 64)):
             name = "standard input" if segment.path == "-" else segment.path
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
-            say(f"note: {what}: cut off while it was written or copied, no damage")
+            other = _looks_like(segment) if remaining == end else ""
+            say(f"note: {what}{other or ': cut off while it was written or copied; this is not damage'}")
 
     def finish(self) -> int:
-        """The exit status, after a last line about what was not listed."""
-        if self.found > _LINES_AT_MOST:
-            say(f"and {self.found - _LINES_AT_MOST} more places like these, {self.found} in all")
+        """Print how many damaged ranges were not listed, and return the exit status."""
+        if self.found > _MAX_LINES:
+            say(f"and {self.found - _MAX_LINES} more damaged places, {self.found} in total")
+        if self.left_out > _MAX_LINES:
+            say(f"and {self.left_out - _MAX_LINES} more undecided transactions, {self.left_out} in total")
         return self.status
 
-    def _report(self, what: str, reason: str, more_follows: bool) -> None:
-        """`more_follows`: there is more to read after it."""
-        line = f"{what} [{reason}]"
-        way = ("--errors", "skip") if more_follows else None
-        if reason == "limit_exceeded":
-            way = ("--max-decompressed-bytes", f"{max(8 * self.limit, 1 << 30) >> 20}m")
-        if self.stop_at_first and way:
-            line += f". Everything in front of it is written; go on with: {command(self.argv, *way)}"
+    def _report(self, what: str, damage: DamageLike, more_follows: bool) -> None:
+        """Print the line. `more_follows`: there is more to read after the damage."""
+        line = f"{what} [{damage.reason}]"
+        if self.stop_at_first and (more_follows or damage.reason == "limit_exceeded"):
+            line += f". Everything before it is written; {self._next(damage)}"
         say(line)
 
+    def _next(self, damage: DamageLike) -> str:
+        """Return the command that prints the rest, or everything again where it cannot begin in the middle."""
+        options: dict[str, str | None] = {"--errors": "skip"}
+        next_offset = None if damage.lost_to is None else damage.lost_to + 1
+        nothing_before = damage.lost_from is None
+        if damage.reason == "limit_exceeded":
+            options = {"--max-decompressed-bytes": f"{max(8 * self.limit, 1 << 30) >> 20}m"}
+            next_offset = damage.lost_from
+        if self.file is not None:
+            return f"to write all that is good: {repeated(self.argv, {**options, '--force': None})}"
+        if not self.resumes or (next_offset is None and not nothing_before):
+            return f"to print all that is good: {repeated(self.argv, options)}"
+        if not nothing_before:
+            options["--from-offset"] = str(next_offset)
+        return f"continue with: {repeated(self.argv, options)}"
 
-# Inputs that are no log: their first bytes, and advice.
+
+# Files that are not logs: their first bytes, and what to do.
 _OTHER_FILES = {
     b"\x1f\x8b": "a gzip file: zcat {0} | kafkarec cat -",
     b"\x28\xb5\x2f\xfd": "a zstd file: zstdcat {0} | kafkarec cat -",
@@ -130,17 +174,19 @@ def _looks_like(segment: Segment) -> str:
     head = segment.raw(0, 8)
     for start, what in _OTHER_FILES.items():
         if head.startswith(start):
-            return f"; it looks like {what.format(shlex.quote(segment.path))}"
+            return f"; it looks like {what.format(quoted(as_operand(segment.path)))}"
     return ""
 
 
-def command(argv: Sequence[str], option: str, value: str) -> str:
-    """This command line again, with an option set."""
+def repeated(argv: Sequence[str], options: Mapping[str, str | None]) -> str:
+    """Return this command line with options set; None: an option without a value."""
     kept: list[str] = []
     words = iter(argv)
     for word in words:
-        if word == option:
-            next(words, None)
-        elif not word.startswith(f"{option}="):
+        if word in options:
+            if options[word] is not None:
+                next(words, None)
+        elif word.partition("=")[0] not in options:
             kept.append(word)
-    return shlex.join(["kafkarec", *kept[:1], option, value, *kept[1:]])
+    given = [part for option in options.items() for part in option if part is not None]
+    return " ".join(map(quoted, [PROGRAM, *kept[:1], *given, *kept[1:]]))

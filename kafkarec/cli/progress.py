@@ -1,65 +1,266 @@
-"""A progress bar on standard error: on a terminal only, with `rich`, where the output itself shows no progress."""
+"""Progress on standard error, only on a terminal: a bar of `rich`, or one line without it.
+
+A verb that prints while it works (see `when`) shows it at once if its output goes to a file. On the terminal that the
+output is printed on, it is shown only after a second without output. It is not shown if the output goes to a pipe, as
+the next program may use the terminal, too. Whatever else is printed on the terminal calls `erase` first.
+"""
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from enum import Enum
+from typing import Any, Protocol, TextIO
 
-from kafkarec.storage import Segment
+from kafkarec import storage
+from kafkarec.ops.verify.report_text import byte_size
+from kafkarec.storage import Segment, remote
+from kafkarec.storage.names import is_segment
+from kafkarec.storage.output_rules import STANDARD_OUTPUT, descriptor_of
 
-# Called with the bytes of the current source that are done; `records`: their records.
-Tick = Callable[[Segment, Any], None]
+# Called with the path of a file and the position up to which it was read, from any thread.
+Tick = Callable[[str, int], None]
+
+_READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
+_COUNTING = ("DownloadColumn", "TransferSpeedColumn")
+_MEASURING = ("BarColumn", "TaskProgressColumn", "TimeRemainingColumn")
+_BETWEEN = 0.1  # seconds between two drawings
+_SILENCE = 1.0  # seconds
+
+
+class When(Enum):
+    """When progress is shown on a terminal."""
+
+    AT_ONCE = "at once"
+    IN_SILENCE = "after a second without output"
+    NEVER = "never"
 
 
 @contextmanager
-def shown(sources: Sequence[Segment], wanted: bool) -> Iterator[Tick]:
-    """A function to call after each piece. It does nothing where no bar can be shown."""
-    bar = _bar(*_READING) if wanted and _is_terminal() else None
-    if bar is None:
-        yield lambda source, records: None
-        return
-    starts, total = {}, 0
-    for source in sources:
-        starts[source.path] = total
-        total += source.size
+def shown(segments: Iterable[Segment], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+    """Yield a function to call after each piece of a file. `passes`: how often the verb reads the segments."""
+    with bytes_shown(lambda: passes * sum(map(size_of, segments)), begin, passes) as tick:
+        yield tick
 
-    with bar:
-        task = bar.add_task("reading", total=total)
-        yield lambda source, records: bar.update(task, completed=starts[source.path] + _end(records))
+
+@contextmanager
+def bytes_shown(total: Callable[[], int], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+    """As `shown`, for `total()` bytes; it is called only if there is a terminal."""
+    if begin is When.NEVER or not is_terminal():
+        yield lambda path, end: None
+        return
+    lock, ends, done = threading.Lock(), dict[str, int](), 0
+
+    def tick(path: str, end: int) -> None:
+        nonlocal done
+        with lock:
+            before = ends.get(path, 0)
+            begins_again = end < before or (end == before and passes > 1)
+            done += end if begins_again else end - before
+            ends[path] = end
+            drawn.update(done)
+
+    with _drawn(_READING, "reading", total(), begin) as drawn:
+        yield tick
+        drawn.update(done, is_last=True)
+
+
+@contextmanager
+def bytes_counted(name: str) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the bytes that are done, for an input of unknown size."""
+    if not is_terminal():
+        yield lambda size: None
+        return
+    with _drawn(_COUNTING, name, None, When.IN_SILENCE) as drawn:
+        yield drawn.update
 
 
 @contextmanager
 def share_shown() -> Iterator[Callable[[float], None]]:
-    """A function to call with the share that is done, 0 to 1. It does nothing where no bar can be shown."""
-    bar = _bar("BarColumn", "TaskProgressColumn", "TimeRemainingColumn") if _is_terminal() else None
-    if bar is None:
+    """Yield a function to call with the share that is done, 0 to 1. It does nothing without a terminal."""
+    if not is_terminal():
         yield lambda share: None
         return
-    with bar:
-        task = bar.add_task("trying", total=1.0)
-        yield lambda share: bar.update(task, completed=share)
+    with _drawn(_MEASURING, "measuring", 1.0, When.AT_ONCE) as drawn:
+        yield lambda share: drawn.update(share, is_last=share == 1)
 
 
-def _is_terminal() -> bool:
+_on_screen: list[_Drawn] = []
+
+
+def erase() -> None:
+    """Erase the progress on the terminal, as other text follows; it is drawn again after a second."""
+    for drawn in _on_screen:
+        drawn.erase()
+
+
+def draw_again() -> None:
+    """Draw the progress again that was shown at once, after a line on the terminal."""
+    for drawn in _on_screen:
+        drawn.draw_again()
+
+
+class _Drawn:
+    """A bar that is drawn, erased and drawn again."""
+
+    def __init__(self, bar: _Bar, name: str, total: float | None, begin: When) -> None:
+        self._bar, self._task, self._total = bar, bar.add_task(name, total=total), total
+        self._lock = threading.Lock()
+        self._begin = begin
+        self._visible, self._next = False, 0.0
+        self._completed: float = 0
+        self.erase()
+        self.draw_again()
+
+    def update(self, completed: float, is_last: bool = False) -> None:
+        """Draw it if it is time to. `is_last`: bring a visible bar to its end."""
+        with self._lock:
+            self._completed = completed
+            if not self._visible if is_last else time.monotonic() < self._next:
+                return
+            if not self._visible:
+                self._visible = True
+                self._bar.start()
+            self._bar.update(self._task, completed=completed if self._total is None else min(completed, self._total))
+            self._next = time.monotonic() + _BETWEEN
+
+    def draw_again(self) -> None:
+        if self._begin is When.AT_ONCE:
+            self._next = 0.0
+            self.update(self._completed)
+
+    def erase(self) -> None:
+        with self._lock:
+            if self._visible:
+                self._bar.stop()
+                self._visible = False
+            self._next = time.monotonic() + _SILENCE
+
+
+@contextmanager
+def _drawn(kinds: Iterable[str], name: str, total: float | None, begin: When) -> Iterator[_Drawn]:
+    drawn = _Drawn(_bar(*kinds), name, total, begin)
+    _on_screen.append(drawn)
+    try:
+        yield drawn
+    finally:
+        drawn.erase()
+        _on_screen.remove(drawn)
+
+
+def after(segment: Segment, table: Any) -> tuple[str, int]:
+    """Return the arguments of a Tick after a piece with this BatchTable."""
+    return segment.path, int(table[-1]["position"] + table[-1]["size_in_bytes"]) if len(table) else 0
+
+
+def when(path: str | None) -> When:
+    """Return when a verb shows progress that writes its output `path` (None: standard output) while it works."""
+    descriptor = 1 if path in (None, STANDARD_OUTPUT) else descriptor_of(path)
+    try:
+        if descriptor is not None and os.isatty(descriptor):
+            return When.IN_SILENCE
+        mode = os.stat(path or "").st_mode if descriptor is None else os.fstat(descriptor).st_mode
+    except FileNotFoundError:
+        return When.AT_ONCE  # a new file
+    except OSError:
+        return When.NEVER
+    return When.NEVER if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) else When.AT_ONCE
+
+
+def beside(output: TextIO | None) -> When:
+    """Return when a verb shows progress that prints few lines to `output` while it works."""
+    return When.IN_SILENCE if output is not None and output.isatty() else When.AT_ONCE
+
+
+def bytes_in(paths: Iterable[str]) -> int:
+    """Return the size of files and objects, and of all segments in folders; what cannot be read has none."""
+    total = 0
+    for path in paths:
+        if remote.is_url(path):
+            total += _bytes_in_bucket(path)
+            continue
+        files = [path]
+        if os.path.isdir(path):
+            files = [os.path.join(at, name) for at, _, names in os.walk(path) for name in names if is_segment(name)]
+        for file in files:
+            try:
+                total += os.stat(file).st_size
+            except OSError:
+                continue
+    return total
+
+
+def _bytes_in_bucket(url: str) -> int:
+    try:
+        return sum(size_of(segment) for log in storage.logs(storage.open(url)) for segment in log.segments)
+    except (OSError, ValueError):
+        return 0  # the verb reports it
+
+
+def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-_READING = ("BarColumn", "DownloadColumn", "TransferSpeedColumn", "TimeRemainingColumn")
+def size_of(segment: Segment) -> int:
+    """Return the size of a segment; 0 if it cannot be opened, which the verb reports."""
+    try:
+        return segment.size
+    except (OSError, ValueError):
+        return 0
 
 
-def _bar(*kinds: str) -> Any:
+class _Bar(Protocol):
+    """What is used of rich.progress.Progress."""
+
+    def start(self) -> Any: ...
+    def stop(self) -> Any: ...
+    def add_task(self, name: str, /, *, total: float | None) -> Any: ...
+    def update(self, task: Any, /, *, completed: float) -> Any: ...
+
+
+class _Line:
+    """One line that is drawn again and again: the bar without rich."""
+
+    def add_task(self, name: str, /, *, total: float | None) -> str:
+        self._begin = time.monotonic()
+        self._total = total
+        return name
+
+    def start(self) -> None:
+        return
+
+    def stop(self) -> None:
+        print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+
+    def update(self, task: str, /, *, completed: float) -> None:
+        parts = []
+        if self._total is not None:
+            parts.append(f"{100 * completed / self._total if self._total else 100:.0f} %")
+        if isinstance(completed, int):
+            of = "" if self._total is None else f" of {byte_size(int(self._total))}"
+            speed = completed / max(time.monotonic() - self._begin, 1e-3) / 1e6
+            parts += [f"{byte_size(completed)}{of}", f"{speed:.0f} MB/s"]
+        text = f"{task}: {', '.join(parts)}"
+        print(f"\r\x1b[2K{text}", end="", file=sys.stderr, flush=True)
+
+
+def _bar(*kinds: str) -> _Bar:
     try:
         from rich import progress  # type: ignore[import-not-found,unused-ignore]
         from rich.console import Console  # type: ignore[import-not-found,unused-ignore]
     except ImportError:
-        return None
+        return _Line()
     columns = (getattr(progress, kind)() for kind in kinds)
-    return progress.Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def _end(records: Any) -> int:
-    """The end position of a piece's last batch."""
-    batches = records.batches
-    return int(batches[-1]["position"] + batches[-1]["size_in_bytes"]) if len(batches) else 0
+    bar: _Bar = progress.Progress(
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,  # rich would print it on standard error
+        redirect_stderr=False,
+    )
+    return bar

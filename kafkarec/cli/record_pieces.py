@@ -1,15 +1,19 @@
-"""Records of all inputs, piece by piece, in flat memory."""
+"""Reads the records of all inputs piece by piece, in constant memory."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import deque
 from collections.abc import Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafkarec.damage import Damage
 from kafkarec.storage import Log, Segment
 
-from .problems import Troubles
+from . import progress
+from .problems import DamageReporter
 from .progress import Tick
 from .selection import SelectedRows, Selection
 
@@ -23,37 +27,58 @@ class LogRange(NamedTuple):
 
 @dataclass(frozen=True)
 class PieceReader:
-    """decode: options of `Log.stream`; selection: which rows; damage goes to `troubles`."""
+    """decode: options of `Log.stream`; selection: the rows to return; damage_reporter: gets the damage."""
 
     decode: dict[str, Any]
     selection: Selection
-    troubles: Troubles
+    damage_reporter: DamageReporter
     tick: Tick
 
     def pieces(self, parts: Iterable[LogRange]) -> Generator[SelectedRows]:
-        """The chosen rows of all logs, about 1 MB of payload or less a piece."""
+        """Yield the selected rows of all logs, in pieces of up to about 1 MB of payload."""
         for part in parts:
             yield from self._part(part)
-            if self.troubles.stopped:
+            if self.damage_reporter.stopped:
                 return
 
     def _part(self, part: LogRange) -> Generator[SelectedRows]:
-        """Reads with errors="skip" always, so that all records before the first damage are returned."""
-        stops = self.troubles.stop_at_first
+        """Read with errors="skip" in any case, so that all records before the first damage are returned."""
+        stops = self.damage_reporter.stop_at_first
         tail: tuple[Segment, int] | None = None
         ranges = {**self.selection.ranges, "start_offset": part.from_offset}
-        with closing(part.log.pieces(errors="skip", **ranges, **self.decode)) as pieces:
+        options = {**self.decode, "errors": "skip", "restore": not stops}
+        with closing(part.log.pieces(**ranges, **options)) as pieces:
             for segment, records in pieces:
+                if tail is None:
+                    self.damage_reporter.undecided(part.log.path, records.undecided)
                 if tail and tail[0] is not segment:
-                    self.troubles.tail(*tail)
+                    self.damage_reporter.tail(*tail)
                 tail = (segment, records.remaining)
-                damage = list(records.damage)[: 1 if stops else None]
+                damage = deque(list(records.damage)[: 1 if stops else None])
                 stop_at = damage[0].position if damage and stops else None
-                yield from self.selection.choose(segment, records, stop_at)
+                for piece in self.selection.choose(segment, records, stop_at):
+                    yield from self._around(piece, damage)
                 for one in damage:
-                    self.troubles.add(segment, one)
+                    self.damage_reporter.add(segment, one)
+                for restored in records.restored:
+                    self.damage_reporter.restored(segment, restored)
                 if stop_at is not None:
                     return
-                self.tick(segment, records)
+                self.tick(*progress.after(segment, records.batches))
         if tail:
-            self.troubles.tail(*tail)
+            self.damage_reporter.tail(*tail)
+
+    def _around(self, piece: SelectedRows, damage: deque[Damage]) -> Generator[SelectedRows]:
+        """Yield the rows in parts, and report damage between two of them, so that it is reported only if the caller
+        reads on behind it."""
+        while damage:
+            positions = piece.table.column("batch_position")
+            rows = range(len(positions)) if piece.rows is None else piece.rows
+            before = bisect_right(rows, damage[0].position, key=positions.__getitem__)
+            if before == piece.count:
+                break
+            if before:
+                yield piece.slice(0, before)
+            self.damage_reporter.add(piece.source, damage.popleft())
+            piece = piece.slice(before, piece.count)
+        yield piece

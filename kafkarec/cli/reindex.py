@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shlex
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -14,37 +14,38 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
-from kafkarec.state.rebuild_folder import LogLike, Rebuilt, rebuild_log
+from kafkarec.state.rebuild_folder import LogLike, RebuiltSideFiles, rebuild_log
 from kafkarec.storage import Log
 from kafkarec.support import text_table
+from kafkarec.support.command_line import as_operand, command, quoted
 
-from . import inputs, output
+from . import input_logs, output_files, progress
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Makes .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint anew from a log's batches,
-byte for byte as the recovery of Kafka 4.3 does, and says how the old ones compare. Nothing is written beside the log:
-the files go into a new folder, to be copied over with the broker stopped. Checksums are verified on the way."""
+DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
+byte for byte as the recovery of Kafka 4.3 does, and reports how the old ones differ. Nothing is written to the log's
+folder: the new files are in a new folder, to be copied while the broker is stopped. Checksums are verified."""
 EXAMPLES = """examples:
   kafkarec reindex orders-0 --dry-run                        do the old files agree with the log?
   kafkarec reindex orders-0 -o /tmp/orders-0                 new files for one partition
-  kafkarec reindex /kafka-logs -o /tmp/new                   for all of them, a folder each
+  kafkarec reindex /kafka-logs -o /tmp/new                   for all partitions, a folder each
   kafkarec reindex orders-0 --index-interval 256 -o new      for a topic with index.interval.bytes=256
 
-Exit status: 0 fine, 1 the log is damaged (the indexes lead around it), 2 wrong use, 3 could not."""
+Exit status: 0 fine, 1 the log is damaged (the new indexes skip the damage), 2 wrong usage, 3 failed."""
 
-OUTPUT = output.FOLDER
+OUTPUT = output_files.FOLDER
 EQUAL, DIFFERENT, NEW, DROPPED = "equal", "different", "new", "dropped"
 _SHOWN = {
     EQUAL: "equal to the old one",
     DIFFERENT: "differs from the old one",
-    NEW: "there was none",
-    DROPPED: "not made: nothing was aborted here; remove the old one",
+    NEW: "no old one",
+    DROPPED: "not written: no aborted transactions; remove the old one",
 }
 
 
 class _Kind(NamedTuple):
-    """How the entries of a file are counted, and which of its bytes are compared."""
+    """How the entries of a kind of file are counted, and its content for comparison."""
 
     count: Callable[[bytes], int]
     content: Callable[[bytes], object]
@@ -62,7 +63,7 @@ _KINDS = {
 
 
 class RebuiltFile(NamedTuple):
-    """One file: `compared` is a key of _SHOWN; `preallocated`: bytes of zeros at the end of the old file."""
+    """One file. compared: a key of _SHOWN; preallocated: bytes of zeros at the end of the old file."""
 
     name: str
     size: int
@@ -72,9 +73,9 @@ class RebuiltFile(NamedTuple):
 
 
 def interval(text: str) -> int:
-    """A valid index.interval.bytes."""
+    """Parse a value of index.interval.bytes."""
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) >= 2**31:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 0 to {2**31 - 1}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 0 to {2**31 - 1}")
     return int(text)
 
 
@@ -89,21 +90,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help=f"the topic's index.interval.bytes (default {DEFAULT_INTERVAL})",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
-    parser.add_argument("--partition", type=int, help="the partition, likewise")
+    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
+    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="json: a line for each file")
 
 
 def run(args: argparse.Namespace) -> int:
     if not args.dry_run and args.output is None:
-        raise WrongUse("where to? -o DIR names the new folder; --dry-run compares and writes nothing")
-    logs = inputs.find(args.paths, args.topic, args.partition)
+        raise WrongUse("no output: name the new folder with -o DIR, or compare only with --dry-run")
+    logs = input_logs.find(args.paths, args.topic, args.partition)
     status = FINE
-    with _folder(None if args.dry_run else args.output) as folder:
+    with (
+        _folder(None if args.dry_run else args.output) as folder,
+        progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
+    ):
         report = (JsonReport if args.format == "json" else TextReport)(folder.path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
             report.begin(log, name)
+            sizes = {segment.path: progress.size_of(segment) for segment in log.segments}
             for rebuilt in rebuild_log(log, args.index_interval):
+                if rebuilt.segment is not None:
+                    tick(rebuilt.segment.path, sizes[rebuilt.segment.path])
                 for made in _files(log, rebuilt):
                     if made.compared != DROPPED:
                         folder.write(name, made.name, rebuilt.files[made.name])
@@ -113,24 +120,24 @@ def run(args: argparse.Namespace) -> int:
                     _report(log, rebuilt)
             report.end()
         folder.finish()
-    report.finish(args.index_interval)
+    report.finish(args.index_interval, status == FINE)
     return status
 
 
 def _names(logs: list[Log]) -> list[str]:
-    """The folder of each log within DIR: DIR itself for a single one."""
+    """Return the name of each log's folder in DIR; empty for a single log, whose files are in DIR itself."""
     if len(logs) == 1:
         return [""]
     named = [
         os.path.basename(log.path.rstrip("/")) if log.topic is None else f"{log.topic}-{log.partition}" for log in logs
     ]
     if len(set(named)) < len(named):
-        raise WrongUse("two of the logs have the same name; make their files one after the other, each with its own -o")
+        raise WrongUse("two of the logs have the same name; rebuild them one at a time, each with its own -o")
     return named
 
 
-def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[RebuiltFile]:
-    """The new files, each compared with the old one."""
+def _files(log: LogLike, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
+    """Yield the new files, each compared with the old one."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():
         suffix = name if name == leader_epochs.NAME else os.path.splitext(name)[1]
@@ -143,7 +150,7 @@ def _files(log: LogLike, rebuilt: Rebuilt) -> Iterator[RebuiltFile]:
 
 
 def _old(read: Callable[[str], bytes | None], name: str) -> bytes | None:
-    """The content of the old file; one that cannot be read equals no other."""
+    """Return the content of the old file; a text that equals no file's content if it cannot be read."""
     try:
         return read(name)
     except OSError:
@@ -163,7 +170,7 @@ def _made(name: str, data: bytes, old: bytes | None, kind: _Kind) -> RebuiltFile
     return RebuiltFile(name, len(data), entries, compared, preallocated)
 
 
-def _report(log: Log, rebuilt: Rebuilt) -> None:
+def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
     where = log.path if rebuilt.segment is None else rebuilt.segment.path
     for problem in rebuilt.problems:
         say(f"{where}: {problem}")
@@ -172,8 +179,8 @@ def _report(log: Log, rebuilt: Rebuilt) -> None:
     if rebuilt.damage:
         count = "1 damaged place" if len(rebuilt.damage) == 1 else f"{len(rebuilt.damage)} damaged places, the first"
         say(
-            f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes lead around; a broker that "
-            f"recovers this segment cuts it there. See kafkarec verify {shlex.quote(log.path)}"
+            f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes skip the damage; a broker that "
+            f"recovers this segment truncates it there. See {command('verify', [log.path])}"
         )
 
 
@@ -181,7 +188,7 @@ def _report(log: Log, rebuilt: Rebuilt) -> None:
 
 
 class _Folder:
-    """Creates new files; removes them when the run fails."""
+    """Creates new files; removes them if the run fails."""
 
     def __init__(self, path: str | None) -> None:
         self.path = path
@@ -211,7 +218,7 @@ class _Folder:
             os.fsync(descriptor)
 
     def finish(self) -> None:
-        """Syncs the new files and their folders."""
+        """Sync the new files and their folders to disk."""
         if self.path is None:
             return
         for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
@@ -232,7 +239,7 @@ class _Folder:
 def _folder(path: str | None) -> Iterator[_Folder]:
     folder = _Folder(path)
     if path is not None and os.path.isdir(path) and os.listdir(path):
-        raise WrongUse(f"-o {path} is there and not empty; choose a new folder")
+        raise WrongUse(f"-o {path} exists and is not empty; choose a new folder")
     try:
         if path is not None:
             folder.make(path)
@@ -247,8 +254,8 @@ def _folder(path: str | None) -> Iterator[_Folder]:
 # ---- the report
 
 
-class _Out:
-    """Standard output. If its reader closes the pipe (`| head`) the work is completed, then the run ends."""
+class _StandardOutput:
+    """Standard output. If its reader closes the pipe (`| head`), the run still completes its files before it ends."""
 
     def __init__(self) -> None:
         self._closed = False
@@ -256,9 +263,13 @@ class _Out:
     def line(self, text: str) -> None:
         try:
             if not self._closed:
+                if sys.stdout is not None and sys.stdout.isatty():
+                    progress.erase()
                 print(text, flush=True)
         except BrokenPipeError:
             self._closed = True
+        except OSError as error:
+            raise CouldNot(f"standard output: {(error.strerror or str(error)).lower()}") from error
 
     def finish(self) -> None:
         if self._closed:
@@ -266,11 +277,11 @@ class _Out:
 
 
 class JsonReport:
-    """An object for each file."""
+    """Prints a JSON object for each file."""
 
     def __init__(self, folder: str | None, several: bool) -> None:
         self._folder = folder
-        self._out = _Out()
+        self._out = _StandardOutput()
         self._log: dict[str, Any] = {}
 
     def begin(self, log: Log, name: str) -> None:
@@ -294,17 +305,17 @@ class JsonReport:
     def end(self) -> None:
         return
 
-    def finish(self, interval: int) -> None:
+    def finish(self, interval: int, is_whole: bool) -> None:
         self._out.finish()
 
 
 class TextReport:
-    """A table for each log, one line for a log without differences among several, and a line of totals."""
+    """Prints a table for each log and a line of totals. Of several logs, one without differences gets one line."""
 
     def __init__(self, folder: str | None, several: bool) -> None:
         self._several = several
         self._folder = folder
-        self._out = _Out()
+        self._out = _StandardOutput()
         self._counts = dict.fromkeys(_SHOWN, 0)
         self._rows: list[RebuiltFile] = []
         self._titles: list[str] = []
@@ -334,32 +345,35 @@ class TextReport:
         ]
         self._out.line(f"{text_table.safe(self._titles[-1])}\n{text_table.render(columns)}")
 
-    def finish(self, interval: int) -> None:
+    def finish(self, interval: int, is_whole: bool) -> None:
+        """Print totals and what to do next. `is_whole`: no log is damaged; beside a damaged one the old files stay,
+        as they may say what is lost."""
         made = sum(self._counts.values()) - self._counts[DROPPED]
         counts = ", ".join(f"{count} {name}" for name, count in self._counts.items() if count)
         where = "nothing is written (--dry-run)"
         if self._folder is not None:
             where = f"written to {text_table.safe(self._folder)}"
-        self._out.line(f"{made} file{'' if made == 1 else 's'} ({counts}), {where}")
-        if self._folder is not None and self._counts[EQUAL] < made:
-            source = f"{shlex.quote(self._folder)}/*"
-            to = f"-r {source} to the logs' folders" if self._several else f"{source} {shlex.quote(self._titles[0])}/"
-            self._out.line(f"With the broker stopped: cp {to}")
+        self._out.line(f"{text_table.counted(made, 'file')} ({counts}), {where}")
+        if self._folder is not None and self._counts[EQUAL] < made and is_whole:
+            source = f"{quoted(as_operand(self._folder))}/*"
+            to = quoted(as_operand(os.path.join(self._titles[0], "")))
+            files = f"-r {source} to the logs' folders" if self._several else f"{source} {to}"
+            self._out.line(f"With the broker stopped: cp {files}")
         guess = self._fit.guess
         if self._differing and guess is None:
             self._out.line(
-                "No --index-interval explains the old .index: it is damaged, or by a broker before 4.1. kafkarec "
-                "verify tells which entries are wrong."
+                "No --index-interval reproduces the old .index: it is damaged, or of a broker before 4.1. verify "
+                "reports which entries are wrong."
             )
         elif self._differing and guess != interval:
             self._out.line(
-                f"The old .index files were made with another interval than {interval}, and are not wrong for that: "
-                f"--index-interval {guess} makes the same ({self._fit.low} to {self._fit.high} fit)."
+                f"The old .index files were written with an interval other than {interval}, which is not an error: "
+                f"--index-interval {guess} reproduces them ({self._fit.low} to {self._fit.high} do)."
             )
         self._out.finish()
 
 
 def _remark(made: RebuiltFile) -> str:
     if made.compared == EQUAL and made.preallocated:
-        return f"{_SHOWN[EQUAL]} without its {made.preallocated} bytes of zeros made in advance"
+        return f"{_SHOWN[EQUAL]} without its {made.preallocated} preallocated zero bytes"
     return _SHOWN[made.compared]

@@ -1,4 +1,4 @@
-"""`kafkarec salvage`: every good batch into a new log, and a map of the rest."""
+"""`kafkarec salvage`: copies every good batch to a new log and reports the rest."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import os
 import shutil
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
-from kafkarec.ops.salvage.journal import REPORT
+from kafkarec.ops.salvage.journal import JOURNAL, REPORT
+from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.support.durable import write_file
 from kafkarec.support.text_table import safe
 
-from . import inputs, output, shared_options
-from .problems import DAMAGED, FINE
+from . import input_logs, output_files, progress, shared_options
+from .problems import say
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and maps
+DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
-folders; several sources of one partition are merged. Nothing is written to a source. A run that was killed goes on
-when it is started again with the same words."""
+folders; several sources of one partition are merged. Nothing is written to a source. A run that was killed
+continues when the same command is run again."""
 EXAMPLES = """examples:
   kafkarec salvage /mnt/dead/orders-0 -o rescued              one partition
   kafkarec salvage /mnt/dead -o rescued --dry-run             a whole broker: what could be saved?
-  kafkarec salvage a/orders-0 b/orders-0 -o new --as-partition     two replicas into a folder that a broker starts on
+  kafkarec salvage a/orders-0 b/orders-0 -o new --as-partition     two replicas into a folder that a broker can start on
   kafkarec salvage 'lost+found/#12345' -o rescued --topic orders --partition 0
 
-exit status: 0 all of it is saved, 1 something is damaged or set aside (the rest is saved), 2 wrong use, 3 could not"""
+exit status: 0 everything is saved, 1 something is damaged, set aside, or missing by what files beside the log say (the
+rest is saved), 2 wrong usage, 3 failed, or a file could not be read (the rest is saved)"""
 
-OUTPUT = output.FOLDER
-_BETWEEN = 0.2  # seconds
+OUTPUT = output_files.FOLDER
 _STDIN = "standard input"
 
 
@@ -46,40 +46,68 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="read everything, write nothing, say what would be saved"
     )
     parser.add_argument(
-        "--as-partition", action="store_true", help="folders that a broker starts on: epochs, snapshots, topic id"
+        "--as-partition",
+        action="store_true",
+        help="write folders that a broker can start on, with epochs, snapshots, topic id",
     )
-    parser.add_argument("--topic", help="the topic, where names do not give it")
-    parser.add_argument("--partition", type=int, help="the partition, likewise")
-    parser.add_argument("--ignore-space", action="store_true", help="begin although the disk may get full")
     parser.add_argument(
-        "--max-decompressed-bytes",
-        type=shared_options.size,
-        default=128 << 20,
-        metavar="SIZE",
-        help="a batch that decompresses to more is set aside (default: 128m)",
+        "--undecided",
+        choices=UNDECIDED_AS,
+        default=UNDECIDED_AS[0],
+        help="what to do about a transaction whose marker is lost in damage, if nothing proves how it ended: write a "
+        "marker, leave it open, or set its batches aside (default: abort)",
     )
+    parser.add_argument(
+        "--keep-end",
+        action="store_true",
+        help="if files beside the log say that it was longer, add an empty segment where it ended",
+    )
+    parser.add_argument(
+        "--no-repair",
+        action="store_true",
+        help="a batch of which only length, magic, base offset or leader epoch is damaged is left out, as damage; "
+        "otherwise it is written with the values that the checksum or its neighbours prove",
+    )
+    parser.add_argument("--topic", help="the topic, if names do not contain it")
+    parser.add_argument("--partition", type=int, help="the partition, if names do not contain it")
+    parser.add_argument(
+        "--use",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="also read this file, as .deleted or .cleaned",
+    )
+    parser.add_argument("--ignore-space", action="store_true", help="start even if the disk may become full")
+    shared_options.add_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.output is None and not args.dry_run:
-        raise WrongUse("where to? -o DIR names a new or empty folder (or --dry-run)")
+        raise WrongUse("no output: name a new or empty folder with -o DIR, or use --dry-run")
     if (args.topic is None) != (args.partition is None):
-        raise WrongUse("--topic and --partition belong together")
+        raise WrongUse("--topic and --partition must be given together")
     out = args.output or os.path.join(tempfile.gettempdir(), "kafkarec-dry-run")
     try:
-        with spooled(args.sources, out, args.dry_run) as sources, progress_line() as progress:
+        with (
+            spooled(args.sources, out, args.dry_run) as sources,
+            progress.bytes_shown(lambda: progress.bytes_in(args.sources)) as tick,
+        ):
             spool = next((path for path, given in zip(sources, args.sources, strict=True) if path != given), None)
             report = salvage(
                 sources,
                 out,
                 as_partition=args.as_partition,
+                keep_end=args.keep_end,
                 dry_run=args.dry_run,
                 topic=args.topic,
                 partition=args.partition,
                 check_free_space=not args.ignore_space,
                 max_decompressed_bytes=args.max_decompressed_bytes,
-                progress=progress,
+                undecided=args.undecided,
+                restore=not args.no_repair,
+                use=args.use,
+                progress=tick,
             )
     except KafkaRecordError:
         raise
@@ -88,57 +116,46 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:  # Refused, or the name of a file without batches
         raise WrongUse(str(error)) from error
     except OSError as error:
-        raise CouldNot(_failed(error, out)) from error
+        raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
+    except KeyboardInterrupt:
+        say(f"interrupted{_resumption(args.sources, out) or '; nothing is written'}")
+        raise
     if spool is not None and not args.dry_run:
         _name_standard_input(os.path.join(out, REPORT), spool)
     _print(report, args.format, spool)
-    return FINE if report.ok else DAMAGED
+    return report.exit_status()
 
 
-@contextmanager
-def progress_line() -> Iterator[Callable[[str, int], None] | None]:
-    """Shows the progress of copying on standard error, on a terminal only, and erases it at the end."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield None
-        return
-    last = 0.0
-
-    def show(path: str, position: int) -> None:
-        nonlocal last
-        if time.monotonic() - last > _BETWEEN:
-            last = time.monotonic()
-            print(f"\r\x1b[K{safe(path)[-60:]}: {position >> 20} MiB", end="", file=sys.stderr, flush=True)
-
-    try:
-        yield show
-    finally:
-        print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def _failed(error: OSError, out: str) -> str:
-    text = inputs.reason(error, out)
-    if os.path.exists(os.path.join(out, "salvage.journal")):
-        text += "; what is done so far is on the disk, and the same command goes on from there"
-    return text
+def _resumption(sources: Sequence[str], out: str) -> str:
+    """Return what to do after a run that did not end; empty if it had not begun to write."""
+    if not os.path.exists(os.path.join(out, JOURNAL)):
+        return ""
+    if "-" in sources:
+        return "; a run that reads standard input cannot continue: remove the output and begin again"
+    return "; what was copied so far is kept, and the same command continues from there"
 
 
 def _print(report: SalvageReport, form: str, spool: str | None) -> None:
-    """spool: the file that standard input was written to, and that has been removed."""
+    """Print the report. spool: the removed file that standard input was copied to, which is not named."""
 
     def named(line: str) -> str:
         return line.replace(spool, _STDIN) if spool else line
 
     if form == "json":
-        print(named(json.dumps(report.to_dict())))
-        return
-    for line in report.lines():
-        if spool is None or f"kafkarec explain {spool}" not in line:
-            print(safe(named(line)))
-    sys.stdout.flush()
+        lines = [named(json.dumps(report.to_dict()))]
+    else:
+        lines = [
+            safe(named(line))
+            for line in report.lines()
+            if not spool or "kafkarec explain" not in line or spool not in line
+        ]
+    with output_files.standard_output() as sink:
+        for line in lines:
+            sink.write(f"{line}\n".encode())
 
 
 def _name_standard_input(path: str, spool: str) -> None:
-    """Names standard input in the report in place of the removed file."""
+    """Replace the name of the removed file by standard input in the report."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     write_file(os.path.dirname(path), REPORT, text.replace(spool, _STDIN).encode())
@@ -146,12 +163,12 @@ def _name_standard_input(path: str, spool: str) -> None:
 
 @contextmanager
 def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
-    """Copies standard input to a file beside the output. It can be read only once, so such a run cannot be resumed."""
+    """Copy standard input to a file in the output's parent folder. Such a run cannot be continued."""
     if "-" not in sources:
         yield sources
         return
     if sources.count("-") > 1:
-        raise WrongUse("standard input (-) can be read once only")
+        raise WrongUse("standard input (-) can be read only once")
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
     above = None if dry_run else os.path.dirname(os.path.abspath(out))

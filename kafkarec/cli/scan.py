@@ -1,4 +1,4 @@
-"""`kafkarec scan`: one row per batch, from the headers alone."""
+"""`kafkarec scan`: prints one row per batch, from the headers alone."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 
 from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.storage import Segment
+from kafkarec.storage.output_rules import is_stream
 from kafkarec.support import text_table
 from kafkarec.tables.records import BatchTable
 
-from . import inputs, json_lines, output, shared_options
+from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
 from .cat_writer import constants
-from .output import Sink
-from .problems import Troubles, say
+from .output_files import Sink
+from .problems import DamageReporter, say
 from .selection import SelectedRows, first_rows, last_rows
 from .table_windows import windows
 
-DESCRIPTION = """Prints one row per batch from its header alone: nothing is decompressed, no checksum is
-computed, so a gigabyte takes a moment. For magic 0 and 1 one row is one outer message."""
+DESCRIPTION = """Prints one row per batch, from its header alone. Nothing is decompressed and no checksum is computed,
+so it is fast. For magic 0 and 1 one row is one outer message."""
 EXAMPLES = """examples:
   kafkarec scan /kafka-logs/orders-0                     which batches, codecs, producers
-  kafkarec scan 00000000000000000000.log --format json   the same for a program
+  kafkarec scan 00000000000000000000.log --format json   the same as JSON
   kafkarec scan orders-0 --last 5                        the end of a log"""
 
 COLUMNS = tuple(BATCH_FIELDS)
@@ -37,59 +38,75 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--columns",
         type=shared_options.names(known),
         metavar="A,B",
-        help=f"which, in which order: {', '.join(known)}",
+        help=f"the columns to print, in this order; there are {', '.join(known)}",
     )
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
-    logs = inputs.find(args.paths, args.topic, args.partition)
-    sources = inputs.segments(logs)
-    troubles = Troubles(args.argv, stop_at_first=args.errors == "raise", last_path=sources[-1].path)
-    with output.opened(args) as sink:
+    logs = input_logs.find(args.paths, args.topic, args.partition)
+    sources = input_logs.segments(logs)
+    damage_reporter = DamageReporter(
+        args.argv,
+        stop_at_first=args.errors == "raise",
+        last_path=sources[-1].path,
+        resumes=len(logs) == 1 and args.first is None and args.last is None,
+        file=None if is_stream(args.output) else args.output,
+    )
+    with output_files.opened(args) as sink:
         writer: TextWriter | BatchJsonWriter
         if args.format == "json":
             writer = BatchJsonWriter(sink, args.columns or ["file", *COLUMNS])
         else:
             writer = TextWriter(sink, args.columns, len(sources) > 1)
-        with closing(read(sources, args, troubles)) as found:
-            pieces: Iterator[SelectedRows] = found
+        with (
+            progress.shown(sources, progress.when(args.output)) as tick,
+            closing(read(sources, args, damage_reporter, tick)) as selected,
+        ):
+            pieces: Iterator[SelectedRows] = selected
             if args.first is not None:
                 pieces = first_rows(pieces, args.first)
             elif args.last is not None:
                 pieces = last_rows(pieces, args.last)
+            rows = 0
             for piece in pieces:
+                rows += piece.count
                 writer.write(piece)
         writer.finish()
-        fetched = inputs.fetched(sources)
+        fetched = input_logs.fetched(sources)
         if fetched is not None and args.format == "text":
-            sink.write(f"{_plural(fetched, 'byte', 'bytes')} fetched\n".encode())
+            sink.write(f"{text_table.counted(fetched, 'byte')} fetched\n".encode())
         elif fetched is not None:
-            say(f"note: {_plural(fetched, 'byte', 'bytes')} fetched")
-    return troubles.finish()
+            say(f"note: {text_table.counted(fetched, 'byte')} fetched")
+    if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
+        say(f"note: {why}")
+    return damage_reporter.finish()
 
 
-def read(sources: Sequence[Segment], args: argparse.Namespace, troubles: Troubles) -> Generator[SelectedRows]:
-    """The chosen batches: about a hundred bytes of memory each, whatever their size."""
+def read(
+    sources: Sequence[Segment], args: argparse.Namespace, damage_reporter: DamageReporter, tick: progress.Tick
+) -> Generator[SelectedRows]:
+    """Yield the selected batches; each needs about a hundred bytes of memory, whatever its size."""
     for source in sources:
         remaining = 0
         pieces = source.scan_pieces(errors="skip", start_offset=args.from_offset, end_offset=args.to_offset)
         for batches in pieces:
-            damage = list(batches.damage)[: 1 if troubles.stop_at_first else None]
-            stop_at = damage[0].position if damage and troubles.stop_at_first else None
+            damage = list(batches.damage)[: 1 if damage_reporter.stop_at_first else None]
+            stop_at = damage[0].position if damage and damage_reporter.stop_at_first else None
             for window in windows(batches):
                 yield SelectedRows(source, window, _rows(window, args, stop_at))
             for one in damage:
-                troubles.add(source, one)
-            if troubles.stopped:
+                damage_reporter.add(source, one)
+            if damage_reporter.stopped:
                 return
             remaining = batches.remaining
-        troubles.tail(source, remaining)
+            tick(*progress.after(source, batches))
+        damage_reporter.tail(source, remaining)
 
 
 def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> list[int] | None:
-    """A batch is chosen when its range of offsets or times overlaps the one asked for."""
+    """Return the rows of batches whose range of times overlaps the selected one; None: all."""
     tests = (
         ("position", None, stop_at),
         ("max_timestamp", args.from_time, None),
@@ -109,7 +126,7 @@ def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> 
 
 
 class BatchJsonWriter:
-    """One object a batch; times are ms."""
+    """Prints one object per batch; times are ms."""
 
     def __init__(self, sink: Sink, names: Sequence[str]) -> None:
         self._sink = sink
@@ -125,7 +142,7 @@ class BatchJsonWriter:
 
 
 class TextWriter:
-    """A table with short names, ISO times, - for null, and a line of totals."""
+    """Prints a table with short names, ISO times, - for null, and a line of totals."""
 
     def __init__(self, sink: Sink, names: Sequence[str] | None, several: bool) -> None:
         self._sink = sink
@@ -155,16 +172,12 @@ class TextWriter:
         self._sink.flush()
 
     def finish(self) -> None:
-        records = _plural(self._records, "record", "records")
+        records = text_table.counted(self._records, "record")
         if self._uncounted:
-            legacy = _plural(self._uncounted, "message", "messages")
+            legacy = text_table.counted(self._uncounted, "message")
             records += f" (not counting those inside {legacy} of magic 0 or 1)"
-        batches, size = _plural(self._batches, "batch", "batches"), _plural(self._bytes, "byte", "bytes")
+        batches, size = text_table.counted(self._batches, "batch"), text_table.counted(self._bytes, "byte")
         self._sink.write(f"{batches}, {records}, {size}\n".encode())
-
-
-def _plural(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
 
 
 def _values(piece: SelectedRows) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Which rows of a piece are wanted: by offset, time, key, position and count."""
+"""Selects rows of a piece by offset, time, key, position and count."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table_windows import rows_with, windows
 
 @dataclass(frozen=True, slots=True)
 class SelectedRows:
-    """A window of a table and its chosen rows, in order (None: all of them)."""
+    """A window of a table and its selected rows, in order (None: all of them)."""
 
     source: Segment
     table: Any
@@ -32,22 +32,22 @@ class SelectedRows:
 
 @dataclass(frozen=True)
 class Selection:
-    """Bounds are None where there is none; the upper ones are exclusive; times are ms."""
+    """Bounds of the selection; None: no bound. Upper bounds are exclusive; times are ms."""
 
     from_offset: int | None
     to_offset: int | None
     from_time: int | None
     to_time: int | None
-    key: bytes | None
+    keys: Sequence[bytes] = ()  # none: records with any key, or without one
 
     @property
     def columns(self) -> list[str]:
-        """The columns that the selection reads."""
-        return ["key"] if self.key is not None else []
+        """The columns that the selection needs."""
+        return ["key"] if self.keys else []
 
     @property
     def ranges(self) -> dict[str, Any]:
-        """The part of the selection that the engine applies, as options of `Log.stream`."""
+        """The part of the selection that the reader applies, as options of `Log.stream`."""
         return {
             "start_offset": self.from_offset,
             "end_offset": self.to_offset,
@@ -56,7 +56,7 @@ class Selection:
         }
 
     def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[SelectedRows]:
-        """`stop_at`: the position from which batches are left out."""
+        """Yield the selected rows. `stop_at`: the position from which batches are left out."""
         for window in windows(records):
             piece = SelectedRows(source, window, self._rows(window, stop_at))
             if piece.count:
@@ -64,8 +64,8 @@ class Selection:
 
     def _rows(self, window: RecordColumns, stop_at: int | None) -> list[int] | None:
         rows: list[int] | None = None
-        if self.key is not None:
-            rows = rows_with(window, "key", self.key)
+        if self.keys:
+            rows = sorted({row for key in self.keys for row in rows_with(window, "key", key)})
         if stop_at is not None:
             positions = window.column("batch_position")
             rows = [row for row in (range(len(window)) if rows is None else rows) if positions[row] < stop_at]
@@ -73,7 +73,7 @@ class Selection:
 
 
 def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
-    """The first `count` rows; reads no further pieces."""
+    """Yield the first `count` rows; read no further pieces."""
     if not count:
         return
     for piece in pieces:
@@ -84,7 +84,7 @@ def first_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedR
 
 
 def last_rows(pieces: Iterable[SelectedRows], count: int) -> Iterator[SelectedRows]:
-    """The last `count` rows; holds only the pieces that they need."""
+    """Yield the last `count` rows; keep only the pieces that they are in."""
     kept: deque[SelectedRows] = deque()
     total = 0
     for piece in pieces:

@@ -3,65 +3,102 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
+from kafkarec.storage.output_rules import is_stream
+from kafkarec.support.command_line import quoted
+from kafkarec.support.text_table import timestamp_text
+
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _RELATIVE = re.compile(r"-(\d+)(ms|s|m|h|d|w)")
-# Other names of JSON Lines, which is what json means for rows.
+# Other names of the format "json", which is JSON Lines for rows.
 SAME_FORMAT = {"jsonl": "json", "ndjson": "json"}
+# Suffix of a file of rows -> its format.
+SUFFIXES = {
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".csv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".ipc": "arrow",
+    ".feather": "arrow",
+}
+# Suffixes of what no verb writes: compressed files with the program that makes them, and formats of others.
+_COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4", ".bz2": "bzip2", ".xz": "xz", ".zip": "zip"}
+_FOREIGN = (".avro", ".orc", ".tsv", ".xls", ".xlsx", ".ods", ".xml", ".yaml", ".html", ".pdf", ".db", ".sqlite")
+# Units in which a bare number is no time in ms if it is a time of the years 2000 to 2099 in that unit: per second.
+_OTHER_UNITS = {"seconds": 1, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
+_YEARS_2000_TO_2099 = (946_684_800, 4_102_444_800)
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 class WrongUse(Exception):
-    """Wrong use of the command line: one line, exit 2."""
+    """Wrong use of the command line. Printed in one line; exit status 2."""
 
 
 class CouldNot(Exception):
-    """The work cannot be done (file, permission, missing extra): one line, exit 3."""
+    """The work cannot be done (file, permission, missing extra). Printed in one line; exit status 3."""
 
 
 def when(text: str) -> int:
-    """A time as ms: `-1h` (units ms s m h d w, before now), a number of ms, or ISO 8601 (UTC if bare)."""
+    """Return a time in ms: `-1h` (before now; units ms s m h d w), a number of ms, or ISO 8601 (UTC if bare)."""
     relative = _RELATIVE.fullmatch(text)
     if relative:
         return int(time.time() * 1000) - int(relative[1]) * _UNITS_MS[relative[2]]
     if re.fullmatch(r"-?\d{1,19}", text):
-        return int(text)
+        return _milliseconds(int(text))
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time; write 2026-01-31T12:00 (UTC), 1769860800000 (ms) or -1h"
+            f"{text!r} is not a time; write 2026-01-31T12:00 (UTC), 1769860800000 (ms) or -1h"
         ) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
+def _milliseconds(number: int) -> int:
+    """Return the number. ArgumentTypeError if it looks like a time in seconds, microseconds or nanoseconds."""
+    begin, end = _YEARS_2000_TO_2099
+    for unit, per_second in _OTHER_UNITS.items():
+        if begin * per_second <= number < end * per_second:
+            ms = number * 1000 // per_second
+            raise argparse.ArgumentTypeError(
+                f"{number} looks like {unit}, and a bare number is milliseconds; write {ms} or {timestamp_text(ms)}"
+            )
+    return number
+
+
 def count(text: str) -> int:
-    """A number of rows, zero or more."""
+    """Parse a number of rows, 0 or more."""
     if not re.fullmatch(r"\d{1,18}", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
     return int(text)
 
 
 def size(text: str) -> int:
-    """A number of bytes with an optional k, m or g (powers of 1024)."""
+    """Parse a number of bytes with an optional k, m or g (powers of 1024)."""
     match = re.fullmatch(r"(\d{1,12})([kmg]?)", text.lower())
     if not match:
-        raise argparse.ArgumentTypeError(f"{text!r} is no size; write 1048576, 512k, 128m or 2g")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size; write 1048576, 512k, 128m or 2g")
     return int(match[1]) * _SIZES[match[2]]
 
 
 def names(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """A comma-separated choice of `known`, in the caller's order."""
+    """Return a parser of comma-separated names out of `known`; it keeps their order."""
 
     def parse(text: str) -> list[str]:
         chosen = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in chosen if name not in known]
         if unknown or not chosen:
-            what = f"no such column: {', '.join(unknown)}" if unknown else "no column named"
+            what = f"no such column: {', '.join(unknown)}" if unknown else "no column given"
             raise argparse.ArgumentTypeError(f"{what}; there are {', '.join(known)}")
         twice = sorted({name for name in chosen if chosen.count(name) > 1})
         if twice:
@@ -76,24 +113,24 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "paths",
         nargs="+",
         metavar="PATH",
-        help="files of record batches (.log, .checkpoint, any blob), partition folders (their *.log in "
+        help="files of record batches (.log, .checkpoint or any other name), partition folders (their .log files in "
         "offset order), or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
-    parser.add_argument("--partition", type=int, help="the partition, likewise")
+    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
+    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
 
 
 def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
     group = parser.add_argument_group(f"which {rows}")
     group.add_argument("--from-offset", type=int, metavar="N", help="the first offset")
-    group.add_argument("--to-offset", type=int, metavar="N", help="the offset to stop before")
+    group.add_argument("--to-offset", type=int, metavar="N", help="the end offset (exclusive)")
     group.add_argument(
         "--from-time",
         type=when,
         metavar="T",
-        help="the earliest timestamp: ISO 8601 (UTC if bare), ms, or -1h",
+        help="the earliest timestamp: ISO 8601 (UTC without an offset), ms since 1970, or -1h",
     )
-    group.add_argument("--to-time", type=when, metavar="T", help="the timestamp to stop before")
+    group.add_argument("--to-time", type=when, metavar="T", help="the end timestamp (exclusive)")
     some = group.add_mutually_exclusive_group()
     some.add_argument("-n", type=count, metavar="N", dest="first", help=f"the first N {rows} only")
     some.add_argument("--last", type=count, metavar="N", help=f"the last N {rows} only")
@@ -104,7 +141,15 @@ def add_errors(parser: argparse.ArgumentParser) -> None:
         "--errors",
         choices=("raise", "skip"),
         default="raise",
-        help="at damage: stop after everything before it (raise), or continue after it (skip); both exit 1",
+        help="at damage: print everything before it and stop (raise), or leave it out (skip); both exit 1",
+    )
+
+
+def add_limit(
+    parser: argparse.ArgumentParser, text: str = "limit of the decompressed size of one batch (default 128m)"
+) -> None:
+    parser.add_argument(
+        "--max-decompressed-bytes", type=size, default=MAX_DECOMPRESSED_BYTES, metavar="SIZE", help=text
     )
 
 
@@ -113,24 +158,41 @@ def add_output(parser: argparse.ArgumentParser, formats: Sequence[str]) -> None:
         "--format",
         type=lambda name: SAME_FORMAT.get(name, name),
         choices=formats,
-        default=formats[0],
-        help=f"default: {formats[0]}",
+        help=f"default: by the suffix of -o, else {formats[0]}",
     )
+    parser.set_defaults(formats=formats)
     add_file(parser)
 
 
+def format_of(args: argparse.Namespace) -> tuple[str, str | None]:
+    """Return the format of a verb with `add_output`, and a note if the file's suffix is that of another one."""
+    path = args.output
+    stem, suffix = ("", "") if path is None or is_stream(path) else os.path.splitext(path.lower())
+    named = SUFFIXES.get(suffix)
+    if suffix in _COMPRESSED:
+        form = args.format or SUFFIXES.get(os.path.splitext(stem)[1], args.formats[0])
+        pipe = f"kafkarec {args.verb} ... --format {form} | {_COMPRESSED[suffix]} > {quoted(path)}"
+        raise WrongUse(f"-o {path}: {args.verb} does not compress its output; use {pipe}")
+    if args.format is None and (suffix in _FOREIGN or (named is not None and named not in args.formats)):
+        other = "; --html FILE writes a page" if suffix == ".html" and "html" in args else ""
+        raise WrongUse(f"-o {path}: {args.verb} writes {', '.join(args.formats)}, not {named or suffix[1:]}{other}")
+    chosen: str = args.format or named or args.formats[0]
+    note = f"-o {path} gets {chosen}, as --format says, and not {named}" if named not in (None, chosen) else None
+    return chosen, note
+
+
 def add_file(parser: argparse.ArgumentParser) -> None:
-    """-o of a verb that writes one file."""
+    """Add -o and --force of a verb that writes one file."""
     parser.add_argument(
         "-o",
         metavar="FILE",
         dest="output",
-        help="write to FILE, a new one, which appears when it is complete; - or nothing: standard output",
+        help="write to FILE, which must not exist and appears when it is complete; default, and -: standard output",
     )
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace a file that is there; never an input, nor anything in a folder that holds one",
+        help="replace an existing FILE, but never an input or a file in a folder that contains one",
     )
 
 
@@ -138,7 +200,7 @@ TIME_OPTIONS = ("--from-time", "--to-time", "--timestamp", "--now")
 
 
 def join_relative_times(argv: Sequence[str]) -> list[str]:
-    """`--from-time -1h` as `--from-time=-1h`: argparse would take -1h for an option."""
+    """Join `--from-time -1h` to `--from-time=-1h`, as argparse would read -1h as an option."""
     out: list[str] = []
     for arg in argv:
         if out and out[-1] in TIME_OPTIONS and _RELATIVE.fullmatch(arg):

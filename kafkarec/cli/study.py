@@ -1,4 +1,4 @@
-"""`kafkarec study`: what another codec, level or batch size would save."""
+"""`kafkarec study`: estimates what another codec, level or batch size would save."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from functools import partial
 
 from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
 from kafkarec.storage import Log
+from kafkarec.support.command_line import command
+from kafkarec.support.text_table import counted
 
-from . import inputs, new_log, output, progress, shared_options, study_text
+from . import input_logs, new_log, output_files, progress, shared_options, study_output
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Tells what a log would be with other codecs, levels and batch sizes. It tries each of them on pieces
-spread over the log, with the code that convert runs, and writes nothing. Sizes come with what they may be off by;
---all reads everything. Speeds are this machine's, one processor, checksums included."""
+DESCRIPTION = """Estimates the size of a log with other codecs, levels and batch sizes. Tries each of them on pieces
+spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error; --all
+reads everything. Speeds are those of this machine on one processor, including checksums."""
 EXAMPLES = """examples:
   kafkarec study /kafka-logs/orders-0                            codecs, levels and batch sizes, side by side
-  kafkarec study /kafka-logs                                     a line a partition, the largest saving first
+  kafkarec study /kafka-logs                                     a line per partition, the largest saving first
   kafkarec study orders-0 --codecs zstd:3,zstd:12,zstd:19 --batch-sizes 64k,256k,1m
   kafkarec study orders-0 --plot orders.svg                      size against speed (pip install 'kafkarec[study]')
 
-exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong use, 3 could not"""
+exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"""
 
-AS_CUT = "keep"
+UNCHANGED = "keep"
 _SAMPLE, _SAMPLE_IN_ALL, _SAMPLE_AT_LEAST = 16 << 20, 128 << 20, 1 << 20
 
 
@@ -43,26 +45,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_sizes,
         default=BATCH_SIZES,
         metavar="LIST",
-        help=f"bytes before compression, as convert takes them; {AS_CUT}: as they are cut (default "
-        f"{','.join(map(study_text.size, BATCH_SIZES))})",
+        help=f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
+        f"{','.join(map(study_output.size, BATCH_SIZES))})",
     )
     some = parser.add_mutually_exclusive_group()
     some.add_argument(
         "--sample",
         type=shared_options.size,
         metavar="SIZE",
-        help="how much of each partition to look at (default 16m, less where there are many)",
+        help="how much of each partition to read (default 16m, less for many partitions)",
     )
-    some.add_argument("--all", action="store_true", help="look at everything")
-    parser.add_argument("--full", action="store_true", help="a table for each partition, where there are several")
-    parser.add_argument(
-        "--max-decompressed-bytes",
-        type=shared_options.size,
-        default=128 << 20,
-        metavar="SIZE",
-        help="how far one batch may decompress (default 128m)",
-    )
-    parser.add_argument("--plot", metavar="FILE", help="a picture, .svg, .png or .pdf: size against speed of writing")
+    some.add_argument("--all", action="store_true", help="read everything")
+    parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
+    shared_options.add_limit(parser)
+    parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))
 
 
@@ -77,44 +73,44 @@ def _codecs(text: str) -> list[str]:
 
 
 def _sizes(text: str) -> list[int | None]:
-    sizes = [None if word == AS_CUT else shared_options.size(word) for word in _words(text)]
+    sizes = [None if word == UNCHANGED else shared_options.size(word) for word in _words(text)]
     if 0 in sizes or any(size and size >= 1 << 31 for size in sizes):
-        raise argparse.ArgumentTypeError("a batch holds 1 byte to 2 GiB")
+        raise argparse.ArgumentTypeError("a batch size is 1 byte to 2 GiB")
     return sizes
 
 
 def _words(text: str) -> list[str]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if not words:
-        raise argparse.ArgumentTypeError("nothing is named")
+        raise argparse.ArgumentTypeError("the list is empty")
     return words
 
 
 def run(args: argparse.Namespace) -> int:
-    output.demand_ways(args)
-    logs = inputs.find(args.paths, args.topic, args.partition)
+    output_files.demand_output_folders(args)
+    logs = input_logs.find(args.paths, args.topic, args.partition)
     if args.plot and len(logs) > 1:
-        raise WrongUse(f"--plot draws one partition, and there are {len(logs)}")
+        raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     draw = _drawing(args.plot) if args.plot is not None else None
-    found = _studied(logs, args)
-    write = study_text.as_json if args.format == "json" else study_text.as_text
-    with output.opened(args) as sink:
-        for text in write(found, args.full or len(found) == 1):
+    studies = _run_studies(logs, args)
+    write = study_output.as_json if args.format == "json" else study_output.as_text
+    with output_files.opened(args) as sink:
+        for text in write(studies, args.full or len(studies) == 1):
             sink.write(text.encode())
     if draw is not None:
-        with output.opened(args, "plot") as sink:
-            sink.write(draw(*found[0]))
-    damaged = [(name, one.damage) for name, one in found if one.damage]
+        with output_files.opened(args, "plot") as sink:
+            sink.write(draw(*studies[0]))
+    damaged = [(name, one.damage) for name, one in studies if one.damage]
     for name, count in damaged:
-        places = f"damaged at {count} place{'s' * (count != 1)} in the pieces, left out"
-        say(f"{name}: {places}; see: kafkarec verify {name}")
+        places = f"{counted(count, 'damaged place')} in what was read, left out"
+        say(f"{name}: {places}; see {command('verify', [name])}")
     return DAMAGED if damaged else FINE
 
 
-def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, Study]]:
+def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, Study]]:
     spread = max(_SAMPLE_AT_LEAST, min(_SAMPLE, _SAMPLE_IN_ALL // len(logs)))
     sample = None if args.all else spread if args.sample is None else args.sample
-    found = []
+    studies = []
     with progress.share_shown() as tick:
         for number, log in enumerate(logs):
             name = new_log.shown(log, args.paths)
@@ -130,10 +126,10 @@ def _studied(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, S
             except NothingToTry as error:
                 say(f"{name}: {error}, left out")
                 continue
-            found.append((name, one))
-    if not found:
-        raise CouldNot("nothing to try")
-    return found
+            studies.append((name, one))
+    if not studies:
+        raise CouldNot("no good batch in any input")
+    return studies
 
 
 def _report(tick: Callable[[float], None], number: int, of: int, share: float) -> None:
@@ -141,7 +137,7 @@ def _report(tick: Callable[[float], None], number: int, of: int, share: float) -
 
 
 def _drawing(path: str) -> Callable[[str, Study], bytes]:
-    """Imports matplotlib before the study begins."""
+    """Return the plot function. Import matplotlib before the study begins, as it may be missing."""
     from . import study_plot
 
     return study_plot.drawing(path)

@@ -1,4 +1,4 @@
-"""Tables in windows, so that the output of a piece needs little memory, however large a batch is decompressed."""
+"""Splits tables into windows, so that their output needs little memory, however large a decompressed batch is."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Piece as Run
 from kafkarec.tables.table import Table
 
-_ROW_COSTS = 50  # one row alone costs as much as this many within a column
+_ROW_COSTS = 50  # reading a single row costs as much as this many rows of a whole column
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 
 
 def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterator[AnyTable]:
-    """The table in slices of at most `rows` rows and, where rows are alike, about `size` bytes. Nothing is copied."""
+    """Yield slices of at most `rows` rows and, if rows have similar sizes, about `size` bytes. Nothing is copied."""
     at = 0
     for run in table._pieces:
         count = run[2] - run[1]
@@ -26,7 +26,7 @@ def windows(table: AnyTable, rows: int = 1 << 16, size: int = 4 << 20) -> Iterat
 
 
 def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
-    """The approximate size of the rows in bytes, from their column offsets alone."""
+    """Return the approximate size of the rows in bytes, from the offset buffers alone."""
     chunk, start, stop = run
     size = 8 * (stop - start) * len(table.schema)
     for index, field in enumerate(table.schema):
@@ -42,7 +42,7 @@ def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
 
 
 def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
-    """The values of a column in the chosen rows (None: all)."""
+    """Return the values of a column in the selected rows (None: all)."""
     if rows is None:
         return table.column(name)
     if len(rows) * _ROW_COSTS > len(table):
@@ -52,7 +52,7 @@ def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
 
 
 def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
-    """The rows whose binary column is `blob`: found by a search over the column's bytes, then by the row ends."""
+    """Return the rows whose binary column is `blob`, by one search over the column's bytes."""
     if not blob:
         return [row for row, value in enumerate(table.column(name)) if value == b""]
     found: list[int] = []
@@ -64,7 +64,7 @@ def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:
         content = bytes(data[first : ends[-1]]) if data is not None else b""
         hit = content.find(blob)
         while hit >= 0:
-            row = bisect_right(ends, first + hit) - 1  # of the rows that begin here only the last is not empty
+            row = bisect_right(ends, first + hit) - 1  # rows before it that begin here are empty
             if ends[row] == first + hit and ends[row + 1] - ends[row] == len(blob):
                 found.append(at + row)
             hit = content.find(blob, ends[row + 1] - first)

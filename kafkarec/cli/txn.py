@@ -1,4 +1,4 @@
-"""`kafkarec txn`: open, hanging and aborted transactions, and the commands for them."""
+"""`kafkarec txn`: lists open, hanging and aborted transactions, and the commands that end them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
@@ -14,26 +14,31 @@ from typing import Any
 from kafkarec import storage
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
+from kafkarec.internal_topics import transactional_ids
 from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
+from kafkarec.storage import remote
+from kafkarec.storage.read_failures import of_one_file, read_failure
+from kafkarec.support.command_line import command
+from kafkarec.support.text_table import counted
 
-from . import inputs, output, shared_options, txn_text
-from .problems import DAMAGED, FINE, say
+from . import input_logs, output_files, progress, shared_options, txn_output
+from .problems import COULD_NOT, DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
-from .txn_text import PartitionTransactions
+from .txn_output import PartitionTransactions
 
-DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator lets one live) or
-aborted, with producer, first offset and duration; says where a read_committed consumer stands and since when, and
-prints the command that ends a hanging one. Reads headers and markers only. Ages are counted by the records' own
+DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
+producer, first offset and duration. Reports how far a read_committed consumer can read and since when it waits, and
+prints the command that ends a hanging transaction. Reads headers and markers only. Ages are differences of record
 timestamps, up to the newest one of the log."""
 EXAMPLES = """examples:
-  kafkarec txn /kafka-logs                                 every partition, worst first
+  kafkarec txn /kafka-logs                                 every partition, the worst first
   kafkarec txn /kafka-logs/orders-0                        one partition in detail
-  kafkarec txn /kafka-logs --fail-if-hanging               for cron: exit 1 when a transaction hangs
+  kafkarec txn /kafka-logs --fail-if-hanging               for cron: exit status 1 if a transaction hangs
   kafkarec txn orders-0 --state committed --format json    every committed transaction, with its size and duration
 
-Exit status: 0 fine, 1 damage found (or, with --fail-if-hanging, a hanging transaction), 2 wrong use, 3 could not."""
+Exit status: 0 fine, 1 damage found (or, with --fail-if-hanging, a hanging transaction), 2 wrong usage, 3 failed."""
 
 _DURATION = re.compile(r"(\d{1,12})(ms|s|m|h|d|w)")
 _UNITS = {
@@ -47,22 +52,22 @@ _UNITS = {
 
 
 def duration(text: str) -> timedelta:
-    """A number and a unit: ms, s, m, h, d, w."""
+    """Parse a number with a unit: ms, s, m, h, d, w."""
     match = _DURATION.fullmatch(text)
     try:
         if match:
             return int(match[1]) * _UNITS[match[2]]
     except OverflowError:
         pass
-    raise argparse.ArgumentTypeError(f"{text!r} is no duration; write 15m, 900s, 2h or 1d")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write 15m, 900s, 2h or 1d")
 
 
 def states(text: str) -> tuple[str, ...]:
-    """A comma-separated choice of states."""
+    """Parse comma-separated states."""
     chosen = [word.strip() for word in text.split(",") if word.strip()]
     unknown = [word for word in chosen if word not in STATES]
     if unknown or not chosen:
-        what = f"no such state: {', '.join(unknown)}" if unknown else "no state named"
+        what = f"no such state: {', '.join(unknown)}" if unknown else "no state given"
         raise argparse.ArgumentTypeError(f"{what}; there are {', '.join(STATES)}")
     return tuple(state for state in STATES if state in chosen)
 
@@ -74,48 +79,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="segments, partition folders, a broker's data folder, URLs, or - for standard input",
     )
-    parser.add_argument("--topic", help="the topic, where the folder's name does not give it")
-    parser.add_argument("--partition", type=int, help="the partition, likewise")
-    parser.add_argument("--fail-if-hanging", action="store_true", help="exit 1 when a transaction hangs")
+    parser.add_argument("--topic", help="the topic, if the folder's name does not contain it")
+    parser.add_argument("--partition", type=int, help="the partition, if the folder's name does not contain it")
+    parser.add_argument("--fail-if-hanging", action="store_true", help="exit with status 1 if a transaction hangs")
     parser.add_argument(
         "--hanging-after",
         type=duration,
         default=transactions.HANGING_AFTER,
         metavar="TIME",
-        help="what is open for so long hangs: 900s, 15m, 2h (default 15m, as Kafka's transaction.max.timeout.ms)",
+        help="when an open transaction counts as hanging: 900s, 15m, 2h (default 15m, as transaction.max.timeout.ms)",
     )
     parser.add_argument(
         "--state",
         type=states,
         default=("open", "hanging", "aborted"),
         metavar="A,B",
-        help="which to list: open, hanging, aborted, committed (default: all but committed)",
+        help="the states to list, of open, hanging, aborted, committed (default: all but committed)",
     )
-    parser.add_argument("--all", action="store_true", help="print every line, not one screen of them")
+    parser.add_argument("--all", action="store_true", help="print all lines, not only one screen")
     shared_options.add_output(parser, ("text", "json"))
 
 
 def run(args: argparse.Namespace) -> int:
-    with output.opened(args) as sink:
-        found = list(_partitions(args))
-        found.sort(key=lambda one: one.badness, reverse=True)
+    unread: list[str] = []
+    with output_files.opened(args) as sink:
+        partitions = list(_partitions(args, unread))
+        partitions.sort(key=lambda one: one.severity, reverse=True)
         if args.format == "json":
-            for one in found:
+            for one in partitions:
                 sink.write(json.dumps(_as_json(one, args.state)).encode() + b"\n")
         else:
-            sink.write(txn_text.render(found, args.state, args.hanging_after, args.all).encode())
-    for one in found:
-        _tell_damage(one)
-    hanging = sum(len(one.listing.hanging) for one in found)
+            sink.write(txn_output.render(partitions, args.state, args.hanging_after, args.all).encode())
+    for one in partitions:
+        _report_damage(one)
+    for line in unread:
+        say(line)
+    if unread:
+        return COULD_NOT
+    hanging = sum(len(one.listing.hanging) for one in partitions)
     if args.fail_if_hanging and hanging:
-        say(f"{txn_text.counted(hanging, 'transaction')} hanging, the worst in {found[0].name}")
+        say(f"{counted(hanging, 'transaction')} hanging, the worst in {partitions[0].name}")
         return DAMAGED
-    return DAMAGED if any(one.listing.damage for one in found) else FINE
+    return DAMAGED if any(one.listing.damage for one in partitions) else FINE
 
 
-def _partitions(args: argparse.Namespace) -> Iterator[PartitionTransactions]:
+def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[PartitionTransactions]:
+    """Yield the transactions of each log; a log that cannot be read adds a line to `unread` if there are others."""
     if args.paths.count("-") > 1:
-        raise WrongUse("standard input (-) can be read once only")
+        raise WrongUse("standard input (-) can be read only once")
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         if sys.stdin is None:
@@ -123,17 +134,40 @@ def _partitions(args: argparse.Namespace) -> Iterator[PartitionTransactions]:
         data = Source(sys.stdin.buffer.read())
         one = MarkerInput(lambda: nullcontext(data), "standard input")
         listing = transactions.listing([one], hanging_after=args.hanging_after)
-        yield PartitionTransactions("standard input", args.topic, args.partition, 1, False, listing)
+        yield PartitionTransactions("standard input", args.topic, args.partition, 1, False, listing, {})
     if not named:
         return
     try:
         opened = _opened(named, args)
-        for log in storage.logs(opened):
-            listing = transactions.listing(log.segments, hanging_after=args.hanging_after)
-            alone = isinstance(opened, storage.Segment)
-            yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing)
+        logs = list(storage.logs(opened))
+        left_out = () if isinstance(opened, storage.Segment) else opened.left_out
+        unread += [f"{one.name} is left out: {one.why}" for one in left_out if one.cause]
+        ids = transactional_ids.by_producer(storage.logs_beside(named[0], transactional_ids.TOPIC))
+        with progress.shown(input_logs.segments(logs)) as tick:
+            for log in logs:
+                try:
+                    listing = transactions.listing(_counted(log.segments, tick), hanging_after=args.hanging_after)
+                except OSError as error:
+                    if len(logs) == 1 or not of_one_file(error):
+                        raise
+                    unread.append(f"{log.topic}-{log.partition} is left out: {_why(error, log.path)}")
+                    continue
+                alone = isinstance(opened, storage.Segment)
+                yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
     except OSError as error:
-        raise CouldNot(inputs.reason(error, named[0])) from error
+        raise CouldNot(_why(error, named[0])) from error
+
+
+def _why(error: OSError, path: str) -> str:
+    """Return what cannot be read, and why."""
+    file = str(error.filename or path)
+    return input_logs.reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
+
+
+def _counted(segments: Iterable[storage.Segment], tick: progress.Tick) -> Iterator[storage.Segment]:
+    for segment in segments:
+        yield segment
+        tick(segment.path, progress.size_of(segment))
 
 
 def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | storage.Log | storage.LogDir:
@@ -145,12 +179,12 @@ def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | sto
         raise WrongUse(str(error)) from error
 
 
-def _tell_damage(one: PartitionTransactions) -> None:
+def _report_damage(one: PartitionTransactions) -> None:
     damage = one.listing.damage
     if damage:
         more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
-        path = txn_text.quoted(one.path)
-        say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: kafkarec verify {path}")
+        verify = command("verify", [one.path])
+        say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
 
 
 def _as_json(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
@@ -170,8 +204,12 @@ def _as_json(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, A
             name: {"min": spread.least, "mean": round(spread.mean, 3), "max": spread.most}
             for name, spread in found.spreads().items()
         },
-        "transactions": [txn._asdict() for state in states for txn in found.of(state)],
-        "next": [line for txn in found.hanging for _, line in txn_text.commands(one.topic, one.partition, txn)],
+        "transactions": [
+            txn._asdict() | {"transactional_id": one.transactional_id(txn)}
+            for state in states
+            for txn in found.of(state)
+        ],
+        "next": [line for txn in found.hanging for _, line in txn_output.commands(one, txn)],
         "notes": [note._asdict() for note in found.notes],
         "damage": [damage._asdict() for damage in found.damage],
     }

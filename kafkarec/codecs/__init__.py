@@ -5,10 +5,12 @@ Java classes and their peculiarities. Libraries are imported at first use.
 """
 
 from collections.abc import Callable
+from itertools import starmap
+from types import ModuleType
 from typing import Any, NamedTuple
 
-from . import gzip, lz4, snappy, zstd
-from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec
+from . import gzip, lz4, none, snappy, zstd
+from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
 
 __all__ = [
     "BY_NAME",
@@ -18,13 +20,14 @@ __all__ = [
     "CodecError",
     "LimitReached",
     "MissingCodec",
+    "StreamAudit",
     "checked_level",
     "compress",
     "decompress",
     "probe",
 ]
 
-Decompress = Callable[[Any, int, int, int], bytes | memoryview]
+Decompress = Callable[[Any, int, int, int, StreamAudit | None], bytes | memoryview]
 Probe = Callable[[Any, int, int], None]
 Compress = Callable[[Any, Any, int], bytes]
 
@@ -32,91 +35,81 @@ Compress = Callable[[Any, Any, int], bytes]
 class Codec(NamedTuple):
     """One codec. Levels are those that Kafka allows; None: the codec has no levels.
 
-    The default level is allowed too: gzip's -1 is outside of 1 to 9; 0 is refused.
+    The default level is allowed even outside of the range: gzip's is -1, while 0 is refused.
     """
 
     id: int
     name: str
     pip_name: str | None
     module: str | None
-    least_level: int | None
-    most_level: int | None
+    min_level: int | None
+    max_level: int | None
     default_level: int | None
     decompress: Decompress
     probe: Probe
     compress: Compress
 
 
-def _as_it_is(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
-    return payload if isinstance(payload, bytes) else memoryview(payload)
+def _codec(codec_id: int, own: ModuleType) -> Codec:
+    """The row of a codec whose names, levels and functions are in a module of this package."""
+    levels = own.MIN_LEVEL, own.MAX_LEVEL, own.DEFAULT_LEVEL
+    functions = own.decompress, own.probe, own.compress
+    return Codec(codec_id, own.NAME, own.PIP_NAME, own.MODULE, *levels, *functions)
 
 
-def _stored(payload: Any, level: None = None, magic: int = 2) -> bytes:
-    return bytes(payload)
-
-
-def _nothing_to_probe(payload: Any, limit: int, magic: int = 2) -> None:
-    return None
-
-
-NO_LEVELS = (None, None, None)
-
-CODECS: tuple[Codec, ...] = (
-    Codec(0, "none", None, None, *NO_LEVELS, _as_it_is, _nothing_to_probe, _stored),
-    Codec(1, gzip.NAME, gzip.PIP_NAME, gzip.MODULE, 1, 9, -1, gzip.decompress, gzip.probe, gzip.compress),
-    Codec(2, snappy.NAME, snappy.PIP_NAME, snappy.MODULE, *NO_LEVELS, snappy.decompress, snappy.probe, snappy.compress),
-    Codec(3, lz4.NAME, lz4.PIP_NAME, lz4.MODULE, 1, 17, 9, lz4.decompress, lz4.probe, lz4.compress),
-    Codec(4, zstd.NAME, zstd.PIP_NAME, zstd.MODULE, -131072, 22, 3, zstd.decompress, zstd.probe, zstd.compress),
-)
+CODECS: tuple[Codec, ...] = tuple(starmap(_codec, enumerate((none, gzip, snappy, lz4, zstd))))
 """Indexed by codec id, the low three bits of the attributes."""
 
 BY_NAME: dict[str, Codec] = {codec.name: codec for codec in CODECS}
 
 
-def decompress(codec_id: int, payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+def decompress(
+    codec_id: int, payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
     """All decompressed bytes of `payload` (any buffer of bytes). Raises only CodecError.
 
     limit: bytes, a hard limit for the output and its allocation: LimitReached above it.
     guess: bytes, the decompressed size of the previous payload of this kind, 0: unknown.
     magic: of the batch or message; LZ4's header checksum differs in magic 0 (KAFKA-3160).
+    seen: takes notes of what the Java stream reads without an error, and no writer writes.
     A returned memoryview is valid until this thread's next call, which may reuse its buffer.
     """
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
-    return CODECS[codec_id].decompress(payload, limit, guess, magic)
+    return CODECS[codec_id].decompress(payload, limit, guess, magic, seen)
 
 
 def probe(codec_id: int, payload: Any, limit: int, magic: int = 2) -> None:
-    """The checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
+    """Makes the checks of the Java stream's constructor, the only ones for the payload of a batch of 0 records."""
     if not 0 <= codec_id < len(CODECS):
         raise CodecError("unsupported_codec", f"codec id {codec_id}")
     CODECS[codec_id].probe(payload, limit, magic)
 
 
 def checked_level(codec_id: int, level: int | None) -> int | None:
-    """The level to compress with: Kafka's default for None. ValueError for one that Kafka refuses.
+    """The level to compress with: Kafka's default for None. ValueError for a level that Kafka refuses.
 
-    gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390); none and snappy have no levels and give None.
+    gzip -1 and 1 to 9, lz4 1 to 17, zstd -131072 to 22 (KIP-390). None for none and snappy, which have no levels.
     """
     codec = _codec_to_write(codec_id)
     if level is None:
         return codec.default_level
-    if codec.least_level is None or codec.most_level is None:
-        raise ValueError(f"{codec.name} has no compression levels, so level {level!r} means nothing")
+    if codec.min_level is None or codec.max_level is None:
+        raise ValueError(f"{codec.name} has no compression levels; leave out level {level!r}")
     if isinstance(level, bool) or not isinstance(level, int):
         raise TypeError(f"a compression level is an int, not {type(level).__name__}")
-    if not codec.least_level <= level <= codec.most_level and level != codec.default_level:
-        more = "" if codec.least_level <= (codec.default_level or 0) else f" and {codec.default_level}"
-        raise ValueError(f"{codec.name} has the levels {codec.least_level} to {codec.most_level}{more}, not {level}")
+    if not codec.min_level <= level <= codec.max_level and level != codec.default_level:
+        more = "" if codec.min_level <= (codec.default_level or 0) else f" and {codec.default_level}"
+        raise ValueError(f"{codec.name} has the levels {codec.min_level} to {codec.max_level}{more}, not {level}")
     return level
 
 
 def compress(codec_id: int, payload: Any, level: int | None = None, magic: int = 2) -> bytes:
-    """`payload` (any buffer of bytes) as Kafka's stream of this codec frames it.
+    """Compresses `payload` (any buffer of bytes), framed as by Kafka's stream of this codec.
 
-    `level`: None is Kafka's default; ValueError for one that it refuses.
-    `magic`: of the batch or message; LZ4 has another header checksum in magic 0 (KAFKA-3160).
-    MissingCodec where the codec's library is not installed.
+    level: None is Kafka's default; ValueError for a level that Kafka refuses.
+    magic: of the batch or message; LZ4 has another header checksum in magic 0 (KAFKA-3160).
+    MissingCodec if the codec's library is not installed.
     """
     checked = checked_level(codec_id, level)
     return CODECS[codec_id].compress(payload, checked, magic)

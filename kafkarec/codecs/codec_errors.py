@@ -1,6 +1,9 @@
-"""Errors of compressed payloads, and `load`, which imports the compression libraries.
+"""Errors and the audit of compressed payloads, and `load`, which imports the compression libraries.
 
 These exceptions are internal: the compiled modules convert them to public ones with position and base offset.
+
+zlib, lz4 and zstandard raise one class without a code for all faults, so their messages are read where they are caught;
+no message of this package is.
 """
 
 import importlib
@@ -57,8 +60,26 @@ class MissingCodec(CodecError):
         return type(self), (self.codec, self.pip_name)
 
 
+class StreamAudit:
+    """What `decompress` notes about a payload that Kafka's streams read without an error.
+
+    streams                      how many in a row: gzip members, zstd and skippable frames, xerial streams
+    trailing_bytes                 after the end of the last stream, which are not read
+    checksum_wrong, size_wrong   of the content, in an LZ4 frame, where Kafka does not compare them
+    """
+
+    __slots__ = ("checksum_wrong", "size_wrong", "streams", "trailing_bytes")
+
+    def __init__(self) -> None:
+        self.streams, self.trailing_bytes = 1, 0
+        self.checksum_wrong = self.size_wrong = False
+
+
 def load(module: str, codec: str, pip_name: str) -> Any:
-    """Imports a compression library at its first use, and gives its C functions to the core if it exports them."""
+    """Imports a compression library at its first use; if it exports its C functions, the core uses these from then on.
+
+    MissingCodec if the library is not installed.
+    """
     try:
         library = importlib.import_module(module)
     except ImportError as error:
@@ -73,7 +94,7 @@ MAX_FIRST_CAPACITY = 1 << 20
 def first_capacity(guess: int, payload_length: int, least: int) -> int:
     """Size of the first output buffer: the last size plus an eighth, or four times the payload; 1 MiB at most.
 
-    Never the limit itself, as the libraries allocate the size they are given.
+    It is never the limit itself, as the libraries allocate this size at once.
     """
     capacity = guess + (guess >> 3) if guess > 0 else payload_length << 2
     return least if capacity < least else MAX_FIRST_CAPACITY if capacity > MAX_FIRST_CAPACITY else capacity

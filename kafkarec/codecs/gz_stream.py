@@ -38,7 +38,7 @@ Read = Callable[[int], bytes]
 
 
 def recognise(head: bytes) -> str | None:
-    """ "gzip" or "zstd", by the first bytes of a file; None: neither."""
+    """The codec, "gzip" or "zstd", by the first bytes of a file; None: neither."""
     if head[:2] == GZIP_MAGIC:
         return "gzip"
     return "zstd" if head[:4] == MAGIC or _is_skippable(head[:4]) else None
@@ -83,62 +83,62 @@ def _gzip(read: Read) -> Iterator[bytes]:
                 break
             data = member.unconsumed_tail or read(_FEED)
             if not data and not piece:
-                raise CodecError("payload_truncated", "gzip: the data has no end")
+                raise CodecError("payload_truncated", "gzip: the data is cut")
         data = member.unused_data
         if len(data) < len(GZIP_MAGIC):
             data += read(_FEED)
     if data.strip(b"\0"):  # zeros after a member are padding, as from tapes
-        raise CodecError("payload_header_invalid", "gzip: what follows is no gzip data")
+        raise CodecError("payload_header_invalid", "gzip: the bytes after a member are no gzip data")
 
 
 def _zstd(data: "_Input") -> Iterator[bytes]:
     zstandard = load(MODULE, NAME, PIP_NAME)
-    while start := data.some(4):
+    while start := data.read_up_to(4):
         if _is_skippable(start):
-            data.skip(int.from_bytes(data.exactly(4), "little"))
+            data.skip(int.from_bytes(data.read_exactly(4), "little"))
             continue
         if start != MAGIC:
-            raise CodecError("payload_header_invalid", "zstd: what follows is no frame")
+            raise CodecError("payload_header_invalid", "zstd: no frame where one should begin")
         frame = zstandard.ZstdDecompressor(max_window_size=WINDOW_MAXIMUM - 1).decompressobj()
         try:
             yield from _frame(frame, data)
         except zstandard.ZstdError as error:
-            words = str(error)
-            if "checksum" in words:
+            message = str(error)
+            if "checksum" in message:
                 raise CodecError("payload_checksum_mismatch", "zstd: wrong content checksum") from None
-            if "too much memory" in words:
+            if "too much memory" in message:
                 raise CodecError("payload_unsupported", "zstd: a window of more than 128 MiB") from None
-            raise CodecError("payload_corrupt", "zstd: a block cannot be unpacked") from None
+            raise CodecError("payload_corrupt", "zstd: a block cannot be decompressed") from None
 
 
 def _frame(frame: Any, data: "_Input") -> Iterator[bytes]:
     """Decompresses a frame, from after its magic. Blocks are fed one by one, so pieces have at most 128 KiB."""
-    flags = data.exactly(1)
+    flags = data.read_exactly(1)
     single = flags[0] & FLAG_SINGLE_SEGMENT
     sizes = DICTIONARY_ID_SIZES[flags[0] & 3] + (CONTENT_SIZE_SIZES[flags[0] >> 6] or (1 if single else 0))
-    frame.decompress(MAGIC + flags + data.exactly(sizes if single else sizes + 1))
+    frame.decompress(MAGIC + flags + data.read_exactly(sizes if single else sizes + 1))
     last = False
     while not last:
-        header = data.exactly(3)
+        header = data.read_exactly(3)
         block = int.from_bytes(header, "little")
         last, kind, size = bool(block & 1), block >> 1 & 3, block >> 3
         if kind != REPEATED and size > BLOCK_MAXIMUM:
-            raise CodecError("payload_corrupt", "zstd: a block above the maximum")
-        body = data.exactly(1 if kind == REPEATED else size)
+            raise CodecError("payload_corrupt", "zstd: a block is larger than the maximum")
+        body = data.read_exactly(1 if kind == REPEATED else size)
         if content := frame.decompress(header + body):
             yield content
-    if flags[0] & FLAG_CHECKSUM and (content := frame.decompress(data.exactly(4))):
+    if flags[0] & FLAG_CHECKSUM and (content := frame.decompress(data.read_exactly(4))):
         yield content
 
 
 class _Input:
-    """Buffers reads of 64 KiB and returns pieces of exact lengths."""
+    """Buffers reads of 64 KiB and returns pieces of the requested lengths."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._held = memoryview(b"")
 
-    def some(self, count: int) -> bytes:
+    def read_up_to(self, count: int) -> bytes:
         """The next `count` bytes, fewer at the end."""
         while len(self._held) < count:
             more = self._read(_FEED)
@@ -148,8 +148,8 @@ class _Input:
         taken, self._held = self._held[:count], self._held[count:]
         return bytes(taken)
 
-    def exactly(self, count: int) -> bytes:
-        taken = self.some(count)
+    def read_exactly(self, count: int) -> bytes:
+        taken = self.read_up_to(count)
         if len(taken) < count:
             raise CodecError("payload_truncated", "zstd: the last frame is cut")
         return taken
@@ -157,7 +157,7 @@ class _Input:
     def skip(self, count: int) -> None:
         while count > 0:
             step = min(count, _FEED)
-            self.exactly(step)
+            self.read_exactly(step)
             count -= step
 
 

@@ -18,9 +18,10 @@ import zlib
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "gzip", "isal", "isal.igzip_lib"
+MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 9, -1  # of Kafka
 
 PLAIN_HEADER = b"\x1f\x8b\x08\x00"
 FLAG_HEADER_CRC, FLAG_EXTRA, FLAG_NAME, FLAG_COMMENT = 2, 4, 8, 16
@@ -47,7 +48,9 @@ class _Library(threading.local):
 _library: Any = None
 
 
-def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+def decompress(
+    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
     """The members' content. The fast path handles one member with a plain header that fills the payload."""
     global _library
     if _library is None:
@@ -62,12 +65,12 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
                 if len(content) <= limit and not member.unused_data:
                     return content
             elif not member.needs_input:
-                return _rest_of_member(member, content, limit, payload)
+                return _rest_of_member(member, content, limit, payload, seen)
         except library.error:
-            pass  # everything unusual is decompressed again with zlib, which the JVM uses
+            pass  # decompressed again below with zlib, which the JVM uses
         except MemoryError:
             raise LimitReached(limit, "out of memory before the limit") from None
-    return _members(payload, limit)
+    return _members(payload, limit, seen)
 
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
@@ -83,7 +86,7 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
     _header_end(payload, 0)
 
 
-def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any) -> memoryview:
+def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any, seen: StreamAudit | None) -> memoryview:
     """The content of a member that is longer than its first output buffer."""
     content = bytearray(begin)
     del begin
@@ -93,24 +96,27 @@ def _rest_of_member(member: Any, begin: bytes, limit: int, payload: Any) -> memo
         if member.eof:
             break
         if member.needs_input:
-            return _members(payload, limit)
+            return _members(payload, limit, seen)
         content += member.decompress(b"", min(1 << 20, limit - len(content) + 1))
-    return memoryview(content) if not member.unused_data else _members(payload, limit)
+    return memoryview(content) if not member.unused_data else _members(payload, limit, seen)
 
 
-def _members(payload: Any, limit: int) -> memoryview:
+def _members(payload: Any, limit: int, seen: StreamAudit | None) -> memoryview:
     """The members' content, with zlib, which the JVM uses."""
     content = bytearray()
-    size = len(payload)
+    size, members = len(payload), 0
     at = _header_end(payload, 0)
     while True:
         at = _inflate(payload, at, content, limit)
+        members += 1
         if size - at <= LONGEST_IGNORED_REST:
             break
         try:
             at = _header_end(payload, at)
         except CodecError:
             break
+    if seen is not None:
+        seen.streams, seen.trailing_bytes = members, size - at
     return memoryview(content)
 
 
@@ -125,14 +131,14 @@ def _inflate(payload: Any, at: int, content: bytearray, limit: int) -> int:
             if not piece:
                 piece = payload[at : at + FEED]
                 at += len(piece)
-            # an empty piece still drains what the inflater holds back
+            # with an empty piece the inflater returns the output that it has buffered
             out = inflater.decompress(piece, min(1 << 20, limit - len(content) + 1))
             crc = zlib.crc32(out, crc)
             content += out
             if len(content) > limit:
                 raise LimitReached(limit)
             if at >= size and not out and not inflater.eof and not inflater.unconsumed_tail:
-                raise CodecError("payload_truncated", "gzip: the deflate data has no end")
+                raise CodecError("payload_truncated", "gzip: the deflate data is cut")
     except zlib.error as error:
         raise CodecError("payload_corrupt", f"gzip: {error}") from None
     except MemoryError:
@@ -172,7 +178,7 @@ def _header_end(payload: Any, at: int) -> int:
         at = _skip(payload, at, int.from_bytes(payload[at - 2 : at], "little"))
     for flag in (FLAG_NAME, FLAG_COMMENT):
         if flags & flag:
-            at = _behind_zero(payload, at)
+            at = _after_zero(payload, at)
     if flags & FLAG_HEADER_CRC:
         computed = zlib.crc32(payload[start:at]) & 0xFFFF
         at = _skip(payload, at, 2)
@@ -187,7 +193,8 @@ def _skip(payload: Any, at: int, count: int) -> int:
     return at + count
 
 
-def _behind_zero(payload: Any, at: int) -> int:
+def _after_zero(payload: Any, at: int) -> int:
+    """The position after the next zero byte."""
     while at < len(payload):
         piece = bytes(payload[at : at + FEED])
         zero = piece.find(0)

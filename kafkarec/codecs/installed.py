@@ -9,23 +9,27 @@ from .codec_errors import MissingCodec, load
 
 
 def versions() -> dict[str, dict[str, str | None]]:
-    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written. Loads all."""
+    """Codec name -> library (its pip name), version (None: missing), how payloads are read and written.
+
+    Imports all the libraries.
+    """
     return {
-        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _way(codec)}
+        codec.name: {"library": codec.pip_name, "version": _version(codec.pip_name), "how": _calls(codec)}
         for codec in CODECS
         if codec.pip_name and codec.module
     }
 
 
-def _way(codec: Codec) -> str | None:
+def _calls(codec: Codec) -> str | None:
+    """The module in use, and what is done by direct calls of its C functions; None: it is not installed."""
     try:
         load(str(codec.module), codec.name, str(codec.pip_name))
     except MissingCodec:
         return None
     native_compress.install(codec.name)
     used = (("read", native_decompress.in_use), ("written", native_compress.in_use))
-    ways = [word for word, names in used if codec.name in names]
-    return f"{codec.module}, plain payloads {' and '.join(ways)} by pointer" if ways else codec.module
+    direct = [word for word, names in used if codec.name in names]
+    return f"{codec.module}, plain payloads {' and '.join(direct)} by pointer" if direct else codec.module
 
 
 def _version(pip_name: str) -> str | None:

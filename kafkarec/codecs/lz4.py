@@ -1,7 +1,7 @@
 """LZ4 frames as org.apache.kafka.common.compress.Lz4BlockInputStream reads them and Lz4BlockOutputStream writes them.
 
     04 22 4d 18 | FLG | BD | [content size 8] | HC | block* | end mark 4 | [content checksum 4]
-    block: size 4 LE, top bit = stored as it is | data | [block checksum 4]
+    block: size 4 LE, top bit = stored uncompressed | data | [block checksum 4]
 
 Kafka accepts only independent blocks and no dictionary; skips the content size; requires the content checksum but does
 not verify it; verifies block checksums; reads nothing after the end mark, which is any size of 0, with or without the
@@ -20,9 +20,11 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
+from kafkarec._core import xxh32_of
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "lz4", "lz4", "lz4.frame"
+MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = 1, 17, 9  # of Kafka
 
 MAGIC = b"\x04\x22\x4d\x18"
 HEADER_SIZE, SHORTEST_FRAME_START = 7, 6
@@ -30,35 +32,18 @@ FLAG_CONTENT_CHECKSUM, FLAG_CONTENT_SIZE, FLAG_BLOCK_CHECKSUM, FLAG_INDEPENDENT 
 STORED = 1 << 31
 END_MARK = b"\0\0\0\0"
 LEAST_CAPACITY = 64 << 10  # one block of the usual size: the library then writes it in place
-MASK32 = 0xFFFFFFFF
 
 BLOCK_SIZE, BLOCK_SIZE_CODE = 64 << 10, 4
 FAST_LEVEL = 9
-MOST_HIGH_LEVEL = 12  # LZ4HC_CLEVEL_MAX
+MAX_HIGH_LEVEL = 12  # LZ4HC_CLEVEL_MAX
 
 _size_at = Struct("<I").unpack_from
 _size = Struct("<I").pack
 
 
-def xxh32_short(data: bytes) -> int:
-    """XXH32 with seed 0 of fewer than 16 bytes: all that a frame header needs."""
-    prime1, prime3, prime4, prime5 = 2654435761, 3266489917, 668265263, 374761393
-    hashed = prime5 + len(data)
-    whole = len(data) & ~3
-    for at in range(0, whole, 4):
-        hashed = (hashed + int.from_bytes(data[at : at + 4], "little") * prime3) & MASK32
-        hashed = ((hashed << 17 | hashed >> 15) & MASK32) * prime4 & MASK32
-    for byte in data[whole:]:
-        hashed = (hashed + byte * prime5) & MASK32
-        hashed = ((hashed << 11 | hashed >> 21) & MASK32) * prime1 & MASK32
-    hashed = (hashed ^ hashed >> 15) * 2246822519 & MASK32
-    hashed = (hashed ^ hashed >> 13) * prime3 & MASK32
-    return hashed ^ hashed >> 16
-
-
 def header_checksum(descriptor: bytes) -> int:
     """The HC byte of FLG, BD and content size."""
-    return xxh32_short(descriptor) >> 8 & 0xFF
+    return xxh32_of(descriptor) >> 8 & 0xFF
 
 
 def _plain_header(flags: int, block_descriptor: int) -> bytes:
@@ -66,7 +51,7 @@ def _plain_header(flags: int, block_descriptor: int) -> bytes:
     return MAGIC + descriptor + bytes((header_checksum(descriptor),))
 
 
-# (FLG, BD) -> header; the eight headers that the library and Kafka read alike
+# (FLG, BD) -> header: the eight headers that mean the same to the library and to Kafka
 PLAIN_HEADERS = {
     (flags, code << 4): _plain_header(flags, code << 4)
     for flags in (0x60, 0x60 | FLAG_BLOCK_CHECKSUM)
@@ -81,7 +66,7 @@ MAGIC_0_HEADER = KAFKA_HEADER[:6] + bytes((header_checksum(KAFKA_HEADER[:6]),)) 
 class _Context(threading.local):
     """A decompression context for each thread, replaced after every failure.
 
-    Resetting is not enough: LZ4 1.9.4 keeps the content size it still waited for and fails on the next frame.
+    Resetting is not enough: LZ4 1.9.4 keeps the content size of the failed frame and fails on the next one.
     """
 
     def __init__(self) -> None:
@@ -94,7 +79,9 @@ class _Context(threading.local):
 _context: Any = None
 
 
-def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+def decompress(
+    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
     """The content of the first frame."""
     global _context
     if _context is None:
@@ -104,9 +91,21 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
     block_maximum = _KNOWN_HEADERS.get(header, 0)
     if block_maximum:
         end, plain = _end_mark(payload, HEADER_SIZE, header[4], block_maximum)
+        if seen is not None:
+            seen.trailing_bytes = len(payload) - end - len(END_MARK)
         return _decode([payload] if plain else [payload[:end], END_MARK], limit, capacity)
     flags, descriptor, at = _frame_header(payload)
     end, plain = _end_mark(payload, at, flags, 1 << 2 * (descriptor >> 4) + 8)
+    content = _decode_unusual(payload, flags, descriptor, at, end, plain, limit, capacity, magic)
+    if seen is not None:
+        _audit(payload, flags, end + len(END_MARK), content, seen)
+    return content
+
+
+def _decode_unusual(
+    payload: Any, flags: int, descriptor: int, at: int, end: int, plain: bool, limit: int, capacity: int, magic: int
+) -> bytes | memoryview:
+    """The content of a frame whose blocks are payload[at:end]; `plain`: its end mark is 0."""
     if magic > 0:
         if plain:
             try:
@@ -119,6 +118,16 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> byte
         _check_header(payload, at)
     replaced = PLAIN_HEADERS[flags & (0x60 | FLAG_BLOCK_CHECKSUM), descriptor]
     return _decode([replaced, payload[at:end], END_MARK], limit, capacity)
+
+
+def _audit(payload: Any, flags: int, end: int, content: bytes | memoryview, seen: StreamAudit) -> None:
+    """Compares what Kafka does not compare: the content's size (0: unknown) and checksum, the latter at `end`."""
+    if flags & FLAG_CONTENT_SIZE:
+        seen.size_wrong = int.from_bytes(payload[6:14], "little") not in (0, len(content))
+    if flags & FLAG_CONTENT_CHECKSUM:
+        seen.checksum_wrong = int.from_bytes(payload[end : end + 4], "little") != xxh32_of(content)
+        end += 4
+    seen.trailing_bytes = len(payload) - end
 
 
 def compress(payload: Any, level: int, magic: int = 2) -> bytes:
@@ -141,7 +150,7 @@ def _library(module: str) -> Any:
 def _high_frame(header: bytes, content: memoryview, level: int) -> bytes:
     """A frame made with the library's block function: its frame function has no high levels below 3."""
     pack = _library("lz4.block").compress
-    level = min(level, MOST_HIGH_LEVEL)
+    level = min(level, MAX_HIGH_LEVEL)
     parts: list[bytes | memoryview] = [header]
     for start in range(0, len(content), BLOCK_SIZE):
         block = content[start : start + BLOCK_SIZE]
@@ -159,7 +168,7 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
 
 
 def _decode(parts: list[Any], limit: int, capacity: int) -> bytes | memoryview:
-    """Feeds the parts of one frame; asks for `capacity` bytes at a time."""
+    """Decompresses one frame from its parts, at most `capacity` bytes at a time."""
     thread = _context
     context, chunk = thread.context, thread.chunk
     content: bytearray | None = None

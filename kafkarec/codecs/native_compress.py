@@ -1,8 +1,8 @@
 """Finds C functions of the installed codec libraries that the writer can call without the GIL to compress.
 
 The counterpart of `native_decompress.py`: functions that an extension module exports are tested (their output must
-decompress to the input), then their addresses are given to the writer; otherwise all payloads go through the libraries'
-Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+decompress to the input), then their addresses are passed to the writer; otherwise all payloads go through the
+libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` shows what is in use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 from kafkarec import _writer
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 
-# for _writer.pyx, which is given this module: payloads that the installed C functions do not compress
+# for _writer.pyx, to which this module is passed: payloads that the installed C functions do not compress
 from kafkarec.codecs import MissingCodec as MissingCodec
 from kafkarec.codecs import compress as compress
 from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
@@ -25,7 +25,7 @@ in_use: set[str] = set()
 LZ4_HEADS = lz4.KAFKA_HEADER + lz4.MAGIC_0_HEADER
 
 
-def _lz4() -> None:
+def _install_lz4() -> None:
     block = importlib.import_module("lz4.block")
     library = ctypes.CDLL(block._block.__file__)
     fast, high = library.LZ4_compress_fast_extState, library.LZ4_compress_HC_extStateHC
@@ -42,7 +42,7 @@ def _lz4() -> None:
     in_use.add("lz4")
 
 
-def _zstd() -> None:
+def _install_zstd() -> None:
     zstandard = importlib.import_module("zstandard")
     library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
     names = ("createCCtx", "freeCCtx", "compress2", "compressBound", "CCtx_setParameter")
@@ -70,12 +70,12 @@ def _zstd() -> None:
     in_use.add("zstd")
 
 
-_FINDERS = {"lz4": _lz4, "zstd": _zstd}
+_FINDERS = {"lz4": _install_lz4, "zstd": _install_zstd}
 
 
 @cache
 def install(codec: str) -> None:
-    """Finds the functions of `codec` and gives them to the writer, once."""
+    """Finds the functions of `codec` and passes them to the writer, once."""
     try_finder(_FINDERS.get(codec))
 
 
@@ -84,8 +84,8 @@ def _zstd_parameters(level: int) -> tuple[int, ...]:
     """The seven parameters of a level for an input of unknown size, as in the JVM's streams. For a small input the
     library would choose others, which compress 7 % worse at level 9."""
     zstandard = importlib.import_module("zstandard")
-    found = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
-    return tuple(getattr(found, name) for name in _PARAMETERS)
+    parameters = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
+    return tuple(getattr(parameters, name) for name in _PARAMETERS)
 
 
 _PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match", "target_length", "strategy")
@@ -95,13 +95,13 @@ _FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
 def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
     """(levels by codec id, zstd's parameters) for the writer. Installs the codecs' C functions first.
 
-    codec_id None: the rows name their codecs, and each has its default level. ValueError for a level that Kafka
+    codec_id None: each row has its own codec, and each codec its default level. ValueError for a level that Kafka
     refuses.
     """
-    found = [codec.default_level or 0 for codec in CODECS]
+    by_codec = [codec.default_level or 0 for codec in CODECS]
     for codec in CODECS:
         if codec_id is None or codec.id == codec_id:
             install(codec.name)
     if codec_id is not None:
-        found[codec_id] = checked_level(codec_id, level) or 0
-    return found, _zstd_parameters(found[BY_NAME["zstd"].id]) if "zstd" in in_use else (0,) * len(_PARAMETERS)
+        by_codec[codec_id] = checked_level(codec_id, level) or 0
+    return by_codec, _zstd_parameters(by_codec[BY_NAME["zstd"].id]) if "zstd" in in_use else (0,) * len(_PARAMETERS)

@@ -1,8 +1,8 @@
 """Finds C functions of the installed codec libraries that the core can call without the GIL to decompress.
 
 The wheels do not document them. If an extension module exports the functions, they are tested with ctypes (the
-decompressed bytes must be right), and their addresses are given to the core; otherwise all payloads go through the
-libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` says what is in use.
+decompressed bytes must be right), and their addresses are passed to the core; otherwise all payloads go through the
+libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` shows what is in use.
 """
 
 from __future__ import annotations
@@ -28,24 +28,21 @@ def address_of(function: Any) -> int:
     return ctypes.cast(function, ctypes.c_void_p).value or 0
 
 
-def _lz4() -> None:
+def _install_lz4() -> None:
     block = importlib.import_module("lz4.block")
     library = ctypes.CDLL(importlib.import_module("lz4.frame._frame").__file__)
-    decompress, xxh32 = library.LZ4_decompress_safe, library.XXH32
-    xxh32.restype, xxh32.argtypes = ctypes.c_uint32, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint32)
+    decompress = library.LZ4_decompress_safe
     packed = block.compress(SAMPLE, store_size=False)
     out = ctypes.create_string_buffer(len(SAMPLE))
     if decompress(packed, out, len(packed), len(SAMPLE)) != len(SAMPLE) or out.raw != SAMPLE:
         return
     if decompress(packed, out, len(packed), len(SAMPLE) - 1) >= 0:
         return
-    if xxh32(b"", 0, 0) != 0x02CC5D05 or xxh32(b"abc", 3, 0) != 0x32D153FF:
-        return
-    _core.install_native("lz4", [address_of(xxh32), address_of(decompress)])
+    _core.install_native("lz4", [address_of(decompress)])
     in_use.add("lz4")
 
 
-def _zstd() -> None:
+def _install_zstd() -> None:
     zstandard = importlib.import_module("zstandard")
     library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
     names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
@@ -73,12 +70,12 @@ def _zstd() -> None:
 
 def module_file(folder: str, module: str) -> str:
     """The file of an extension module, which is not imported: the cffi variant's import needs cffi."""
-    found = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
-    return os.path.join(folder, next(found))
+    files = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
+    return os.path.join(folder, next(files))
 
 
 def try_finder(find: Callable[[], None] | None) -> None:
-    """Calls a codec's finder, unless turned off. Ignores errors of libraries that are missing or unexpected."""
+    """Calls a codec's finder, unless turned off. Ignores its errors: a library may be missing or differ."""
     if find is None or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
         return
     try:
@@ -87,10 +84,10 @@ def try_finder(find: Callable[[], None] | None) -> None:
         return
 
 
-_FINDERS = {"lz4": _lz4, "zstd": _zstd}
+_FINDERS = {"lz4": _install_lz4, "zstd": _install_zstd}
 
 
 @cache
 def install(codec: str) -> None:
-    """Finds the functions of `codec` and gives them to the core, once, when its library is first needed."""
+    """Finds the functions of `codec` and passes them to the core, once, when its library is first needed."""
     try_finder(_FINDERS.get(codec))

@@ -7,7 +7,7 @@ A chunk size that equals the magic's first four bytes begins a concatenated stre
 version of at least 1. Fewer than four bytes after a chunk end the stream without an error. A payload without the magic,
 or shorter than 16 bytes, is one raw block.
 
-Written as SnappyOutputStream does it: version 1, compatible version 1, a chunk for every 32 KiB.
+`compress` writes as SnappyOutputStream does: version 1, compatible version 1, a chunk for every 32 KiB.
 """
 
 import threading
@@ -15,9 +15,10 @@ from array import array
 from struct import Struct
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, load
 
 NAME, PIP_NAME, MODULE = "snappy", "cramjam", "cramjam"
+MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = None, None, None  # it has no levels
 
 MAGIC = b"\x82SNAPPY\x00"
 MAGIC_HEAD = int.from_bytes(MAGIC[:4], "big")
@@ -26,7 +27,7 @@ MAX_CHUNK_SIZE = 512 << 20  # org.xerial.snappy.SnappyInputStream.MAX_CHUNK_SIZE
 KEPT_SCRATCH = 1 << 20
 WRITTEN_HEADER = MAGIC + b"\0\0\0\1\0\0\0\1"
 WRITTEN_CHUNK = 32 << 10  # of content
-MOST_PACKED = 32 + WRITTEN_CHUNK * 7 // 6
+MAX_COMPRESSED_CHUNK = 32 + WRITTEN_CHUNK * 7 // 6
 
 _chunk_size = Struct(">I").pack
 
@@ -40,9 +41,10 @@ class _Scratch(threading.local):
         self.pack_into = cramjam.snappy.compress_raw_into
         self.error = cramjam.DecompressionError
         self.view = memoryview(bytearray(64 << 10))
-        self.packed = memoryview(bytearray(MOST_PACKED))  # not `view`, which may hold the content
+        self.packed = memoryview(bytearray(MAX_COMPRESSED_CHUNK))  # not `view`, which may be the content
 
-    def capacity(self, size: int) -> memoryview:
+    def buffer_for(self, size: int) -> memoryview:
+        """A buffer of at least `size` bytes."""
         if size <= len(self.view):
             return self.view
         view = memoryview(bytearray(size))
@@ -54,7 +56,7 @@ class _Scratch(threading.local):
 _scratch: Any = None
 
 
-def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memoryview:
+def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None) -> memoryview:
     """The blocks' content in one piece. Valid until this thread's next call, which reuses the buffer."""
     global _scratch
     if _scratch is None:
@@ -67,14 +69,14 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
         only_block = 20
     else:
         only_block = -1
-        blocks, total = _xerial_blocks(payload, limit)
+        blocks, total = _xerial_blocks(payload, limit, seen)
     if only_block >= 0:
         if size == only_block:
             raise CodecError("payload_empty", "snappy: no bytes")
         total = _block_length(payload, only_block, size, 0, limit)
     at = 0
     try:
-        content: memoryview = scratch.capacity(total)
+        content: memoryview = scratch.buffer_for(total)
         into = scratch.into
         if only_block >= 0:
             if into(payload[only_block:], content) != total:
@@ -93,7 +95,7 @@ def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> memo
 
 
 def compress(payload: Any, level: None = None, magic: int = 2) -> bytes:
-    """A xerial stream; without content its header alone."""
+    """A xerial stream; of empty content only its header."""
     global _scratch
     if _scratch is None:
         _scratch = _Scratch()
@@ -112,11 +114,11 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
         decompress(payload, limit)
 
 
-def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
+def _xerial_blocks(payload: Any, limit: int, seen: StreamAudit | None) -> tuple["array[int]", int]:
     """Start, end, decompressed length of each block in a row, and the sum of the lengths, within `limit`."""
     blocks = array("q")  # not tuples: a block may be five bytes
     size, at, total = len(payload), STREAM_HEADER_SIZE, 0
-    ended_at = 0
+    ended_at, streams = 0, 1
     while size - at >= 4:
         chunk = int.from_bytes(payload[at : at + 4], "big")
         at += 4
@@ -133,16 +135,20 @@ def _xerial_blocks(payload: Any, limit: int) -> tuple["array[int]", int]:
                 if version < 1:
                     raise CodecError("payload_unsupported", f"snappy: stream version {version}, not 1 or more")
             elif total == ended_at:
+                at -= 4
                 break
             else:
                 # a wrong magic ends one read call of snappy-java; the next call continues after that header
                 ended_at = total
             at += STREAM_HEADER_SIZE - 4
+            streams += 1
             continue
         length = _block_length(payload, at, at + chunk, total, limit)
         total += length
         blocks.extend((at, at + chunk, length))
         at += chunk
+    if seen is not None:
+        seen.streams, seen.trailing_bytes = streams, size - at
     return blocks, total
 
 
@@ -152,7 +158,7 @@ def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> i
     begin = at
     while True:
         if at >= end:
-            raise CodecError("payload_truncated", "snappy: a block ends inside of its length")
+            raise CodecError("payload_truncated", "snappy: a block ends inside of its length field")
         byte: int = payload[at]
         at += 1
         length |= (byte & 0x7F) << shift
@@ -165,5 +171,5 @@ def _block_length(payload: Any, at: int, end: int, before: int, limit: int) -> i
         raise LimitReached(limit)
     # a copy of 64 bytes takes at least three bytes, so content is at most 22 times as large as its block
     if length > 22 * (end - begin):
-        raise CodecError("payload_corrupt", f"snappy: a block of {end - begin} bytes claims {length}")
+        raise CodecError("payload_corrupt", f"snappy: a block of {end - begin} bytes declares a content of {length}")
     return length

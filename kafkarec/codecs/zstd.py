@@ -21,9 +21,10 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from kafkarec.codecs.codec_errors import CodecError, LimitReached, first_capacity, load
+from kafkarec.codecs.codec_errors import CodecError, LimitReached, StreamAudit, first_capacity, load
 
 NAME, PIP_NAME, MODULE = "zstd", "zstandard", "zstandard"
+MIN_LEVEL, MAX_LEVEL, DEFAULT_LEVEL = -131072, 22, 3  # of Kafka
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 BLOCK_MAXIMUM = 128 << 10
@@ -39,12 +40,12 @@ CONTENT_SIZE_SIZES = (0, 2, 4, 8)
 
 
 class _Decompressor(threading.local):
-    """One decompression context for each thread; the library resets it before each frame."""
+    """The decompression context of this thread; the library resets it before each frame."""
 
     def __init__(self) -> None:
         zstandard = load(MODULE, NAME, PIP_NAME)
-        self.fresh = zstandard.ZstdDecompressor
-        self.context = self.fresh()
+        self.new_context = zstandard.ZstdDecompressor
+        self.context = self.new_context()
         self.decompress = self.context.decompress
         self.error = zstandard.ZstdError
 
@@ -59,7 +60,7 @@ class _Compressors(threading.local):
         self.zstandard = load(MODULE, NAME, PIP_NAME)
         self.kept: dict[int, Callable[[Any], bytes]] = {}
 
-    def fresh(self, level: int) -> Callable[[Any], bytes]:
+    def new(self, level: int) -> Callable[[Any], bytes]:
         parameters = self.zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
         run: Callable[[Any], bytes] = self.zstandard.ZstdCompressor(compression_params=parameters).compress
         return run
@@ -69,39 +70,44 @@ class _Compressors(threading.local):
         if run is None:
             if len(self.kept) >= KEPT_LEVELS:
                 self.kept.clear()
-            run = self.kept[level] = self.fresh(level)
+            run = self.kept[level] = self.new(level)
         return run
 
 
 _compressors: Any = None
 
 
-def decompress(payload: Any, limit: int, guess: int = 0, magic: int = 2) -> bytes | memoryview:
+def decompress(
+    payload: Any, limit: int, guess: int = 0, magic: int = 2, seen: StreamAudit | None = None
+) -> bytes | memoryview:
     """The frames' content in one piece."""
     global _decompressor
     if _decompressor is None:
         _decompressor = _Decompressor()
-    size = len(payload)
+    size, frames = len(payload), 0
     if payload[:4] == MAGIC:
-        end, content_size, most, window = _frame(payload, 0, limit)
-        first = _decode(payload if end == size else payload[:end], content_size, most, window, limit, guess)
+        end, content_size, max_size, window = _frame(payload, 0, limit)
+        first = _decode(payload if end == size else payload[:end], content_size, max_size, window, limit, guess)
         if end == size:
             return first
-        content = bytearray(first)
+        content, frames = bytearray(first), 1
         del first
     else:
         content, end = bytearray(), 0
     while end < size:
         start = end
+        frames += 1
         if payload[start : start + 4] != MAGIC:
             end = _skippable(payload, start)
             continue
         left = limit - len(content)
         try:
-            end, content_size, most, window = _frame(payload, start, left)
-            content += _decode(payload[start:end], content_size, most, window, left, 0)
+            end, content_size, max_size, window = _frame(payload, start, left)
+            content += _decode(payload[start:end], content_size, max_size, window, left, 0)
         except LimitReached:
             raise LimitReached(limit) from None
+    if seen is not None:
+        seen.streams = frames
     return memoryview(content)
 
 
@@ -111,7 +117,7 @@ def compress(payload: Any, level: int, magic: int = 2) -> bytes:
     if _compressors is None:
         _compressors = _Compressors()
     small = memoryview(payload).nbytes <= KEPT_CONTENT
-    packed: bytes = (_compressors.of if small else _compressors.fresh)(level)(payload)
+    packed: bytes = (_compressors.of if small else _compressors.new)(level)(payload)
     return packed
 
 
@@ -119,24 +125,24 @@ def probe(payload: Any, limit: int, magic: int = 2) -> None:
     """The stream's constructor reads nothing."""
 
 
-def _decode(frame: Any, content_size: int, most: int, window: int, limit: int, guess: int) -> bytes | memoryview:
-    """Decompresses one whole frame that holds `most` bytes at most (and `content_size`, where it says so)."""
+def _decode(frame: Any, content_size: int, max_size: int, window: int, limit: int, guess: int) -> bytes | memoryview:
+    """Decompresses one whole frame with at most `max_size` bytes of content; content_size: UNKNOWN if it has none."""
     thread = _decompressor
     try:
         if content_size > window:
             return _decode_beyond_window(frame, content_size)
         # A context keeps its largest buffer, so large frames do not use it. Nor does content larger than its
         # window: with a kept buffer it would accept references beyond the window, which a new stream refuses.
-        run = thread.decompress if most <= window <= KEPT_WINDOW else thread.fresh().decompress
+        run = thread.decompress if max_size <= window <= KEPT_WINDOW else thread.new_context().decompress
         if content_size > 0:
             known: bytes = run(frame)
             return known
         if content_size == 0:
             # the library answers b"" for such a frame before it looks at the blocks
-            if thread.fresh().stream_reader(frame).readinto(bytearray(1)):
-                raise CodecError("payload_corrupt", "zstd: more content than the frame says")
+            if thread.new_context().stream_reader(frame).readinto(bytearray(1)):
+                raise CodecError("payload_corrupt", "zstd: more content than the frame declares")
             return b""
-        return _decode_unsized(run, frame, min(most, limit), most, limit, guess)
+        return _decode_unsized(run, frame, min(max_size, limit), max_size, limit, guess)
     except thread.error as error:
         raise _library_error(error) from None
     except MemoryError:
@@ -147,14 +153,14 @@ def _decode_beyond_window(frame: Any, content_size: int) -> memoryview:
     """Decompresses a frame whose content is larger than its window as a stream, which refuses references beyond the
     window; with capacity for the whole content the library would accept them."""
     content = memoryview(bytearray(content_size))
-    reader = _decompressor.fresh().stream_reader(frame)
+    reader = _decompressor.new_context().stream_reader(frame)
     size = reader.readinto(content[:-1]) + reader.readinto(content[-1:])
     if size != content_size or reader.read(1):
-        raise CodecError("payload_corrupt", "zstd: another content size than the frame says")
+        raise CodecError("payload_corrupt", "zstd: another content size than the frame declares")
     return content
 
 
-def _decode_unsized(run: Any, frame: Any, max_capacity: int, most: int, limit: int, guess: int) -> bytes:
+def _decode_unsized(run: Any, frame: Any, max_capacity: int, max_size: int, limit: int, guess: int) -> bytes:
     """Decompresses a frame without content size: quadruples the output's capacity until it is sufficient."""
     capacity = first_capacity(guess, len(frame), LEAST_CAPACITY)
     while capacity < max_capacity:
@@ -168,7 +174,7 @@ def _decode_unsized(run: Any, frame: Any, max_capacity: int, most: int, limit: i
     try:
         content = run(frame, max_capacity or 1)
     except _decompressor.error as error:
-        if most > limit and _output_too_small(error):
+        if max_size > limit and _output_too_small(error):
             raise LimitReached(limit) from None
         raise
     if len(content) > limit:
@@ -182,14 +188,13 @@ def _output_too_small(error: Exception) -> bool:
 
 
 def _library_error(error: Exception) -> CodecError:
-    words = str(error)
-    if "checksum" in words:
+    if "checksum" in str(error):
         return CodecError("payload_checksum_mismatch", "zstd: wrong content checksum")
     return CodecError("payload_corrupt", "zstd: a block cannot be decompressed")
 
 
 def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
-    """(end, content size or UNKNOWN, the most its blocks can hold, window) of the whole frame at `at`."""
+    """(end, content size or UNKNOWN, maximum content size by its blocks, window) of the whole frame at `at`."""
     size = len(payload)
     if size - at < 6:
         raise _cut()
@@ -203,7 +208,7 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
         at += 1
     content_size = UNKNOWN
     if flags & ~FLAG_CHECKSUM or single:
-        at, content_size = _odd_header(payload, at, flags)
+        at, content_size = _optional_fields(payload, at, flags)
         if single:
             window = content_size
     if window > WINDOW_MAXIMUM:
@@ -211,7 +216,7 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
     if content_size > limit:
         raise LimitReached(limit)
     block_maximum = BLOCK_MAXIMUM if window > BLOCK_MAXIMUM else window
-    most = exact = 0
+    max_size = min_size = 0
     while True:
         if size - at < 3:
             raise _cut()
@@ -221,10 +226,10 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
         if length > block_maximum or kind > COMPRESSED:
             raise CodecError("payload_corrupt", "zstd: block of a reserved type or above the maximum")
         if kind == COMPRESSED:
-            most += block_maximum
+            max_size += block_maximum
         else:
-            most += length
-            exact += length
+            max_size += length
+            min_size += length
             if kind == REPEATED:
                 length = 1
         if length > size - at:
@@ -236,14 +241,14 @@ def _frame(payload: Any, at: int, limit: int) -> tuple[int, int, int, int]:
         at += 4
         if at > size:
             raise _cut()
-    if exact > limit:
+    if min_size > limit:
         raise LimitReached(limit)
-    if content_size > most or exact > content_size >= 0:
+    if content_size > max_size or min_size > content_size >= 0:
         raise CodecError("payload_corrupt", f"zstd: content size {content_size} does not fit the blocks")
-    return at, content_size, most, window
+    return at, content_size, max_size, window
 
 
-def _odd_header(payload: Any, at: int, flags: int) -> tuple[int, int]:
+def _optional_fields(payload: Any, at: int, flags: int) -> tuple[int, int]:
     """(position after the header, content size) of a frame with a dictionary id or content size."""
     if flags & FLAG_RESERVED:
         raise CodecError("payload_header_invalid", "zstd: reserved bit in the frame header")

@@ -6,12 +6,12 @@ from enum import IntEnum
 from typing import Self
 
 
-class _Vocabulary(IntEnum):
-    """Members are found by their lower-case names too; a subclass says what it is called."""
+class _NamedEnum(IntEnum):
+    """An enum whose members are accepted by their lower-case names too."""
 
     @classmethod
     def of(cls, value: Self | str | int) -> Self:
-        """The member of that name or number; ValueError lists the names."""
+        """The member with this name or number; ValueError lists the names."""
         if isinstance(value, str) and value.upper() in cls.__members__:
             return cls[value.upper()]
         if isinstance(value, int) and not isinstance(value, bool) and value in tuple(cls):
@@ -20,10 +20,11 @@ class _Vocabulary(IntEnum):
 
     @classmethod
     def called(cls) -> str:
+        """The name of the option, for error messages."""
         return cls.__name__.lower()
 
 
-class Compression(_Vocabulary):
+class Compression(_NamedEnum):
     """Codec ids of the attribute bits 0-2 (Kafka: CompressionType)."""
 
     NONE = 0
@@ -33,7 +34,11 @@ class Compression(_Vocabulary):
     ZSTD = 4
 
 
-class TimestampType(_Vocabulary):
+CODEC_NAMES = tuple(codec.name.lower() for codec in Compression)
+"""By codec id."""
+
+
+class TimestampType(_NamedEnum):
     """Attribute bit 3 (KIP-32). Magic 0 has none: null in columns."""
 
     CREATE_TIME = 0
@@ -44,8 +49,8 @@ class TimestampType(_Vocabulary):
         return "timestamp_type"
 
 
-class Isolation(_Vocabulary):
-    """Which records of transactions a reader gets (Kafka: IsolationLevel)."""
+class Isolation(_NamedEnum):
+    """Which records of transactions are returned (Kafka: IsolationLevel)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1

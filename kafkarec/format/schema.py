@@ -1,7 +1,7 @@
 """The columns of records and batches: one table for the engine, Arrow, objects, the command line and the docs.
 
 Types are Arrow's C format strings (l int64, i int32, I uint32, s int16, c int8, b bool, u string, z binary, +l list,
-tsm:UTC timestamp in ms). `code` is what the compiled core calls the column.
+tsm:UTC timestamp in ms). `code` is the column's number in the compiled core.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-# What the core calls its columns, in the order of the C enum Code (`_c/output_columns.pxd`).
+# The core's columns, in the order of the C enum Code (`_c/output_columns.pxd`).
 _CORE_ORDER = """
     offset timestamp timestamp_type key value headers
     position outer_offset last_offset next_offset batch_length size leader_epoch magic crc attributes batch_type
     horizon base_timestamp max_timestamp producer_id producer_epoch base_sequence last_sequence record_count base_offset
     transactional control compression sequence control_type topic partition file
 """
-_CODES = {name: code for code, name in enumerate(_CORE_ORDER.split())}
+CODES = {name: code for code, name in enumerate(_CORE_ORDER.split())}
 
 UNITS = {"ms": ("tsm:UTC", 1), "us": ("tsu:UTC", 1000), "ns": ("tsn:UTC", 1_000_000), "int64": ("l", 1)}
 
@@ -38,7 +38,7 @@ _TYPE_NAMES = {
 
 
 class Field(NamedTuple):
-    """One column: its name, Arrow C format, whether it may be null, the core's code."""
+    """One column: its name, Arrow C format, whether it may be null, its code in the core."""
 
     name: str
     format: str
@@ -69,7 +69,7 @@ class Schema(tuple[Field, ...]):
 
 def _fields(table: str) -> dict[str, Field]:
     rows = (line.split() for line in table.strip().splitlines())
-    return {name: Field(name, format_, "not-null" not in flags, _CODES[code]) for name, format_, code, *flags in rows}
+    return {name: Field(name, format_, "not-null" not in flags, CODES[code]) for name, format_, code, *flags in rows}
 
 
 RECORD_FIELDS = _fields("""
@@ -127,7 +127,7 @@ def _unknown(name: object, known: Iterable[str]) -> ValueError:
 
 
 def record_schema(columns: Iterable[str] | None, timestamp_unit: str) -> Schema:
-    """The record columns asked for, in the caller's order; None: the default ones. ValueError names the known ones."""
+    """The requested record columns, in the caller's order; None: the default ones. ValueError lists the known ones."""
     if timestamp_unit not in UNITS:
         raise ValueError(f"timestamp_unit {timestamp_unit!r}: one of {', '.join(UNITS)}")
     names = DEFAULT_RECORD_COLUMNS if columns is None else tuple(columns)

@@ -16,8 +16,8 @@ class AbortedTransaction(NamedTuple):
 
 
 class SnapshotEntry(NamedTuple):
-    """One producer of a .snapshot file (Kafka: ProducerStateEntry), the numbers as stored: -1 is "none" for all but
-    producer_id, offset_delta and timestamp (ms)."""
+    """One producer of a .snapshot file (Kafka: ProducerStateEntry), the numbers as stored. -1 means "none" in all
+    fields except producer_id, offset_delta and timestamp (ms)."""
 
     producer_id: int
     producer_epoch: int

@@ -2,23 +2,20 @@
 
     internal_topics.read("__consumer_offsets", record.key, record.value)      one record: .type .version .key .value
     log = kafkarec.open("__consumer_offsets-3")
-    internal_topics.rows(log)                                  a dict a record
-    internal_topics.columns(log, type="OffsetCommit")          lists by name: a dict that polars and pandas take
+    internal_topics.rows(log)                                  one dict per record
+    internal_topics.columns(log, type="OffsetCommit")          a dict of lists, for polars and pandas
     internal_topics.to_arrow(log, type="OffsetCommit")         a pyarrow.Table with the types of Kafka's fields
-    internal_topics.TOPICS["__cluster_metadata"].types         what there is: record types, versions, fields
+    internal_topics.TOPICS["__cluster_metadata"].types         the record types with their versions and fields
 
-One table of schemas (`schemas_*.py`) feeds all of it, the texts of `kafkarec dump` included. What Kafka 4.3 does not
-know (a record type, a version of Kafka's future) stays bytes, and so do bytes that are no message, unless
-`errors="raise"` asks for the exception.
+All functions, and the texts of `kafkarec dump`, use the same tables of schemas (`schemas_*.py`). A record type or
+version that Kafka 4.3 does not have, and bytes that are not a message, stay bytes; with `errors="raise"` they raise an
+exception.
 """
 
 from .internal_records import InternalRecord, MessageColumn, columns, read, rows, schema, to_arrow
 from .topics import TOPICS, Topic
 
-KAFKA_VERSION = "4.3"
-
 __all__ = [
-    "KAFKA_VERSION",
     "TOPICS",
     "InternalRecord",
     "MessageColumn",

@@ -2,9 +2,9 @@
 
     key, payload = DECODERS["--offsets-decoder"](key, value, offset)
 
-Both are texts or None: None is not printed at all. A tombstone's payload is `<DELETE>`; bytes that Kafka's decoder
-refuses give the sentence it prints, with the text of Kafka's own exception. A coordinator's record without a key is
-not printed by Kafka either: its tool dies of it, and MissingKey is raised here.
+Both are texts or None; None is not printed. A tombstone's payload is `<DELETE>`. For bytes that Kafka's decoder refuses
+the text is the line that Kafka prints, with the text of its exception. A coordinator's record without a key ends
+Kafka's tool with an exception; here it raises MissingKey.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kafkarec.errors import KafkaRecordError, LimitExceededError
+from kafkarec.format.messages import MessageError
 
 from . import json_view, remote_text
-from .protocol import MessageError
-from .topics import TOPICS, Topic, Unknown, read_framed, read_key, read_value
+from .topics import TOPICS, Topic, UnknownMessage, read_framed, read_key, read_value
 
 Texts = tuple[str | None, str | None]
 Decoder = Callable[[bytes | None, bytes | None, int], Texts]
 
 
 class MissingKey(MessageError):
-    """A coordinator's record without a key; its message is that of the exception which ends Kafka's tool."""
+    """A coordinator's record without a key; the message is that of the exception that ends Kafka's tool."""
 
 
 def _reason(error: KafkaRecordError) -> str:
-    """What `e.getMessage()` is in Kafka; our own sentence where Kafka would have run out of memory."""
+    """The text of `e.getMessage()` in Kafka; this library's own text where Kafka would run out of memory."""
     if isinstance(error, LimitExceededError):
         return str(error)
     return str(getattr(error, "kafka", None) or "null")
@@ -42,9 +42,9 @@ def _coordinator(topic: Topic) -> Decoder:
             )
         try:
             kind = read_key(topic, key)
-            found = None if value is None else read_value(kind.type, value)
-        except Unknown as error:
-            if error.kafka is None:  # an unknown version has a text of its own
+            part = None if value is None else read_value(kind.type, value)
+        except UnknownMessage as error:
+            if error.kafka is None:  # an unknown record type; for an unknown version there is a text
                 number = int.from_bytes(key[:2], "big", signed=True)
                 return f"Unknown record type {number} at offset {offset}, skipping.", None
             return f"Error at offset {offset}, skipping. {error.kafka}", None
@@ -53,10 +53,10 @@ def _coordinator(topic: Topic) -> Decoder:
         schema = kind.type.key
         assert schema is not None
         data = json_view.fields_tree(schema, schema.last, kind.fields)
-        shown = json_view.text({"type": str(kind.type.id), "data": data})
-        if found is None:
-            return shown, "<DELETE>"
-        return shown, json_view.text({"version": str(found.version), "data": json_view.tree(found)})
+        key_text = json_view.text({"type": str(kind.type.id), "data": data})
+        if part is None:
+            return key_text, "<DELETE>"
+        return key_text, json_view.text({"version": str(part.version), "data": json_view.tree(part)})
 
     return texts
 
@@ -66,13 +66,13 @@ def _cluster_metadata(key: bytes | None, value: bytes | None, offset: int) -> Te
         part = read_framed(TOPICS["__cluster_metadata"], value or b"", any_version=True)
     except KafkaRecordError as error:
         return None, f"Error at {offset}, skipping. {_reason(error)}"
-    shown = {"type": part.type.constant, "version": part.version, "data": json_view.tree(part)}
-    return None, json_view.text(shown)
+    tree = {"type": part.type.constant, "version": part.version, "data": json_view.tree(part)}
+    return None, json_view.text(tree)
 
 
 def _remote_log_metadata(key: bytes | None, value: bytes | None, offset: int) -> Texts:
     try:
-        return None, remote_text.shown(value)
+        return None, remote_text.to_string(value)
     except KafkaRecordError as error:
         return None, f"Error at offset {offset}, skipping. {_reason(error)}"
 

@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.message_schemas import MessageField, RecordType
+from kafkarec.format.messages import refuse
 from kafkarec.support import interop
 from kafkarec.tables.records import Record
 
 from . import json_view
-from .protocol import refuse
-from .schema_notation import MessageField, RecordType
 from .topics import TOPICS, MessagePart, Topic, read_framed, read_key, read_value
 
 
@@ -24,12 +24,12 @@ class InternalRecord:
     type: str | None       OffsetCommit, GroupMetadata, PartitionRecord, ...; None if unknown
     type_id: int | None    its number in the bytes
     version: int | None    the value's version; None for a tombstone
-    key, value             the fields as a dict by Kafka's names, in Kafka's order; None where there are none.
+    key, value             the fields as a dict by Kafka's names, in Kafka's order; None if null or not decoded.
                            uuids are Kafka's 22 characters, enums their numbers, bytes are bytes. A field that the
-                           version does not have is not there; a tagged field that was not sent has its default;
-                           tagged fields that no schema knows are under "_tagged_fields": [(tag, bytes)]
+                           version does not have is missing; a tagged field that was not sent has its default;
+                           tagged fields that are in no schema are under "_tagged_fields": [(tag, bytes)]
     is_tombstone: bool     the value is null: the key is deleted
-    problem: str | None    why `value` (or `key`) stayed bytes
+    problem: str | None    why `value` or `key` was not decoded
     raw_key, raw_value     the bytes
     """
 
@@ -48,10 +48,10 @@ class InternalRecord:
         return hash((self.topic, self.raw_key, self.raw_value))
 
     def as_json(self) -> dict[str, Any]:
-        """`{"key": ..., "value": ...}` for `json.dumps`: the trees that Kafka's tools print, each with its type.
+        """`{"key": ..., "value": ...}` for `json.dumps`: the JSON that Kafka's tools print, each part with its type.
 
-        A part that was not read, or is null, is None. Bytes are base64; members of a classic group of protocol type
-        "consumer" are opened; a tagged field that has its default is left out, one that no schema knows is not.
+        A part that is null or was not decoded is None. Bytes are base64; the members of a classic group of protocol
+        type "consumer" are decoded too; a tagged field with its default value is left out, an unknown one is kept.
         """
         kind = TOPICS[self.topic].types.get(self.type_id) if self.type_id is not None else None
         key = value = None
@@ -65,34 +65,35 @@ class InternalRecord:
 
 
 def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "keep") -> InternalRecord:
-    """A record of an internal topic, decoded.
+    """Decodes one record of an internal topic.
 
-    topic: a name of `TOPICS`; ValueError for another
-    errors: "keep": what cannot be read, or Kafka 4.3 does not know, stays bytes, `.problem` says why;
-            "raise": it is a KafkaRecordError: InvalidRecordError (reason message_invalid or message_unknown) or
-            LimitExceededError (message_too_large)
+    topic: a name of `TOPICS`; ValueError for any other name
+    errors: for bytes that cannot be decoded, or of a type or version that Kafka 4.3 does not have:
+            "keep": they stay bytes, and `.problem` is the reason;
+            "raise": InvalidRecordError (reason message_invalid or message_unknown) or LimitExceededError (reason
+            message_too_large)
     """
     known = _topic(topic)
     if errors not in ("keep", "raise"):
         raise ValueError(f"errors {errors!r}: one of keep, raise")
     read_record = _coordinator_record if known.has_keys else _framed_record
-    found = _Found()
+    decoded = _Decoded()
     problem = None
     try:
-        read_record(known, key, value, found)
+        read_record(known, key, value, decoded)
     except KafkaRecordError as error:
         if errors == "raise":
             raise
         problem = str(error)
-    name, number = (found.kind.name, found.kind.id) if found.kind else (None, None)
+    name, number = (decoded.kind.name, decoded.kind.id) if decoded.kind else (None, None)
     return InternalRecord(
-        topic, name, number, found.version, found.key, found.value, value is None, problem, key, value
+        topic, name, number, decoded.version, decoded.key, decoded.value, value is None, problem, key, value
     )
 
 
 @dataclass(slots=True)
-class _Found:
-    """What was read before something could not be."""
+class _Decoded:
+    """The decoded parts of a record, also if a later part fails."""
 
     kind: RecordType | None = None
     version: int | None = None
@@ -100,18 +101,18 @@ class _Found:
     value: dict[str, Any] | None = None
 
 
-def _coordinator_record(topic: Topic, key: bytes | None, value: bytes | None, found: _Found) -> None:
+def _coordinator_record(topic: Topic, key: bytes | None, value: bytes | None, decoded: _Decoded) -> None:
     if key is None:
-        refuse("the key is null, and it says what the record is", None)
+        refuse("the key, which has the record's type, is null", None)
     part = read_key(topic, key)
-    found.kind, found.key = part.type, part.fields
+    decoded.kind, decoded.key = part.type, part.fields
     if value is not None:
-        _, found.version, found.value = read_value(part.type, value)
+        _, decoded.version, decoded.value = read_value(part.type, value)
 
 
-def _framed_record(topic: Topic, key: bytes | None, value: bytes | None, found: _Found) -> None:
+def _framed_record(topic: Topic, key: bytes | None, value: bytes | None, decoded: _Decoded) -> None:
     if value is not None:
-        found.kind, found.version, found.value = read_framed(topic, value)
+        decoded.kind, decoded.version, decoded.value = read_framed(topic, value)
 
 
 def _topic(name: str) -> Topic:
@@ -120,17 +121,18 @@ def _topic(name: str) -> Topic:
     return TOPICS[name]
 
 
-_HEAD = ("offset", "timestamp")
+_HEAD_COLUMNS = ("offset", "timestamp")
 
 
 class MessageColumn(NamedTuple):
     """A column of `columns(..., type=...)`, or a field inside of one.
 
-    type: str            Kafka's word: int32, string, uuid, ...; of an array's element; the name of a struct
+    type: str            the field's type in Kafka's schemas: int32, string, uuid, ..., or the name of a struct; of an
+                         array, the type of its elements
     is_array: bool
     versions: str        the versions of the value that have it: "3-4"
-    nullable: bool       null in a version that has it
-    fields               what a struct holds
+    nullable: bool       it may be null in a version that has it
+    fields               the fields of a struct
     """
 
     name: str
@@ -141,12 +143,12 @@ class MessageColumn(NamedTuple):
     fields: tuple[MessageColumn, ...]
 
     def __repr__(self) -> str:
-        shown = f"[{self.type}]" if self.is_array else self.type
-        return f"<Column {self.name} {shown}{'?' * self.nullable}, versions {self.versions}>"
+        type_text = f"[{self.type}]" if self.is_array else self.type
+        return f"<Column {self.name} {type_text}{'?' * self.nullable}, versions {self.versions}>"
 
 
 def schema(topic: str, type: str) -> tuple[MessageColumn, ...]:
-    """The columns that one record type gives beside offset, timestamp, version, is_tombstone and problem.
+    """The columns of one record type, in addition to offset, timestamp, version, is_tombstone and problem.
 
     >>> from kafkarec import internal_topics
     >>> [column.name for column in internal_topics.schema("__transaction_state", "TransactionLog")][:3]
@@ -168,13 +170,13 @@ def _column(prefix: str, of: MessageField, oldest: int, newest: int) -> MessageC
 def rows(
     records: Any, topic: str | None = None, *, type: str | None = None, errors: str = "keep"
 ) -> Iterator[dict[str, Any]]:
-    """A dict a record: offset, timestamp (ms), type, version, is_tombstone, key, value, problem.
+    """Yields one dict per record: offset, timestamp (ms), type, version, is_tombstone, key, value, problem.
 
-    records: RecordColumns, any Record objects, or what `kafkarec.open` gives for one partition; it is then streamed.
-             Control records are left out
-    topic: a name of `TOPICS`; None: as the opened partition says
-    type: only records of this type; `key` and `value` then are columns of their own, `key_group`, `value_offset`, ...
-          (`schema(topic, type)` lists them); None for what a version does not have, and in tombstones
+    records: RecordColumns, any Record objects, or a Log or Segment of `kafkarec.open`, which is streamed. Control
+             records are left out
+    topic: a name of `TOPICS`; None: the topic of the Log or Segment
+    type: only records of this type. Each field of `key` and `value` is then an item: `key_group`, `value_offset`, ...
+          (`schema(topic, type)` lists them); None if the version does not have it, and in tombstones
     errors: as in `read`
     """
     topic = _topic(topic or getattr(records, "topic", None) or "").name
@@ -183,10 +185,10 @@ def rows(
 
 
 def _records(source: Any) -> Iterable[Record]:
-    found: Iterable[Record] = source
+    records: Iterable[Record] = source
     if hasattr(source, "stream"):
-        found = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
-    return found
+        records = chain.from_iterable(source.stream(columns=["offset", "timestamp", "key", "value"]))
+    return records
 
 
 def _rows(
@@ -195,38 +197,38 @@ def _rows(
     for record in records:
         if record.is_control:
             continue
-        found = read(topic, record.key, record.value, errors=errors)
-        head: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
+        decoded = read(topic, record.key, record.value, errors=errors)
+        row: dict[str, Any] = {"offset": record.offset, "timestamp": record.timestamp}
         if type is None:
-            yield head | {
-                "type": found.type,
-                "version": found.version,
-                "is_tombstone": found.is_tombstone,
-                "key": found.key,
-                "value": found.value,
-                "problem": found.problem,
+            yield row | {
+                "type": decoded.type,
+                "version": decoded.version,
+                "is_tombstone": decoded.is_tombstone,
+                "key": decoded.key,
+                "value": decoded.value,
+                "problem": decoded.problem,
             }
-        elif found.type == type:
-            cells = {f"key_{name}": cell for name, cell in (found.key or {}).items()}
-            cells |= {f"value_{name}": cell for name, cell in (found.value or {}).items()}
-            head |= {"version": found.version, "is_tombstone": found.is_tombstone}
-            yield head | {name: cells.get(name) for name in names} | {"problem": found.problem}
+        elif decoded.type == type:
+            cells = {f"key_{name}": cell for name, cell in (decoded.key or {}).items()}
+            cells |= {f"value_{name}": cell for name, cell in (decoded.value or {}).items()}
+            row |= {"version": decoded.version, "is_tombstone": decoded.is_tombstone}
+            yield row | {name: cells.get(name) for name in names} | {"problem": decoded.problem}
 
 
 def columns(
     records: Any, topic: str | None = None, *, type: str | None = None, errors: str = "keep"
 ) -> dict[str, list[Any]]:
-    """The rows of `rows`, by column: `pyarrow.table(...)`, `polars.DataFrame(...)`, `pandas.DataFrame(...)` take it.
+    """The items of `rows` as a dict of lists, for `pyarrow.table`, `polars.DataFrame` or `pandas.DataFrame`.
 
-    Give a `type`: then each column has one type. Without one, `key` and `value` hold a different dict in every row.
+    With `type`, all values of a column have one type. Without, `key` and `value` are dicts of different fields.
     """
     topic = _topic(topic or getattr(records, "topic", None) or "").name
-    found = list(rows(records, topic, type=type, errors=errors))
+    all_rows = list(rows(records, topic, type=type, errors=errors))
     if type is None:
-        names = [*_HEAD, "type", "version", "is_tombstone", "key", "value", "problem"]
+        names = [*_HEAD_COLUMNS, "type", "version", "is_tombstone", "key", "value", "problem"]
     else:
-        names = [*_HEAD, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
-    return {name: [row[name] for row in found] for name in names}
+        names = [*_HEAD_COLUMNS, "version", "is_tombstone", *(column.name for column in schema(topic, type)), "problem"]
+    return {name: [row[name] for row in all_rows] for name in names}
 
 
 def to_arrow(records: Any, topic: str | None = None, *, type: str, errors: str = "keep") -> Any:

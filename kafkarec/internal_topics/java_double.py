@@ -1,8 +1,8 @@
-"""A double as Java 17 prints it: Double.toString, which Jackson uses for the values of client quotas.
+"""Formats a double as Java 17 does: Double.toString, which Jackson uses for the values of client quotas.
 
-Java finds digit after digit until those so far lie nearer to the value than to its neighbours. Up to JDK 18 that loop
-ends late in some cases: 2^60 is 1.15292150460684698E18, where 1.152921504606847E18 would do (JDK-4511638). The digits
-here are those, the ones that Kafka on Java 17 prints; from JDK 19 on they are the shortest ones, as in Python.
+Java generates digits until they are nearer to the value than to its neighbours. Up to JDK 18 that loop ends late in
+some cases: 2^60 is 1.15292150460684698E18, although 1.152921504606847E18 is sufficient (JDK-4511638). This module
+returns those digits, which Kafka on Java 17 prints; from JDK 19 on Java prints the shortest ones, as Python does.
 
     value = fraction * 2^exponent, fraction of 53 bits; half = half the distance to the next double
     scaled by a power of ten near the value: digit = value div 1; value = 10 * (value mod 1); half = 10 * half;
@@ -15,11 +15,11 @@ import math
 import struct
 
 _FRACTION_BITS = 52
-_NO_E_FORM = range(-3, 8)  # decimal exponents that are printed without E; others get two digits or more
+_NO_E_FORM = range(-3, 8)  # decimal exponents that are printed without E; others have two digits or more
 
 
-def shown(value: float) -> str:
-    """Java's text; the words NaN, Infinity and -Infinity for what has no digits."""
+def to_string(value: float) -> str:
+    """The text of Double.toString, also NaN, Infinity and -Infinity."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     sign = "-" if math.copysign(1, value) < 0 else ""
@@ -35,7 +35,7 @@ def shown(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int]:
-    """Significant digits of a positive value without zeros at the end, and where the point is in front of them."""
+    """(digits, point) of a positive value = 0.DIGITS * 10^point; the last digit is not 0."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", value))
     fraction, exponent = bits & ((1 << _FRACTION_BITS) - 1), bits >> _FRACTION_BITS
     significant = _FRACTION_BITS + 1
@@ -52,7 +52,8 @@ def _digits(value: float) -> tuple[str, int]:
 
 
 def _whole(value: int, spare_bits: int) -> tuple[str, int]:
-    """A whole number below 2^63: as many digits as its spare bits cannot tell apart are rounded away."""
+    """As `_digits`, of a whole number below 2^63. Rounds away the last digits, which its spare bits do not
+    determine."""
     drop = len(str(1 << spare_bits)) - 1 if spare_bits > 1 else 0
     length = 0
     if drop:
@@ -63,17 +64,18 @@ def _whole(value: int, spare_bits: int) -> tuple[str, int]:
     return text.rstrip("0"), len(text) + length
 
 
-def _five_bits(power: int) -> int:
-    """Bits of 5^power as Java estimates them."""
+def _bits_of_power_of_5(power: int) -> int:
+    """The number of bits of 5^power, as Java estimates it."""
     return 0 if power == 0 else (5**power).bit_length() if power < 27 else power * 3
 
 
 def _wrapped(number: int, width: int) -> int:
-    """As a signed integer of that width: near 2^63 Java's sums turn negative, and its loop goes by that."""
+    """Wraps around to a signed integer of `width` bits: near 2^63 Java's sums overflow, which its loop depends on."""
     return number if not width else (number + (1 << (width - 1))) % (1 << width) - (1 << (width - 1))
 
 
 def _generate(fraction: int, exponent: int, significant: int) -> tuple[str, int]:
+    """As `_digits`, of any value; the loop of FloatingDecimal.dtoa."""
     scaled = struct.unpack(">d", struct.pack(">Q", 0x3FF << 52 | fraction & ((1 << 52) - 1)))[0]
     power = math.floor((scaled - 1.5) * 0.289529654 + 0.176091259 + exponent * 0.301029995663981)
     zeros = (fraction & -fraction).bit_length() - 1
@@ -90,8 +92,8 @@ def _generate(fraction: int, exponent: int, significant: int) -> tuple[str, int]
         two_half -= 1  # a power of two is nearer to its lower neighbour
     if two_half < 0:
         two_value, two_scale, two_half = two_value - two_half, two_scale - two_half, 0
-    bits = max(odd_bits + two_value + _five_bits(fives), two_scale + 1 + _five_bits(tens + 1))
-    width = 32 if bits < 32 else 64 if bits < 64 else 0  # Java's int, long, or whole numbers of any size
+    bits = max(odd_bits + two_value + _bits_of_power_of_5(fives), two_scale + 1 + _bits_of_power_of_5(tens + 1))
+    width = 32 if bits < 32 else 64 if bits < 64 else 0  # Java's int, long, or FDBigInteger
     rest, scale, half = odd * 5**fives << two_value, 5**tens << two_scale, 5**fives << two_half
     ten = 10 * scale
 

@@ -1,8 +1,8 @@
-"""Messages as JSON: the tree that Kafka's JsonConverters make of one, and the text that Jackson makes of the tree.
+"""Messages as JSON: the tree that Kafka's JsonConverters create, and the text that Jackson writes for the tree.
 
-Numbers stay numbers (enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field is left out where it
-has its default. Jackson escapes with upper-case hex digits, leaves everything from U+007F on as it is, and prints a
-double as Java 17's Double.toString does.
+Numbers stay numbers (enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field with its default value
+is left out. Jackson escapes with upper-case hex digits, does not escape characters from U+007F on, and prints a double
+as Java 17's Double.toString does.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ from math import isfinite
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.message_schemas import MessageField, MessageSchema, Struct
+from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, default_of, read_message
 
 from . import java_double
-from .protocol import MOST_OBJECTS, TAGGED, Cursor, default_of, read_message
-from .schema_notation import MessageField, MessageSchema, Struct
 from .topics import CONSUMER_MESSAGES, MessagePart
 
 
 def tree(part: MessagePart, unknown: bool = False) -> dict[str, Any]:
-    """A value as Kafka's tools show it: a classic group's members are opened where they speak the consumer protocol.
+    """A value as Kafka's tools print it, with decoded members of a classic group of protocol type "consumer".
 
-    unknown: also the tagged fields that no schema knows, which Kafka's tools leave out
+    unknown: includes the tagged fields that are in no schema, which Kafka's tools leave out
     """
-    found = fields_tree(part.type.value, part.version, part.fields, unknown)
-    if part.type.name == "GroupMetadata" and found["protocolType"] == "consumer":
-        left = MOST_OBJECTS  # for all members together
-        for member, stored in zip(found["members"], part.fields["members"], strict=True):
+    result = fields_tree(part.type.value, part.version, part.fields, unknown)
+    if part.type.name == "GroupMetadata" and result["protocolType"] == "consumer":
+        left = MAX_OBJECTS  # for all members together
+        for member, stored in zip(result["members"], part.fields["members"], strict=True):
             for name, kind in _EMBEDDED.items():
-                cursor = Cursor(stored[name])
-                cursor.objects_left = left
-                opened = _embedded(kind.value, cursor)
+                cursor = Cursor(stored[name], objects=left)
+                message = _embedded(kind.value, cursor)
                 left = cursor.objects_left
-                if opened is not None:
-                    member[name] = opened
-    return found
+                if message is not None:
+                    member[name] = message
+    return result
 
 
 _EMBEDDED = {
@@ -48,7 +47,7 @@ _EMBEDDED = {
 
 
 def _embedded(schema: MessageSchema, cursor: Cursor) -> dict[str, Any] | None:
-    """What a member of a classic group sent: int16 version, then the message. None for bytes that are not that."""
+    """The message of a member of a classic group: int16 version, then the message. None for any other bytes."""
     try:
         version = cursor.int16()
         return fields_tree(schema, version, read_message(schema, version, cursor))
@@ -86,7 +85,7 @@ def _single(field: MessageField, version: int, value: Any, unknown: bool) -> Any
     if field.struct:
         return _struct(field.struct, version, value, unknown)
     if isinstance(value, float) and not isfinite(value):
-        return java_double.shown(value)
+        return java_double.to_string(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -97,15 +96,15 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 def _quote(text: str) -> str:
     if _ESCAPED.search(text) is None:
         return f'"{text}"'
-    return '"' + _ESCAPED.sub(lambda found: _ESCAPES.get(found[0]) or f"\\u{ord(found[0]):04X}", text) + '"'
+    return '"' + _ESCAPED.sub(lambda match: _ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04X}", text) + '"'
 
 
-_name = lru_cache(maxsize=1024)(_quote)  # the names of fields: those of the tables, over and over
+_name = lru_cache(maxsize=1024)(_quote)  # field names: only those of the tables occur, again and again
 
 
 def _double(value: float) -> str:
-    shown = java_double.shown(value)
-    return shown if isfinite(value) else f'"{shown}"'
+    digits = java_double.to_string(value)
+    return digits if isfinite(value) else f'"{digits}"'
 
 
 def _object(node: dict[str, Any]) -> str:
@@ -124,5 +123,5 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 def text(node: Any) -> str:
-    """Jackson's text of a tree. Its depth is that of the tables, whatever the bytes were."""
+    """Jackson's text of a tree. The depth is limited by the schema tables, not by the bytes."""
     return _TEXTS[type(node)](node)

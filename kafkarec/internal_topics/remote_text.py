@@ -1,7 +1,7 @@
-"""Records of `__remote_log_metadata` as Kafka prints them: the `toString` of its Java objects, no JSON (KIP-405).
+"""Records of `__remote_log_metadata` as Kafka prints them: the `toString` of its Java objects, not JSON (KIP-405).
 
-Kafka makes an object of a record before it prints it, and the object's constructor refuses some that could be read:
-those checks are here too, in its order and with its sentences.
+The constructors of these objects refuse some records that can be read. The same checks are made here, in the same
+order and with the same messages.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .protocol import refuse
+from kafkarec.format.messages import refuse
+
 from .topics import TOPICS, read_framed
 
 _SEGMENT_STATES = ("COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED", "DELETE_SEGMENT_STARTED", "DELETE_SEGMENT_FINISHED")
 _PARTITION_STATES = ("DELETE_PARTITION_MARKED", "DELETE_PARTITION_STARTED", "DELETE_PARTITION_FINISHED")
 
 
-def shown(value: bytes | None) -> str:
-    """The record's text; MessageError, with Kafka's sentence, for what Kafka refuses."""
+def to_string(value: bytes | None) -> str:
+    """The text of a record's value; MessageError, with the message of Kafka's exception, for one that Kafka refuses."""
     if value is None:
         refuse("the value is null", _NULL_VALUE)
     part = read_framed(TOPICS["__remote_log_metadata"], value, any_version=True)
-    return _SHOWN[part.type.name](part.fields)
+    return _TO_STRING[part.type.name](part.fields)
 
 
 _NULL_VALUE = (
@@ -30,13 +31,13 @@ _NULL_VALUE = (
 )
 
 
-def _check(holds: bool, sentence: str | None) -> None:
+def _check(holds: bool, message: str | None) -> None:
     if not holds:
-        refuse(sentence or "a state is not known", sentence)
+        refuse(message or "a state is not known", message)
 
 
-def _state(states: tuple[str, ...], number: int, sentence: str | None) -> str:
-    _check(0 <= number < len(states), sentence)
+def _state(states: tuple[str, ...], number: int, message: str | None) -> str:
+    _check(0 <= number < len(states), message)
     return states[number]
 
 
@@ -57,7 +58,7 @@ def _custom(blob: bytes | None) -> str:
 
 
 def _epochs(entries: list[dict[str, Any]]) -> str:
-    """A sorted map: the last entry of an epoch counts."""
+    """The text of a sorted map, with the last entry of each epoch."""
     last = {entry["leaderEpoch"]: entry["offset"] for entry in entries}
     return "{" + ", ".join(f"{epoch}={last[epoch]}" for epoch in sorted(last)) + "}"
 
@@ -74,7 +75,7 @@ def _check_offsets(fields: dict[str, Any]) -> None:
 
 def _segment(fields: dict[str, Any]) -> str:
     _check_offsets(fields)
-    said = _java(
+    members = _java(
         remoteLogSegmentId=_segment_id(fields["remoteLogSegmentId"]),
         startOffset=fields["startOffset"],
         endOffset=fields["endOffset"],
@@ -87,34 +88,34 @@ def _segment(fields: dict[str, Any]) -> str:
         state=_state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null"),
         txnIdxEmpty=str(fields["txnIndexEmpty"]).lower(),
     )
-    return f"RemoteLogSegmentMetadata{{{said}}}"
+    return f"RemoteLogSegmentMetadata{{{members}}}"
 
 
 def _update(fields: dict[str, Any]) -> str:
-    said = _java(
+    members = _java(
         remoteLogSegmentId=_segment_id(fields["remoteLogSegmentId"]),
         customMetadata=_custom(fields["customMetadata"]),
         state=_state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null"),
         eventTimestampMs=fields["eventTimestampMs"],
         brokerId=fields["brokerId"],
     )
-    return f"RemoteLogSegmentMetadataUpdate{{{said}}}"
+    return f"RemoteLogSegmentMetadataUpdate{{{members}}}"
 
 
 def _partition_delete(fields: dict[str, Any]) -> str:
-    said = _java(
+    members = _java(
         topicPartition=_partition(fields["topicIdPartition"]),
         state=_state(_PARTITION_STATES, fields["remotePartitionDeleteState"], None),
         eventTimestampMs=fields["eventTimestampMs"],
         brokerId=fields["brokerId"],
     )
-    return f"RemotePartitionDeleteMetadata{{{said}}}"
+    return f"RemotePartitionDeleteMetadata{{{members}}}"
 
 
 def _snapshot(fields: dict[str, Any]) -> str:
     state = _state(_SEGMENT_STATES, fields["remoteLogSegmentState"], "state can not be null")
     _check(bool(fields["segmentLeaderEpochs"]), "segmentLeaderEpochs can not be null or empty")
-    said = _java(
+    members = _java(
         segmentId=fields["segmentId"],
         startOffset=fields["startOffset"],
         endOffset=fields["endOffset"],
@@ -125,10 +126,10 @@ def _snapshot(fields: dict[str, Any]) -> str:
         state=state,
         txnIdxEmpty=str(fields["txnIndexEmpty"]).lower(),
     )
-    return f"RemoteLogSegmentMetadataSnapshot{{{said}}}"
+    return f"RemoteLogSegmentMetadataSnapshot{{{members}}}"
 
 
-_SHOWN: dict[str, Callable[[dict[str, Any]], str]] = {
+_TO_STRING: dict[str, Callable[[dict[str, Any]], str]] = {
     "RemoteLogSegmentMetadataRecord": _segment,
     "RemoteLogSegmentMetadataUpdateRecord": _update,
     "RemotePartitionDeleteMetadataRecord": _partition_delete,

@@ -1,6 +1,7 @@
 """The records of `__transaction_state`, `__share_group_state` and `__remote_log_metadata` (Kafka 4.3).
 
-KIP-98 and KIP-890 (transactions), KIP-932 (share groups), KIP-405 (tiered storage). The notation: `schema_notation.py`.
+KIP-98 and KIP-890 (transactions), KIP-932 (share groups), KIP-405 (tiered storage).
+The notation: `format/message_schemas.py`.
 """
 
 from __future__ import annotations

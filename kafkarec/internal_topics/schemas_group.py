@@ -1,6 +1,7 @@
-"""The records of `__consumer_offsets`, and what consumers put inside them (Kafka 4.3). Notation: `schema_notation.py`.
+"""The records of `__consumer_offsets`, and the consumers' messages in them (Kafka 4.3).
 
-Ids 9 and 18 were never in a release. Version 4 of GroupMetadata and OffsetCommit values is the flexible one.
+Ids 9 and 18 were in no release. The flexible version of GroupMetadata and OffsetCommit values is 4. The
+notation: `format/message_schemas.py`.
 """
 
 from __future__ import annotations
@@ -272,7 +273,7 @@ value 0 flexible 0+
     value string
 """
 
-# What the members of a classic group of protocol type "consumer" send, behind two bytes of version (KIP-429, KIP-881).
+# The messages of members of a classic group of protocol type "consumer", after two bytes of version (KIP-429, KIP-881).
 CONSUMER_PROTOCOL = """
 - ConsumerProtocolSubscription
 value 0-3

@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata` (Kafka 4.3, KIP-631). The notation: `schema_notation.py`."""
+"""The records of `__cluster_metadata` (Kafka 4.3, KIP-631). The notation: `format/message_schemas.py`."""
 
 from __future__ import annotations
 

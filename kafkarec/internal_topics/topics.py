@@ -1,4 +1,4 @@
-"""The internal topics, and how their records frame a message.
+"""The internal topics, and how messages are framed in their records.
 
     coordinators   key    int16 record type | the key message
                    value  int16 version     | the value message         (null: a tombstone)
@@ -6,7 +6,7 @@
 
 `__consumer_offsets`, `__transaction_state` and `__share_group_state` are written by coordinators (Kafka's
 CoordinatorRecordSerde); `__cluster_metadata` and `__remote_log_metadata` have frames (AbstractApiMessageSerde).
-A coordinator's reader ignores bytes behind the message, a framed one refuses them: so does this one.
+As in Kafka, bytes after the message are ignored in coordinators' records and refused in framed ones.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from kafkarec.write.fields import unsigned_varint
+from kafkarec.format.message_schemas import MessageSchema, RecordType, parse
+from kafkarec.format.message_writer import write_message
+from kafkarec.format.messages import Cursor, MessageError, read_message, refuse
+from kafkarec.format.varints import unsigned_varint
 
-from .protocol import Cursor, MessageError, read_message, refuse
-from .schema_notation import MessageSchema, RecordType, parse
 from .schemas_coordinators import REMOTE_LOG_METADATA, SHARE_COORDINATOR, TRANSACTION_COORDINATOR
 from .schemas_group import CONSUMER_PROTOCOL, GROUP_COORDINATOR
 from .schemas_metadata import METADATA
-from .serialize import write_message
 
 _FRAME_VERSION = 1
 _INT16_MAX = 0x7FFF
 
 
-class Unknown(MessageError):
-    """A record type or version that Kafka 4.3 does not have: what it means is not known, it need not be damage."""
+class UnknownMessage(MessageError):
+    """A record type or version that Kafka 4.3 does not have. It may be that of a later version, not damage."""
 
 
-def _unknown(what: str, kafka: str | None) -> Unknown:
-    error = Unknown(f"{what} is not known to Kafka 4.3", reason="message_unknown")
+def _unknown(what: str, kafka: str | None) -> UnknownMessage:
+    error = UnknownMessage(f"{what} is not known to Kafka 4.3", reason="message_unknown")
     error.kafka = kafka
     return error
 
 
 @dataclass(frozen=True)
 class Topic:
-    """An internal topic: its record types by id, and whether coordinators write it (then keys matter)."""
+    """An internal topic: its record types by id, and whether its records have keys (coordinators write them)."""
 
     name: str
     types: Mapping[int, RecordType]
@@ -51,10 +51,10 @@ class Topic:
         return f"<Topic {self.name}: {', '.join(each.name for each in self.types.values())}>"
 
     def type_named(self, name: str) -> RecordType:
-        """ValueError, with the names there are, for any other."""
-        for found in self.types.values():
-            if found.name == name:
-                return found
+        """The record type with this name; ValueError lists the names."""
+        for kind in self.types.values():
+            if kind.name == name:
+                return kind
         names = ", ".join(each.name for each in self.types.values())
         raise ValueError(f"{self.name} has no records {name!r}; there are: {names}")
 
@@ -80,7 +80,7 @@ CONSUMER_MESSAGES: Mapping[str, RecordType] = MappingProxyType(parse(CONSUMER_PR
 
 
 class MessagePart(NamedTuple):
-    """A message that was read: its record type, version and fields."""
+    """A decoded key or value: its record type, version and fields."""
 
     type: RecordType
     version: int
@@ -90,7 +90,7 @@ class MessagePart(NamedTuple):
 def _prefix(cursor: Cursor, name: str) -> int:
     if cursor.left < 2:
         kafka = f"Could not read version from {name}'s buffer."
-        refuse(f"the {name} has no room for its first two bytes", kafka, 2, cursor.left)
+        refuse(f"the {name} has fewer than two bytes", kafka, 2, cursor.left)
     return cursor.int16()
 
 
@@ -104,20 +104,20 @@ def _message(schema: MessageSchema, version: int, cursor: Cursor, name: str) -> 
 
 
 def read_key(topic: Topic, key: bytes) -> MessagePart:
-    """The key of a coordinator's record. Its version is the record type's id: Kafka hands that on as the version."""
+    """The key of a coordinator's record. Its version is the record type's id, which Kafka uses as the version."""
     cursor = Cursor(key)
     kind = _prefix(cursor, "key")
-    found = topic.types.get(kind)
-    if found is None or found.key is None:
+    record_type = topic.types.get(kind)
+    if record_type is None or record_type.key is None:
         raise _unknown(f"record type {kind} of {topic.name}", None)
-    return MessagePart(found, kind, _message(found.key, kind, cursor, "key"))
+    return MessagePart(record_type, kind, _message(record_type.key, kind, cursor, "key"))
 
 
 def read_value(kind: RecordType, value: bytes) -> MessagePart:
-    """The value of a coordinator's record, whose key said what it is."""
+    """The value of a coordinator's record; kind: the record type, from its key."""
     cursor = Cursor(value)
     version = _prefix(cursor, "value")
-    if not kind.value.knows(version):
+    if not kind.value.has_version(version):
         kafka = f"Found an unknown record version {version} for {kind.id} type"
         raise _unknown(f"version {version} of {kind.value.name}", kafka)
     return MessagePart(kind, version, _message(kind.value, version, cursor, "value"))
@@ -135,7 +135,7 @@ def _varint(cursor: Cursor, name: str) -> int:
 
 
 def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> MessagePart:
-    """The record in a framed value. `any_version`: a version is not checked, as Kafka does not check it."""
+    """The message in a framed value. any_version: the version is not checked, as Kafka does not check it."""
     cursor = Cursor(value)
     frame = _varint(cursor, "frame version")
     if frame != _FRAME_VERSION:
@@ -144,7 +144,7 @@ def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Messag
     kind = topic.types.get(kind_id)
     if kind is None:
         raise _unknown(f"record type {kind_id} of {topic.name}", f"{_UNSUPPORTED}: Unknown metadata id {kind_id}")
-    if not any_version and not kind.value.knows(version):
+    if not any_version and not kind.value.has_version(version):
         raise _unknown(f"version {version} of {kind.name}", None)
     try:
         fields = read_message(kind.value, version, cursor)
@@ -153,7 +153,7 @@ def read_framed(topic: Topic, value: bytes, any_version: bool = False) -> Messag
         raise
     if cursor.left:
         kafka = f"Found {cursor.left} byte(s) of garbage after {kind_id}"
-        refuse(f"bytes are left behind the {kind.name}", kafka, 0, cursor.left)
+        refuse(f"bytes are left after the {kind.name}", kafka, 0, cursor.left)
     return MessagePart(kind, version, fields)
 
 
@@ -168,15 +168,15 @@ _FRAME_REFUSALS = {
 
 
 def write_key(kind: RecordType, fields: dict[str, Any]) -> bytes:
-    """The key's bytes of a coordinator's record."""
+    """The bytes of the key of a coordinator's record."""
     if kind.key is None or kind.id is None:
         raise ValueError(f"{kind.name} has no key")
     return kind.id.to_bytes(2, "big") + write_message(kind.key, kind.key.last, fields)
 
 
 def write_value(topic: Topic, kind: RecordType, version: int, fields: dict[str, Any]) -> bytes:
-    """The value's bytes, with the version or the frame in front that the topic has."""
-    if not kind.value.knows(version):
+    """The bytes of a record's value: the version or the frame, depending on the topic, and the message."""
+    if not kind.value.has_version(version):
         raise ValueError(f"{kind.name} has the versions {kind.value.first} to {kind.value.last}, not {version}")
     body = write_message(kind.value, version, fields)
     if topic.has_keys:

@@ -1,24 +1,29 @@
 """Compares two replicas of a partition: the first difference, what only one of them has, and where each would truncate.
 
-Batches are compared in log order. Equal ones (offsets, leader epoch, CRC, size) are skipped; the records of others are
-compared offset by offset, so that another codec, other batch sizes or another round of compaction are distinguished
-from other content. Compacted replicas may differ in the records that are already removed; these are listed as gaps.
+Batches are compared in log order. Equal batches (offsets, leader epoch, CRC, size) are skipped; the records of others
+are compared offset by offset, so that another codec, other batch sizes or another round of compaction are distinguished
+from other content. Compacted replicas may differ in the records that were already removed; these are listed as gaps.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.reader import decode
-from kafkarec.state import leader_epochs
-from kafkarec.state.leader_epochs import EpochHistory, Truncation
+from kafkarec.state import epoch_history
+from kafkarec.state.epoch_history import EpochHistory, Truncation
+from kafkarec.storage.segment_summary import summarize
+from kafkarec.support.command_line import command
+from kafkarec.support.text_table import counted
 
 HEAD, TAIL, GAP, DAMAGED = "head", "tail", "gap", "damaged"
+_NO_EPOCH = -1  # unknown: magic 0 and 1 have none
 _NO_LINEAGE, _NO_TRUNCATION = EpochHistory((), 0, "none"), Truncation(0, ())
 
 
@@ -61,7 +66,10 @@ class ReplicaBatch(NamedTuple):
 
 @dataclass
 class Replica:
-    """One side of a comparison. start, end: its first offset and its log end offset; None: it has no batch."""
+    """One side of a comparison. start, end: first offset and log end offset; None: the log has no batch.
+
+    misnamed   (file name, first offset, next offset) of segments whose names are in another order than their offsets
+    """
 
     path: str
     segments: int = 0
@@ -70,6 +78,7 @@ class Replica:
     start: int | None = None
     end: int | None = None
     damage: list[Damage] = field(default_factory=list)
+    misnamed: list[tuple[str, int, int]] = field(default_factory=list)
     lineage: EpochHistory = _NO_LINEAGE
 
 
@@ -109,31 +118,37 @@ class Difference:
         return not self.same
 
 
-def compare(a: Any, b: Any, *, max_decompressed_bytes: int = 128 << 20) -> Difference:
+def compare(
+    a: Any,
+    b: Any,
+    *,
+    max_decompressed_bytes: int = 128 << 20,
+    progress: Callable[[Any, int], object] = lambda segment, end: None,
+) -> Difference:
     """Compares two Logs or Segments, or paths of them. Both are read once, with CRC and structure checks, in constant
-    memory.
+    memory. `progress`: called with a segment and the position up to which it was read.
 
     ValueError if one of them is not a single partition; OSError if one cannot be opened.
     """
-    left, right = _Side(a, max_decompressed_bytes), _Side(b, max_decompressed_bytes)
-    walk = _Walk(left, right)
+    left, right = (_Side(side, max_decompressed_bytes, progress) for side in (a, b))
+    walk = _Comparison(left, right)
     walk.run()
-    found = walk.found
+    difference = walk.difference
     for side in (left, right):
         side.finish()
-    _classify(found.only_a, found.b)
-    _classify(found.only_b, found.a)
-    found.a_follows_b = leader_epochs.truncation(found.a.lineage, found.b.lineage)
-    found.b_follows_a = leader_epochs.truncation(found.b.lineage, found.a.lineage)
-    found.same = not (found.only_a or found.only_b or found.changed)
-    found.identical = found.same and not found.rebatched
-    if found.first is None and not found.same:
-        both = (*found.only_a, *found.only_b)
+    _classify(difference.only_a, difference.b)
+    _classify(difference.only_b, difference.a)
+    difference.a_follows_b = epoch_history.truncation(difference.a.lineage, difference.b.lineage)
+    difference.b_follows_a = epoch_history.truncation(difference.b.lineage, difference.a.lineage)
+    difference.same = not (difference.only_a or difference.only_b or difference.changed)
+    difference.identical = difference.same and not difference.rebatched
+    if difference.first is None and not difference.same:
+        both = (*difference.only_a, *difference.only_b)
         ends = [extent.first for extent in both if extent.kind != HEAD]
-        what = "only one of the two goes on here" if ends else "only one of the two begins here"
-        found.first = (min(ends or [extent.first for extent in both]), what)
-    found.notes = list(_notes(found))
-    return found
+        what = "only one of the two continues here" if ends else "only one of the two begins here"
+        difference.first = (min(ends or [extent.first for extent in both]), what)
+    difference.notes = list(_notes(difference))
+    return difference
 
 
 def _classify(extents: list[Extent], other: Replica) -> None:
@@ -151,42 +166,91 @@ def _covers(damage: Damage, extent: Extent) -> bool:
     return (low is None or low <= extent.last) and (high is None or extent.first <= high)
 
 
-def _notes(found: Difference) -> Iterator[str]:
-    for name, side in (("A", found.a), ("B", found.b)):
+def _notes(difference: Difference) -> Iterator[str]:
+    for name, side in (("A", difference.a), ("B", difference.b)):
         if side.damage:
             lost = sum(damage.length for damage in side.damage)
-            yield f"{name} is damaged: {len(side.damage)} places, {lost} bytes; see kafkarec verify {side.path}"
+            places = counted(len(side.damage), "place")
+            yield f"{name} is damaged: {places}, {lost} bytes; see {command('verify', [side.path])}"
+        if side.misnamed:
+            files = ", ".join(f"{file} has {first} to {end - 1}" for file, first, end in side.misnamed)
+            yield (
+                f"{name}: names of segments contradict their offsets: {files}; they are compared in the order of their "
+                "offsets, but a broker reads them by name"
+            )
         if side.lineage.note:
             yield f"{name}: {side.lineage.note}"
-    if any(extent.kind == GAP for extent in (*found.only_a, *found.only_b)):
+    twice = _common(difference.only_a, difference.only_b)
+    if twice is not None:
         yield (
-            "gaps are no loss where the topic is compacted: each replica's cleaner runs when it likes, and what one "
-            "still holds the other may have removed rightly; where it is not compacted they are"
+            f"offsets {twice[0]} to {twice[1]} are listed for both: in one of the two, batches do not come in the "
+            "order of their offsets; see kafkarec verify"
         )
-    if found.changed:
-        lowest = min(extent.first for extent in found.changed)
-        for name, other, cut in (("A", "B", found.a_follows_b), ("B", "A", found.b_follows_a)):
-            if cut.offset > lowest:
+    if any(extent.kind == GAP for extent in (*difference.only_a, *difference.only_b)):
+        yield (
+            "in a compacted topic, gaps are not a loss: each replica's cleaner runs at its own time, and may already "
+            "have removed records that the other one still has; in any other topic they are a loss"
+        )
+    if difference.changed:
+        lowest = min(extent.first for extent in difference.changed)
+        for name, other, truncation in (("A", "B", difference.a_follows_b), ("B", "A", difference.b_follows_a)):
+            if truncation.offset > lowest:
                 yield (
-                    f"the leader epochs do not tell the difference at offset {lowest}: {name} following {other} would "
-                    f"keep it (it truncates to {cut.offset}), and the two would stay different"
+                    f"the leader epochs do not show the difference at offset {lowest}: with {other} as the leader, "
+                    f"{name} would keep it (it truncates to {truncation.offset}), and the two would stay different"
                 )
 
 
-class _Side:
-    """Iterates over the batches of one replica; `head` is the next one."""
+def _common(left: Sequence[Extent], right: Sequence[Extent]) -> tuple[int, int] | None:
+    """Return the first range of offsets that is in both lists."""
+    for extent in sorted(left, key=lambda extent: extent.first):
+        for other in right:
+            if extent.first <= other.last and other.first <= extent.last:
+                return max(extent.first, other.first), min(extent.last, other.last)
+    return None
 
-    def __init__(self, opened: Any, cap: int) -> None:
+
+def _by_offset(segments: Sequence[Any]) -> list[tuple[Any, int, int]] | None:
+    """Return (segment, first offset, next offset) in the order of offsets, if that is another order than the one of
+    names and if it leaves no overlap; None: the order of names is kept. So a damaged base offset changes nothing."""
+    found = []
+    for segment in segments if len(segments) > 1 else ():
+        try:
+            summary = summarize(segment)
+        except (KafkaRecordError, OSError):
+            return None
+        if summary.first_offset is None or summary.next_offset is None:
+            if summary.size == summary.preallocated:
+                continue
+            return None
+        found.append((segment, summary.first_offset, summary.next_offset))
+    ordered = sorted(found, key=lambda each: each[1])
+    rises = all(first < end for _, first, end in ordered)
+    apart = all(before[2] <= after[1] for before, after in pairwise(ordered))
+    return ordered if ordered != found and rises and apart else None
+
+
+class _Side:
+    """Iterates over the batches of one replica; `head` is the next batch."""
+
+    def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
         from kafkarec import storage
 
         if not hasattr(opened, "groups"):
             opened = storage.open(opened)
         logs = list(storage.logs(opened))
         if len(logs) != 1:
-            raise ValueError(f"{getattr(opened, 'path', opened)} holds {len(logs)} partitions; compare one with one")
+            raise ValueError(f"{getattr(opened, 'path', opened)} has {len(logs)} partitions; one is expected")
         self._log = logs[0]
         self._cap = cap
+        self._progress = progress
         self.replica = Replica(str(getattr(opened, "path", opened)), len(self._log.segments))
+        by_offset = _by_offset(self._log.segments)
+        self._segments = self._log.segments if by_offset is None else [segment for segment, _, _ in by_offset]
+        if by_offset is not None:
+            self.replica.misnamed = [
+                (segment.name, first, end) for segment, first, end in by_offset if segment.base_offset != first
+            ]
         self._epochs: list[tuple[int, int]] = []
         self._rows = self._read()
         self.head = next(self._rows, None)
@@ -205,13 +269,20 @@ class _Side:
             "record_count",
         )
         replica, next_offset = self.replica, None
-        for segment in self._log.segments:
+        for segment in self._segments:
             stream = segment.stream(
-                columns=[], control=True, errors="skip", max_decompressed_bytes=self._cap, check_crcs=True
+                columns=[],
+                control=True,
+                errors="skip",
+                restore=False,  # what differs on the two disks is shown
+                max_decompressed_bytes=self._cap,
+                check_crcs=True,
             )
             for piece in stream:
                 replica.damage += piece.damage
                 table = piece.batches
+                if len(table):
+                    self._progress(segment, table[-1]["position"] + table[-1]["size_in_bytes"])
                 columns = [table.column(name) for name in (*names, "position")]
                 for base, last, epoch, crc, size, magic, count, position in zip(*columns, strict=True):
                     if base is None:  # the header of a wrapper message has the last offset only
@@ -229,10 +300,12 @@ class _Side:
         """(offset, fields to compare, leader epoch, bytes of key and value) of a batch's records, by offset."""
         raw = batch.segment.raw(batch.position, batch.size)
         try:
-            found = decode(raw, control=True, check_crcs=False, header_keys="binary", max_decompressed_bytes=self._cap)
+            records = decode(
+                raw, control=True, check_crcs=False, header_keys="binary", max_decompressed_bytes=self._cap
+            )
         except KafkaRecordError:
             return []  # the file changed since it was read
-        epoch = -1 if batch.epoch is None else batch.epoch
+        epoch = _NO_EPOCH if batch.epoch is None else batch.epoch
         return sorted(
             (
                 (
@@ -241,19 +314,19 @@ class _Side:
                     epoch,
                     len(r.key or b"") + len(r.value or b""),
                 )
-                for r in found
+                for r in records
             ),
             key=lambda item: item[0],
         )
 
     def finish(self) -> None:
-        self.replica.lineage = leader_epochs.of_log(self._log, self._epochs, self.replica.end or 0)
+        self.replica.lineage = epoch_history.of_log(self._log, self._epochs, self.replica.end or 0)
         for segment in self._log.segments:
             segment.close()
 
 
 class _Window:
-    """The records of one side that are not compared yet, where batches differ."""
+    """The records of one side that are not compared yet, in a range of differing batches."""
 
     def __init__(self, side: _Side) -> None:
         self.side = side
@@ -272,44 +345,44 @@ class _Window:
             self.side.next()
 
     def below(self, end: int) -> list[tuple[int, Any, int, int]]:
-        found = []
+        records = []
         while self.items and self.items[0][0] < end:
-            found.append(self.items.popleft())
-        return found
+            records.append(self.items.popleft())
+        return records
 
 
-class _Walk:
+class _Comparison:
     """Reads both sides in offset order and compares them."""
 
     def __init__(self, a: _Side, b: _Side) -> None:
         self.a, self.b = a, b
-        self.found = Difference(a.replica, b.replica)
+        self.difference = Difference(a.replica, b.replica)
         self._equal_so_far = True
 
     def run(self) -> None:
-        a, b, found = self.a, self.b, self.found
+        a, b, difference = self.a, self.b, self.difference
         while a.head is not None and b.head is not None:
             one, other = a.head, b.head
             if one.identity == other.identity:
                 if self._equal_so_far:
-                    found.identical_to = one.last + 1
-                    found.identical_batches += 1
-                    found.identical_size += one.size
+                    difference.identical_to = one.last + 1
+                    difference.identical_batches += 1
+                    difference.identical_size += one.size
                 a.next()
                 b.next()
             elif one.last < other.base:
-                self._only(a, found.only_a, one, b.replica)
+                self._only(a, difference.only_a, one, b.replica)
             elif other.last < one.base:
-                self._only(b, found.only_b, other, a.replica)
+                self._only(b, difference.only_b, other, a.replica)
             else:
                 self._overlap(one, other)
         while a.head is not None:
-            self._only(a, found.only_a, a.head, None)
+            self._only(a, difference.only_a, a.head, None)
         while b.head is not None:
-            self._only(b, found.only_b, b.head, None)
+            self._only(b, difference.only_b, b.head, None)
 
     def _only(self, side: _Side, extents: list[Extent], batch: ReplicaBatch, other: Replica | None) -> None:
-        """Adds a batch of which the other side has no offset. `other`: that side; None if it has ended."""
+        """Add a batch of whose offsets the other side has none. `other`: that side; None if it has ended."""
         kind = HEAD if other is not None and batch.last < (other.start or 0) else ""
         if other is not None and not kind:
             self._differs(batch.base, "only one of the two has a batch here")
@@ -318,8 +391,8 @@ class _Walk:
 
     def _differs(self, offset: int, what: str) -> None:
         self._equal_so_far = False
-        if self.found.first is None:
-            self.found.first = (offset, what)
+        if self.difference.first is None:
+            self.difference.first = (offset, what)
 
     def _overlap(self, one: ReplicaBatch, other: ReplicaBatch) -> None:
         """Compares the records of unequal batches with common offsets, up to an offset where batches end on both
@@ -340,7 +413,7 @@ class _Walk:
                 break
             low.take()
         if not differences:
-            add(self.found.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
+            add(self.difference.rebatched, Extent(first, max(a.end, b.end) - 1, None, a.size, "batching"))
 
     def _records(self, left: list[Any], right: list[Any], one: ReplicaBatch, other: ReplicaBatch) -> int:
         """Compares lists of records; returns the number of differences."""
@@ -349,16 +422,17 @@ class _Walk:
             x = left[i] if i < len(left) else None
             y = right[j] if j < len(right) else None
             if y is None or (x is not None and x[0] < y[0]):
-                differences += self._single(self.found.only_a, x, "only A has a record here", self.b.replica)
+                differences += self._single(self.difference.only_a, x, "only A has a record here", self.b.replica)
                 i += 1
             elif x is None or y[0] < x[0]:
-                differences += self._single(self.found.only_b, y, "only B has a record here", self.a.replica)
+                differences += self._single(self.difference.only_b, y, "only B has a record here", self.a.replica)
                 j += 1
             else:
-                if x[1:3] != y[1:3]:
-                    kind = "epoch" if x[2] != y[2] else "content"
+                other_epoch = x[2] != y[2] and _NO_EPOCH not in (x[2], y[2])
+                if x[1] != y[1] or other_epoch:
+                    kind = "epoch" if other_epoch else "content"
                     self._differs(x[0], _describe(kind, x[2], y[2], one, other))
-                    add(self.found.changed, Extent(x[0], x[0], 1, x[3], kind))
+                    add(self.difference.changed, Extent(x[0], x[0], 1, x[3], kind))
                     differences += 1
                 i += 1
                 j += 1
@@ -375,7 +449,9 @@ class _Walk:
 def _describe(kind: str, epoch_a: int, epoch_b: int, one: ReplicaBatch, other: ReplicaBatch) -> str:
     if kind == "epoch":
         return f"leader epoch {epoch_a} in A, {epoch_b} in B: two leaders wrote here"
-    return f"same leader epoch {epoch_a}, other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
+    known = max(epoch_a, epoch_b)
+    epoch = f"same leader epoch {known}, " if min(epoch_a, epoch_b) != _NO_EPOCH else ""
+    return f"{epoch}other content (crc 0x{one.crc:08x} in A, 0x{other.crc:08x} in B)"
 
 
 def add(extents: list[Extent], new: Extent) -> None:

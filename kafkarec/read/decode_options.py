@@ -12,9 +12,12 @@ from kafkarec import codecs
 from kafkarec._core import Decoder, Layout
 from kafkarec.format.schema import UNITS, record_schema
 
+from . import restoring
+
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
+MAX_DECOMPRESSED_BYTES = 128 << 20
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
@@ -26,8 +29,10 @@ class EngineOptions:
     check_crc: int = ALL_CHECKS
     check_inner_crc: bool = False
     control: bool = False
+    audit: bool = False
+    restore: bool = True
     binary_header_keys: bool = False
-    limit: int = 128 << 20
+    limit: int = MAX_DECOMPRESSED_BYTES
     input_limit: int | None = None
     stable_offset: int | None = None
     offsets: tuple[int | None, int | None] | None = None
@@ -44,10 +49,21 @@ class DecodeRequest(NamedTuple):
     options: EngineOptions
     skip: bool
     named: dict[str, Any]
-    """file, topic, partition: for errors and columns; later_segment: whether a later segment of the log exists"""
+    """Of a file: file, topic, partition, for errors and columns; later_segment: a later segment of the log exists;
+    facts: a restoring.LogFacts."""
 
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
-        return Decoder(layout or self.layout, options or self.options, codecs, skip=self.skip, **self.named)
+        return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
+
+
+def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
+    """A Decoder with the rules that apply after damage. named: see DecodeRequest."""
+    rules = None
+    if skip:
+        whole = EngineOptions(limit=options.limit, check_inner_crc=options.check_inner_crc)
+        rules = restoring.AfterDamage(named.pop("facts", restoring.NO_FACTS), options.restore, whole)
+    named.pop("facts", None)
+    return Decoder(layout, options, codecs, skip=skip, rules=rules, **named)
 
 
 def _choice(name: str, value: object, choices: tuple[str, ...]) -> str:
@@ -61,9 +77,16 @@ def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_
     return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
 
 
+def checked_limit(max_decompressed_bytes: int) -> int:
+    """The limit as the engine gets it; ValueError for none."""
+    if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
+        raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
+    return min(max_decompressed_bytes, 2**62)
+
+
 def check_option_names(options: dict[str, Any]) -> None:
     """TypeError for an unknown option."""
-    unknown = sorted(options.keys() - _OPTIONS)
+    unknown = sorted(options.keys() - set(_OPTIONS))
     if unknown:
         raise TypeError(f"no such option: {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
 
@@ -74,36 +97,37 @@ def request(
     control: bool = False,
     check_crcs: bool | str = True,
     errors: str = "raise",
-    max_decompressed_bytes: int = 128 << 20,
+    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
     timestamp_unit: str = "ms",
     header_keys: str = "utf8",
+    restore: bool = True,
     layout: str = "copy",
-    _file: object = None,
-    _topic: str | None = None,
-    _partition: int | None = None,
-    _later_segment: bool = False,
 ) -> DecodeRequest:
-    """Checks decode's options; a ValueError lists the allowed values."""
+    """Checks decode's options; a ValueError lists the allowed values. The public functions have these names and
+    defaults: tests/unit/read/test_signatures.py compares them."""
     if check_crcs not in (True, False, "all"):
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
-    if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
-        raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
     _choice("layout", layout, ("copy",))
     binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
     if isinstance(columns, str):
         raise ValueError(f"columns is a list of names, not the string {columns!r}")
-    wanted = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
+    checked_layout = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
     options = EngineOptions(
         check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",
         control=bool(control),
         binary_header_keys=binary,
-        limit=min(max_decompressed_bytes, 2**62),
+        restore=bool(restore),
+        limit=checked_limit(max_decompressed_bytes),
         ticks=UNITS[timestamp_unit][1],
     )
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
-    named = {"file": _file, "topic": _topic, "partition": _partition, "later_segment": _later_segment}
-    return DecodeRequest(wanted, options, skip, named)
+    return DecodeRequest(checked_layout, options, skip, {})
 
 
-_OPTIONS = {name for name in signature(request).parameters if not name.startswith("_")}
+_OPTIONS = tuple(signature(request).parameters)
+
+
+def request_of(arguments: dict[str, Any]) -> DecodeRequest:
+    """The request of a function whose parameters have the names of options. arguments: its `locals()`."""
+    return request(**{name: arguments[name] for name in _OPTIONS if name in arguments})

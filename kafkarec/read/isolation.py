@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import chain
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from .marker_columns import ABORT
+from kafkarec.damage import UndecidedTransaction
+
+from .hurt_markers import UNDECIDED
+from .marker_columns import ABORT, MarkerInput
 from .marker_matching import FIRST, ROW, WIDTH, Match, match
 
 _NEVER = 2**63 - 1
@@ -16,19 +19,23 @@ Span = tuple[int, int, int]
 
 
 class Excluded(NamedTuple):
-    """aborted: (producer id, first offset, marker's offset); stable_offset: where reading stops, None: at the end;
-    last_stable_offset: as returned to the caller."""
+    """aborted: (producer id, first offset, marker's offset) of each aborted transaction
+    stable_offset: the offset at which reading stops; None: at the end
+    last_stable_offset: as returned to the caller
+    undecided: transactions whose marker may be lost in damage, left out
+    """
 
     aborted: tuple[Span, ...]
     stable_offset: int | None
     last_stable_offset: int | None
+    undecided: tuple[UndecidedTransaction, ...] = ()
 
 
 class EndedAndOpen(NamedTuple):
-    """The transactions of a log, as `ended_and_open` finds them.
+    """The result of `ended_and_open`: the transactions of a log.
 
     aborted              (producer id, first offset, marker's offset) of each aborted transaction with data in the input
-    marked_producer_ids  producer ids that have a marker in the input, with or without data in front of it
+    marked_producer_ids  producer ids that have a marker in the input, with or without data before it
     open_first_offsets   the first offset of each transaction that has data and no marker
     """
 
@@ -38,24 +45,24 @@ class EndedAndOpen(NamedTuple):
 
 
 def ended_and_open(inputs: Iterable[Any], *, skip: bool) -> EndedAndOpen:
-    """Which transactions of one log have ended, and which are open, by its markers.
+    """The ended and the open transactions of one log, by its markers.
 
-    inputs: the log's segments in order, or buffers (see Input.of); a transaction that began in front of the first one
-        counts from its first data here, or from where the .txnindex says that it began
-    skip: the reader goes on behind damage, so the checksum of every batch is checked, and a marker that cannot be read
-        ends nothing; otherwise InvalidRecordError for such a marker
+    inputs: the log's segments in order, or buffers (see MarkerInput.of); a transaction that began before the first one
+        has its first offset from the .txnindex, or else from its first data in the input
+    skip: the caller skips damage, so the checksum of every batch is checked, and a marker that cannot be read ends no
+        transaction; otherwise InvalidRecordError for such a marker
     """
-    found = match(inputs, raises=not skip, check_all=skip)
-    marked = frozenset((*found.ended[_PRODUCER::WIDTH], *found.without_data[_PRODUCER::WIDTH]))
-    return EndedAndOpen(_aborted(found), marked, _open_first_offsets(found))
+    matched = match(inputs, raises=not skip, check_all=skip)
+    marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
+    return EndedAndOpen(_aborted(matched), marked, _open_first_offsets(matched))
 
 
-def _open_first_offsets(found: Match) -> tuple[int, ...]:
-    return tuple(txn[FIRST] for txn in found.open.values())
+def _open_first_offsets(matched: Match) -> tuple[int, ...]:
+    return tuple(txn[FIRST] for txn in matched.open.values())
 
 
-def _aborted(found: Match) -> tuple[Span, ...]:
-    ended = found.ended
+def _aborted(matched: Match) -> tuple[Span, ...]:
+    ended = matched.ended
     return tuple(
         (producer, first, marker)
         for code, producer, first, marker in zip(
@@ -65,10 +72,10 @@ def _aborted(found: Match) -> tuple[Span, ...]:
     )
 
 
-def _abort_markers(found: Match) -> dict[int, list[int]]:
+def _abort_markers(matched: Match) -> dict[int, list[int]]:
     """Producer id -> offsets of its ABORT markers, including those of transactions that began before the input."""
     markers: dict[int, list[int]] = {}
-    for rows in (found.ended, found.without_data):
+    for rows in (matched.ended, matched.without_data):
         for code, producer, marker in zip(
             rows[_CODE::WIDTH], rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True
         ):
@@ -82,34 +89,54 @@ def excluded(
     aborted: Iterable[tuple[int, int] | Span] | None = None,
     last_stable_offset: int | None = None,
     *,
-    skip: bool | None = None,
+    skip: bool = False,
+    restore: bool = True,
 ) -> Excluded:
-    """What a read_committed consumer does not get; `aborted` and `last_stable_offset` override the markers.
+    """The records that a read_committed consumer does not receive, by the markers of the log.
+
+    aborted, last_stable_offset: override the result of the markers
 
     inputs: the segments of one log in order, or a buffer (see MarkerInput.of); not read if `last_stable_offset` is
         given and `aborted` has the markers' offsets
-    skip: the caller skips damage, so damaged batches must not count here. None: as in the request of the first input
+    skip: the caller skips damage, so damaged batches must not count here
+    restore: the caller restores header fields
     InvalidRecordError for an unreadable marker; with `skip` such a marker ends no transaction.
     """
     known = None if aborted is None else tuple(aborted)
     if known is not None and last_stable_offset is not None:
-        whole = tuple(span for span in known if len(span) == 3)
-        if len(whole) == len(known):
-            return Excluded(whole, last_stable_offset, last_stable_offset)
-    rest = iter(inputs)
-    first = next(rest, None)
-    if skip is None:
-        skip = isinstance(first, tuple) and first[0].skip
-    found = match(chain(() if first is None else (first,), rest), raises=not skip, check_all=skip)
+        complete = tuple(span for span in known if len(span) == 3)
+        if len(complete) == len(known):
+            return Excluded(complete, last_stable_offset, last_stable_offset)
+    given = map(MarkerInput.of, inputs)
+    matched = match(
+        given if restore else (replace(one, restore=False) for one in given), raises=not skip, check_all=skip
+    )
     if known is None:
-        spans = _aborted(found)
+        spans = _aborted(matched)
     else:
-        markers = _abort_markers(found)
+        markers = _abort_markers(matched)
         spans = tuple(
             (producer, first, min((at for at in markers.get(producer, ()) if at >= first), default=_NEVER))
             for producer, first, *_ in known
         )
     stable = last_stable_offset
     if stable is None:
-        stable = min(_open_first_offsets(found), default=None)
-    return Excluded(spans, stable, found.next_offset if stable is None else stable)
+        stable = min(_open_first_offsets(matched), default=None)
+    undecided = _undecided(matched) if known is None else ()
+    return Excluded(spans, stable, matched.next_offset if stable is None else stable, undecided)
+
+
+def _undecided(matched: Match) -> tuple[UndecidedTransaction, ...]:
+    return tuple(
+        UndecidedTransaction(
+            one.producer_id,
+            one.producer_epoch,
+            one.first_offset,
+            one.last_offset,
+            one.lost_from,
+            one.lost_to,
+            one.sentence,
+        )
+        for one in matched.decisions
+        if one.outcome == UNDECIDED
+    )

@@ -2,18 +2,17 @@
 
     MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of up to 64 Ki batches
 
-Each batch has a code. Rows with the code NOTHING are skipped when rows are iterated.
+Each batch has a code. Iterating the rows skips those with the code NOTHING.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, compress
 from typing import Any, NamedTuple, TypeVar
 
-from kafkarec import codecs
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source
 from kafkarec.damage import Damage
 from kafkarec.errors import InvalidRecordError, KafkaRecordError
@@ -22,7 +21,16 @@ from kafkarec.format.schema import BATCH_FIELDS, Schema, record_schema
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.tables.table import cells
 
-from .decode_options import ALL_CHECKS, CHUNK_BYTES, CONTROL_PAYLOADS, NO_PAYLOADS, PAYLOAD_CHECKS, EngineOptions
+from .decode_options import (
+    ALL_CHECKS,
+    CHUNK_BYTES,
+    CONTROL_PAYLOADS,
+    NO_PAYLOADS,
+    PAYLOAD_CHECKS,
+    EngineOptions,
+    engine_decoder,
+)
+from .restoring import NO_FACTS, LogFacts
 
 # Codes of batches; data has odd ones. STAMPED data: the base timestamp is not that of the first record, because of log
 # append time (KIP-32) or because it holds the delete horizon (KIP-534).
@@ -69,7 +77,11 @@ class MarkerInput:
     index        returns the entries of the .txnindex, None: there is none; raises if it cannot be read
     snapshot     the same for the producer .snapshot at the segment's start
     later_segment   a later segment exists, so a cut batch at the end is damage
-    reopenable   whether it can be opened more than once
+    snapshots    returns (offset, entries) of the intact producer snapshots beside the log, in order
+    raw          returns up to `length` bytes from `position` on; none if they cannot be read
+    facts        what is known of the file for restoring
+    restore      header fields are restored
+    prepared     returns {(producer id, epoch): whether it was aborted} from `__transaction_state` beside the log
     """
 
     opened: Callable[[], AbstractContextManager[Source]]
@@ -77,26 +89,35 @@ class MarkerInput:
     index: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
     snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
     later_segment: bool = False
-    reopenable: bool = True
+    snapshots: Callable[[], Sequence[tuple[int, Sequence[SnapshotEntry]]]] = lambda: ()
+    raw: Callable[[int, int], bytes] = lambda position, length: b""
+    facts: LogFacts = NO_FACTS
+    restore: bool = True
+    prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
 
     @classmethod
     def of(cls, data: Any) -> MarkerInput:
-        """From a Segment, a pair of DecodeRequest and Source, a Source, a buffer or a MarkerInput."""
+        """From a Segment, a Source, a buffer or a MarkerInput."""
         if isinstance(data, MarkerInput):
             return data
-        if isinstance(data, tuple):
-            asked, source = data
-            named = asked.named
-            later = named["later_segment"]
-            return cls(lambda: nullcontext(source), named["file"], later_segment=later, reopenable=False)
         if hasattr(data, "marker_input"):
-            found: MarkerInput = data.marker_input()
-            return found
-        source = data if isinstance(data, Source) else Source(data)
-        return cls(lambda: nullcontext(source))
+            marker_input: MarkerInput = data.marker_input()
+            return marker_input
+        if isinstance(data, Source):
+            return cls(lambda: nullcontext(data))
+        return cls.of_buffer(data, Source(data))
+
+    @classmethod
+    def of_buffer(cls, data: Any, source: Source) -> MarkerInput:
+        """From a buffer and the Source of it."""
+        view = memoryview(data)
+        flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+        return cls(lambda: nullcontext(source), raw=lambda position, length: bytes(flat[position : position + length]))
 
     def decoder(self, layout: Layout, options: EngineOptions, *, skip: bool) -> Decoder:
-        return Decoder(layout, options, codecs, skip=skip, file=self.name, later_segment=self.later_segment)
+        named = {"file": self.name, "later_segment": self.later_segment, "facts": self.facts}
+        options = options if self.restore else replace(options, restore=False)
+        return engine_decoder(layout, options, skip=skip, **named)
 
 
 @dataclass(slots=True)
@@ -131,8 +152,8 @@ class _Cache(dict[_T, int]):
         self._compute = compute
 
     def __missing__(self, value: _T) -> int:
-        self[value] = answer = self._compute(value)
-        return answer
+        self[value] = result = self._compute(value)
+        return result
 
 
 def _marker_code(key: bytes | None) -> int:
@@ -157,7 +178,7 @@ class _Marker(NamedTuple):
 
 
 def _markers(chunk: Chunk | None) -> Iterator[_Marker]:
-    """The first record of each control batch, the only one that counts. Leaves out control batches without records."""
+    """The markers: the first record of each control batch, the only one that is relevant. Skips empty batches."""
     if chunk is None:
         return
     runs = chunk.runs().cast("q").tolist()
@@ -203,14 +224,17 @@ def _steps(chunk: Chunk | None, rows: Rows) -> Iterator[MarkerColumns]:
 
 
 def _ints(table: Chunk, column: int, start: int, stop: int) -> list[int]:
-    found = cells(table, column, _BATCHES.schema[column].format, start, stop)
-    return [-1 if value is None else value for value in found] if None in found else found
+    values = cells(table, column, _BATCHES.schema[column].format, start, stop)
+    return [-1 if value is None else value for value in values] if None in values else values
 
 
-def read(one: MarkerInput, *, check_all: bool, damage: list[Damage]) -> Iterator[MarkerColumns]:
-    """The batches of an input. Leaves out damaged batches and appends them to `damage`.
+def read(
+    marker_input: MarkerInput, *, check_all: bool, damage: list[Damage], tails: list[tuple[int, int]]
+) -> Iterator[MarkerColumns]:
+    """The batches of an input without the damaged ones, whose damage is appended to `damage`.
 
     check_all: check the checksums of all batches and not only of control batches
+    tails: gets the position and length of what follows the last batch and is not damage
     """
     options = EngineOptions(
         payloads=CONTROL_PAYLOADS,
@@ -218,22 +242,24 @@ def read(one: MarkerInput, *, check_all: bool, damage: list[Damage]) -> Iterator
         check_crc=ALL_CHECKS if check_all else PAYLOAD_CHECKS,
         chunk_bytes=CHUNK_BYTES,
     )
-    decoder = one.decoder(_MARKERS, options, skip=True)
-    with one.opened() as source:
+    decoder = marker_input.decoder(_MARKERS, options, skip=True)
+    with marker_input.opened() as source:
         decoder.feed(source)
         more = True
         while more:
             more = decoder.run()
-            damage.extend(found for _, _, found in decoder.pop_damage(not more))
+            damage.extend(one for _, _, one in decoder.pop_damage(not more))
             chunk, rows = decoder.take()
             if len(rows):
                 yield from _steps(chunk, rows)
+        if decoder.remaining:
+            tails.append((source.size - decoder.remaining, decoder.remaining))
 
 
-def passes_checksum(one: MarkerInput, position: int, size: int) -> bool:
+def passes_checksum(marker_input: MarkerInput, position: int, size: int) -> bool:
     """Whether the batch at `position` has a correct checksum."""
-    decoder = one.decoder(_NOTHING, EngineOptions(payloads=NO_PAYLOADS, check_crc=True), skip=False)
-    with one.opened() as source:
+    decoder = marker_input.decoder(_NOTHING, EngineOptions(payloads=NO_PAYLOADS, check_crc=True), skip=False)
+    with marker_input.opened() as source:
         decoder.feed(source, position, position + size)
         try:
             decoder.run()

@@ -6,20 +6,39 @@
 Matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data (KIP-890). The
 log cleaner leaves empty control batches; they end no transaction (Kafka: ProducerAppendInfo). A marker without an open
 transaction belongs to one that began before the input or has no data in it.
+
+Damage may have a marker in it. A transaction that is open before such a hole is held: data behind the hole begins a new
+one, and when the producer's next marker is known, `hurt_markers.RULES` decides whether the two are one.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
-from collections.abc import Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
+from .holes import MARKER_SIZE, Hole, LegibleMarker, examined
+from .hurt_markers import (
+    ABORTED,
+    AHEAD,
+    COMMITTED,
+    CONTINUES,
+    LEGIBLE,
+    LISTED,
+    UNDECIDED,
+    Decision,
+    NextMarker,
+    Rule,
+    SplitCase,
+    decide,
+)
 from .marker_columns import ABORT, COMMIT, STAMPED, UNREADABLE, MarkerColumns, MarkerInput, passes_checksum, read
 
 # reason -> meaning: contradictions in a log or between it and its index
@@ -27,15 +46,16 @@ NOTES = {
     "txnindex_unreadable": "the .txnindex cannot be read: only the markers count",
     "txnindex_differs": "the .txnindex differs from the markers: the markers count",
     "txnindex_ahead": "the .txnindex has an ABORT marker outside of its segment's offsets: it is ignored",
-    "marker_missing": "a marker was here and is not in the input any more",
+    "marker_missing": "a marker is missing in the input",
+    "marker_decided": "a marker is lost in damage: how its transaction ended, and what proves it",
     "marker_unreadable": "a marker that cannot be read ends no transaction",
-    "begun_before": "a transaction that began before the log has no data and no marker in it",
-    "snapshot_unreadable": "the producer snapshot cannot be read: transactions from before the log are unknown",
+    "begun_before": "a transaction that began before the log has neither data nor a marker in the log",
+    "snapshot_unreadable": "the producer snapshot cannot be read: transactions begun before the log are unknown",
 }
 
 
 class Note(NamedTuple):
-    """A contradiction in a log. `reason`: a key of NOTES; `file`: None for a buffer; `offset`: where."""
+    """A contradiction in a log. reason: a key of NOTES; file: None for a buffer; offset: where it is."""
 
     reason: str
     file: str | None
@@ -44,7 +64,7 @@ class Note(NamedTuple):
     detail: str
 
 
-# Indexes into the list that stands for an open transaction.
+# Indexes into the list that represents an open transaction.
 EPOCH, FIRST, LAST, FIRST_TIME, LAST_TIME, BATCHES, RECORDS, BYTES, SEGMENT, POSITION, SIZE = range(11)
 # An ended transaction: WIDTH consecutive int64 of one array; -1: absent.
 ROW = (
@@ -67,6 +87,26 @@ ROW = (
 WIDTH = len(ROW)
 
 
+@dataclass
+class _Held:
+    """A transaction that was open before a hole, and where its marker may be. Further holes: without data of the
+    producer between."""
+
+    txn: list[int]
+    holes: list[Hole]
+
+
+class _Lost(NamedTuple):
+    """Damaged bytes, with the number of their input."""
+
+    segment: int
+    position: int
+    length: int
+
+
+_OUTCOMES = {ABORT: ABORTED, COMMIT: COMMITTED}
+
+
 def _without_data(epoch: int, first: int, segment: int) -> list[int]:
     return [epoch, first, -1, -1, -1, 0, 0, 0, segment, -1, 0]
 
@@ -79,6 +119,10 @@ class Match:
     open                producer id -> the open transaction
     without_data        rows as in `ended` for markers of transactions without data in the input
     coordinator_epochs  producer id -> that of its last marker
+    decisions           the transactions whose markers are lost in damage
+    known_holes         holes of a log whose damaged bytes were removed, in order
+    prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
+    ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
     max_timestamp       of all batches in ms, -1: none has one
     """
@@ -94,11 +138,22 @@ class Match:
     max_timestamp: int = -1
     notes: list[Note] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
+    decisions: list[Decision] = field(default_factory=list)
+    known_holes: list[Hole] = field(default_factory=list)
+    ahead: dict[int, AbortedTransaction] = field(default_factory=dict)
+    prepared: Mapping[tuple[int, int], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._segment = -1
+        self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
         self._after_last_batch: list[AbortedTransaction] = []  # index entries of the last segment
+        self._indexes: list[tuple[AbortedTransaction, ...] | None] = []  # of each input, in the file's order
+        self._waiting: list[_Lost] = []  # damage behind which no batch was read yet
+        self._seen_damage = 0
+        self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
+        self._held: dict[int, list[_Held]] = {}
+        self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
     @property
     def _file(self) -> str | None:
@@ -109,26 +164,53 @@ class Match:
 
     # ---- one input
 
-    def read(self, one: MarkerInput, check_all: bool) -> None:
+    def read(self, marker_input: MarkerInput, check_all: bool) -> None:
         """Reads the next segment of the log."""
-        self.inputs.append(one)
+        self.inputs.append(marker_input)
         self._segment += 1
-        self._index = self._read_index(one)
-        for step in read(one, check_all=check_all, damage=self.damage):
+        self._segment_start = None
+        self._index = self._read_index(marker_input)
+        tails: list[tuple[int, int]] = []
+        for step in read(marker_input, check_all=check_all, damage=self.damage, tails=tails):
             self._step(step)
+        self._wait_for_damage()
+        if marker_input.later_segment:  # a broker trims a segment when it rolls: if offsets are missing, it is a hole
+            self._waiting += [_Lost(self._segment, *tail) for tail in tails]
         self._after_last_batch += (self._index or {}).values()
 
     def finish(self) -> None:
-        """Ends the log. Markers that the last index has after the last batch were never written, or were lost."""
+        """Called after the last input. Decides the transactions whose next marker is not in the log, and notes the
+        markers that its index has after its last batch: lost, or never written."""
+        self._wait_for_damage()
+        if self.known_holes:
+            self._reach(self.known_holes.pop(0))
+        elif self._waiting and self.next_offset is not None:
+            self._reach(self._examined(Hole(self.next_offset, None), self._waiting))
         for entry in self._after_last_batch:
-            self._note_ahead(entry, "behind the log's last batch")
+            held = self._held.get(entry.producer_id)
+            if held and entry.last_offset in held[-1].holes[-1]:
+                self._end_by_index(entry)
+            else:
+                self._note_ahead(entry, "after the log's last batch")
+                self.ahead.setdefault(entry.producer_id, entry)
+        for producer in list(self._held):
+            txn = self._resolve(producer, None, None, self.ahead.get(producer))
+            if txn is not None:
+                self.open[producer] = txn
+        if self.decisions:
+            rows = sorted(
+                zip(*[iter(self.ended)] * WIDTH, strict=True), key=lambda row: row[ROW.index("marker_offset")]
+            )
+            self.ended = array("q", [field for row in rows for field in row])
 
-    def _read_index(self, one: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
+    def _read_index(self, marker_input: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
+        self._indexes.append(None)
         try:
-            entries = one.index()
-        except (KafkaRecordError, OSError) as wrong:
-            self.note("txnindex_unreadable", None, None, str(wrong))
+            entries = marker_input.index()
+        except (KafkaRecordError, OSError) as failure:
+            self.note("txnindex_unreadable", None, None, str(failure))
             return None
+        self._indexes[-1] = None if entries is None else tuple(entries)
         if entries is None:
             return None
         return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
@@ -139,22 +221,41 @@ class Match:
         first_offset = last_offsets[0] if base < 0 else base
         if self.first_offset is None:
             self.first_offset = first_offset
+        if self._segment_start is None:
+            self._segment_start = first_offset
+        holes = self._holes_of(step)
+        legible = {(hole.marker.producer_id, hole.marker.offset) for _, hole in holes if hole.marker}
+        if holes and holes[0][0] == 0:
+            self._reach(holes.pop(0)[1])
         if self._after_last_batch:
+            self._after_last_batch = [
+                entry for entry in self._after_last_batch if (entry.producer_id, entry.last_offset) not in legible
+            ]
             self._end_lost_transactions(first_offset)
         self.next_offset = last_offsets[-1] + 1
         self.max_timestamp = max(self.max_timestamp, max(step.column("max_timestamp")))
         lost = self._entries_without_marker(step) if self._index else []
         start = 0
-        for entry in lost:
-            stop = bisect_right(last_offsets, entry.last_offset, start)
+        # Where both are before a batch, the hole comes first: the marker of the entry is in it.
+        places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
+        places += [
+            (bisect_right(last_offsets, entry.last_offset), 1, entry)
+            for entry in lost
+            if (entry.producer_id, entry.last_offset) not in legible
+        ]
+        for stop, _, found in sorted(places, key=lambda place: place[:2]):
             self._match(step, start, stop)
-            self._end_by_index(entry)
+            if isinstance(found, Hole):
+                self._reach(found)
+            else:
+                self._end_by_index(found)
             start = stop
         self._match(step, start, None)
 
     def _match(self, step: MarkerColumns, start: int, stop: int | None) -> None:
         """Matches the rows [start, stop). The inner loop: 0.5 us per batch."""
         opened, coordinator, ended, segment = self.open, self.coordinator_epochs, self.ended, self._segment
+        held = self._held
         compared = self._index is not None
         for code, producer, base, last, size, count, base_time, time, epoch, position in step.rows(start, stop):
             if code & 1:
@@ -176,8 +277,10 @@ class Match:
                 if code == UNREADABLE:
                     self._unreadable(step, producer, position, size, base)
                     continue
-                coordinator[producer] = count
                 txn = opened.pop(producer, None)
+                if producer in held:
+                    txn = self._resolve(producer, txn, (code, last, epoch))
+                coordinator[producer] = count
                 if compared:
                     txn = self._compare(code, producer, last, epoch, txn)
                 row = (producer, code, last, time, count, segment)
@@ -195,7 +298,7 @@ class Match:
             offset,
             producer,
             f"producer {producer} goes from epoch {txn[EPOCH]} to {epoch} at offset {offset}, and no marker ends its "
-            f"transaction of offset {txn[FIRST]} before that; both are taken for one, as a broker takes them",
+            f"transaction of offset {txn[FIRST]} before that; both are treated as one, as a broker does",
         )
         txn[EPOCH] = epoch
 
@@ -214,7 +317,8 @@ class Match:
         self.note("marker_unreadable", offset, producer, detail)
 
     def _compare(self, code: int, producer: int, offset: int, epoch: int, txn: list[int] | None) -> list[int] | None:
-        """Compares a marker with its .txnindex entry, which may have a first offset before the input."""
+        """Compares a marker with its .txnindex entry; returns its transaction, whose first offset the entry may lower
+        to one before the input."""
         assert self._index is not None and self.first_offset is not None
         entry = self._index.pop((producer, offset), None)
         if code == COMMIT:
@@ -256,7 +360,7 @@ class Match:
             if entry.last_offset < next_segment:
                 self._end_by_index(entry)
             else:
-                self._note_ahead(entry, "where the next segment lies")
+                self._note_ahead(entry, "within the next segment's offsets")
         self._after_last_batch = []
 
     def _note_ahead(self, entry: AbortedTransaction, where: str) -> None:
@@ -268,15 +372,247 @@ class Match:
         assert self.first_offset is not None
         producer, first, last = entry.producer_id, entry.first_offset, entry.last_offset
         if last < self.first_offset:
-            self._note_ahead(entry, "in front of the log's first batch")
+            self._note_ahead(entry, "before the log's first batch")
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
-        txn = self.open.pop(producer, None) or _without_data(-1, first, self._segment)
+        opened, known = self.open.pop(producer, None), len(self.decisions)
+        if producer in self._held:
+            opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
+        if opened is not None and all(one.marker_offset != last for one in self.decisions[known:]):
+            self.decisions.append(self._decision(producer, opened, LISTED, last, last, last))
+        txn = opened or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
         self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION]))
 
+    # ---- holes
+
+    def _wait_for_damage(self) -> None:
+        new = self.damage[self._seen_damage :]
+        self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in new]
+        self._seen_damage = len(self.damage)
+
+    def _holes_of(self, step: MarkerColumns) -> list[tuple[int, Hole]]:
+        """(row, hole before it), in order."""
+        self._wait_for_damage()
+        if not self._waiting and not self.known_holes:
+            return []
+        positions, bases, lasts = (step.column(name) for name in ("position", "base_offset", "last_offset"))
+        rows: dict[int, list[_Lost]] = {}
+        waiting, self._waiting = self._waiting, []
+        for lost in waiting:
+            row = 0 if lost.segment < self._segment else bisect_left(positions, lost.position)
+            if row < len(positions):
+                rows.setdefault(row, []).append(lost)
+            else:
+                self._waiting.append(lost)
+        found = {}
+        for row, all_lost in rows.items():
+            first = lasts[row - 1] + 1 if row else self.next_offset
+            last = (lasts[row] if bases[row] < 0 else bases[row]) - 1
+            if first is not None and first <= last:
+                found[row] = self._examined(Hole(first, last), all_lost)
+        while self.known_holes and self.known_holes[0].last is not None and self.known_holes[0].last < lasts[-1]:
+            hole = self.known_holes.pop(0)
+            found[bisect_right(lasts, hole.last or 0)] = hole
+        return sorted(found.items())
+
+    def _examined(self, hole: Hole, all_lost: list[_Lost]) -> Hole:
+        hole = hole._replace(segments=tuple(sorted({lost.segment for lost in all_lost})))
+        if len(all_lost) != 1:
+            return hole
+        [lost] = all_lost
+        return examined(hole, lost.length, self.inputs[lost.segment].raw(lost.position, MARKER_SIZE))
+
+    def _reach(self, hole: Hole) -> None:
+        """Holds the transactions that are open before a hole and may end in it."""
+        self._holes.append((hole, {producer: txn[FIRST] for producer, txn in self.open.items()}))
+        if hole.marker is not None:
+            self._end_by_legible_marker(hole, hole.marker)
+        if not hole.may_hold:
+            return
+        listed = self._listed_in(hole)
+        for producer, held in self._held.items():
+            if producer not in self.open and (listed is None or producer in listed):
+                held[-1].holes = [*held[-1].holes[:1], hole]
+        for producer in list(self.open if listed is None else listed & self.open.keys()):
+            self._held.setdefault(producer, []).append(_Held(self.open.pop(producer), [hole]))
+
+    def _listed_in(self, hole: Hole) -> set[int] | None:
+        """The producers whose markers are in a hole, if .txnindex entries account for all of its offsets."""
+        found = {}
+        for segment in hole.segments:
+            for entry in self._indexes[segment] or ():
+                if entry.last_offset in hole and self._is_explained(entry, hole):
+                    found[entry.last_offset] = entry.producer_id
+        complete = hole.last is not None and len(found) == hole.last - hole.first + 1
+        return set(found.values()) if complete else None
+
+    def _end_by_legible_marker(self, hole: Hole, marker: LegibleMarker) -> None:
+        producer, code, offset = marker.producer_id, marker.code, marker.offset
+        txn = self.open.pop(producer, None)
+        if producer in self._held:
+            txn = self._resolve(producer, txn, (code, offset, marker.producer_epoch))
+        txn = txn or _without_data(marker.producer_epoch, -1, self._segment)
+        self.coordinator_epochs[producer] = marker.coordinator_epoch
+        self._decide(producer, txn, hole, LEGIBLE._replace(outcome=_OUTCOMES[code]), marker)
+
+    def _resolve(
+        self,
+        producer: int,
+        txn: list[int] | None,
+        marker: tuple[int, int, int] | None,
+        entry: AbortedTransaction | None = None,
+    ) -> list[int] | None:
+        """Decides the held transactions of a producer, as its next marker is known. Returns the transaction that this
+        marker ends.
+
+        txn      the producer's data behind the last hole
+        marker   (code, offset, epoch); None: there is none up to the log's end
+        entry    the .txnindex entry of a marker that is not in the log
+        """
+        held = self._held.pop(producer)
+        last_epoch = (txn or held[-1].txn)[EPOCH]
+        following = [*(one.txn for one in held[1:]), txn]
+        if marker is not None and entry is None and self._index is not None:
+            entry = self._index.get((producer, marker[1]))
+        carried: list[int] | None = None
+        for one, after in zip(held, following, strict=True):
+            current = _joined(carried, one.txn)
+            case = SplitCase(
+                current[EPOCH],
+                current[FIRST],
+                tuple(one.holes),
+                None if after is None else after[FIRST],
+                None if marker is None else NextMarker(*marker, last_epoch),
+                entry,
+                entry is not None and self._begins(entry, current),
+                self._snapshot_behind(producer, one.holes[-1], marker),
+                entry is None and self._had_none(marker),
+                self.prepared.get((producer, current[EPOCH])),
+                self._is_unlisted(producer, current, one.holes),
+            )
+            rule = decide(case)
+            if rule.outcome == CONTINUES or (case.is_listed and after is None):
+                carried = current
+                if case.is_listed and entry is not None:
+                    self._decide(producer, current, one.holes[0], rule, None, entry.last_offset, ended=False)
+            else:
+                carried = None
+                self._decide(producer, current, one.holes[0], rule)
+        return carried if txn is None else _joined(carried, txn)
+
+    def _begins(self, entry: AbortedTransaction, txn: list[int]) -> bool:
+        """Whether a .txnindex entry is that of a transaction whose first batches may be lost."""
+        if entry.first_offset > txn[FIRST] or entry.last_offset < txn[LAST]:
+            return False
+        assert self.first_offset is not None
+        return (
+            entry.first_offset == txn[FIRST]
+            or entry.first_offset < self.first_offset
+            or any(entry.first_offset in hole for hole, _ in self._holes)
+        )
+
+    def _snapshot_behind(self, producer: int, hole: Hole, marker: tuple[int, int, int] | None) -> int | None:
+        """SplitCase.snapshot"""
+        if self._snapshots is None:
+            read = [found for one in self.inputs[:1] for found in one.snapshots()]
+            self._snapshots = [
+                (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
+                for offset, entries in read
+            ]
+        for offset, first_offsets in self._snapshots:
+            if hole.last is not None and offset > hole.last and (marker is None or offset <= marker[1]):
+                return first_offsets.get(producer, -1)
+        return None
+
+    def _had_none(self, marker: tuple[int, int, int] | None) -> bool:
+        """SplitCase.had_none, for a marker of this segment without an entry"""
+        entries = self._indexes[-1]
+        if marker is None or marker[0] != ABORT or not entries or self._segment_start is None:
+            return False
+        if not self._segment_start <= marker[1] < entries[-1].last_offset:
+            return False
+        return _ascend(entries) and all(entry.last_offset != marker[1] for entry in entries)
+
+    def _is_unlisted(self, producer: int, txn: list[int], holes: list[Hole]) -> bool:
+        """SplitCase.unlisted"""
+        segments = {segment for hole in holes for segment in hole.segments}
+        entries = self._indexes[segments.pop()] if len(segments) == 1 else None
+        if not entries or holes[-1].last is None or entries[-1].last_offset <= holes[-1].last or not _ascend(entries):
+            return False
+        for entry in entries:
+            if entry.producer_id == producer and entry.first_offset <= txn[LAST] and entry.last_offset >= txn[FIRST]:
+                return False
+            if any(entry.last_offset in hole and not self._is_explained(entry, hole) for hole in holes):
+                return False
+        return True
+
+    def _is_explained(self, entry: AbortedTransaction, hole: Hole) -> bool:
+        """Whether an entry whose marker is in a hole is that of a transaction which was open before it, or is in it."""
+        opened = next(first_offsets for one, first_offsets in self._holes if one is hole)
+        return entry.first_offset in hole or opened.get(entry.producer_id) == entry.first_offset
+
+    def _decide(
+        self,
+        producer: int,
+        txn: list[int],
+        hole: Hole,
+        rule: Rule,
+        marker: LegibleMarker | None = None,
+        offset: int | None = None,
+        ended: bool = True,
+    ) -> None:
+        """Records how a transaction ended and, with `ended`, ends it."""
+        epoch, offset, time = txn[EPOCH], offset, -1
+        if marker is not None:
+            epoch, offset, time = marker.producer_epoch, marker.offset, marker.timestamp
+        decision = self._decision(producer, txn, rule, hole.first, hole.last, offset)
+        self.decisions.append(decision._replace(producer_epoch=epoch, timestamp=time))
+        if not ended:
+            return
+        until = offset if offset is not None else txn[LAST] if hole.last is None else hole.last
+        code = COMMIT if rule.outcome == COMMITTED else ABORT
+        row = (producer, code, until, time, decision.coordinator_epoch, self._segment)
+        if txn[LAST] < 0:
+            self.without_data.extend((*row, *txn[:POSITION]))
+            return
+        self.note(
+            "marker_decided",
+            txn[FIRST],
+            producer,
+            f"the marker of the transaction of producer {producer} from offset {txn[FIRST]} on is lost in damage "
+            f"({rule.outcome}): {rule.sentence}",
+        )
+        self.ended.extend((*row, *txn[:POSITION]))
+
+    def _decision(
+        self, producer: int, txn: list[int], rule: Rule, first: int, last: int | None, offset: int | None
+    ) -> Decision:
+        return Decision(
+            producer,
+            txn[EPOCH],
+            self.coordinator_epochs.get(producer, -1),
+            txn[FIRST],
+            txn[LAST],
+            rule.outcome,
+            rule.proof,
+            rule.sentence,
+            first,
+            last,
+            offset,
+        )
+
     # ---- after the last input
+
+    def listed_ahead(self) -> list[Decision]:
+        """The open transactions whose ABORT the .txnindex has behind the log's end. They stay open, as for a broker,
+        which rebuilds the index."""
+        return [
+            self._decision(producer, txn, AHEAD, self.next_offset or 0, None, entry.last_offset)
+            for producer, entry in self.ahead.items()
+            if (txn := self.open.get(producer)) is not None and self._begins(entry, txn)
+        ]
 
     def open_transactions_pass_crc(self) -> bool:
         """Whether the first batch of each open transaction has a correct checksum.
@@ -287,20 +623,51 @@ class Match:
         return all(passes_checksum(self.inputs[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in self.open.values())
 
 
-def match(inputs: Iterable[Any], *, raises: bool = False, check_all: bool = False) -> Match:
-    """Matches the segments of one log, in order. Reads them twice if a damaged header seems to begin a transaction.
+def _ascend(entries: Sequence[AbortedTransaction]) -> bool:
+    """Whether the entries of a .txnindex are in order, as a broker writes them."""
+    return all(one.last_offset < other.last_offset for one, other in pairwise(entries))
+
+
+def _joined(one: list[int] | None, other: list[int]) -> list[int]:
+    """The data of a transaction before and behind a hole."""
+    if one is None:
+        return other
+    both = list(other)
+    both[FIRST], both[FIRST_TIME], both[SEGMENT] = one[FIRST], one[FIRST_TIME], one[SEGMENT]
+    both[POSITION], both[SIZE] = one[POSITION], one[SIZE]
+    both[LAST_TIME] = max(one[LAST_TIME], other[LAST_TIME])
+    for count in (BATCHES, RECORDS, BYTES):
+        both[count] += one[count]
+    return both
+
+
+def match(
+    inputs: Iterable[Any],
+    *,
+    raises: bool = False,
+    check_all: bool = False,
+    holes: Sequence[Hole] = (),
+) -> Match:
+    """Matches the segments of one log, in order. Reads them twice if a damaged header seems to begin a transaction, and
+    again if one is undecided and `__transaction_state` may have its end.
 
     raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
     check_all: check the checksums of all batches in the first pass
+    holes: of a log whose damaged bytes were removed, in order
     """
-    found = Match(raises)
-    for one in map(MarkerInput.of, inputs):
-        found.read(one, check_all or not one.reopenable)
-    found.finish()
-    if check_all or not all(one.reopenable for one in found.inputs) or found.open_transactions_pass_crc():
+
+    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> Match:
+        found = Match(raises, known_holes=list(holes), prepared=prepared)
+        for marker_input in map(MarkerInput.of, over):
+            found.read(marker_input, check_all)
+        found.finish()
         return found
-    thorough = Match(raises)
-    for one in found.inputs:
-        thorough.read(one, True)
-    thorough.finish()
-    return thorough
+
+    found = matched(inputs, check_all, {})
+    if not check_all and not found.open_transactions_pass_crc():
+        check_all = True
+        found = matched(found.inputs, check_all, {})
+    if any(one.outcome == UNDECIDED for one in found.decisions):
+        prepared = found.inputs[0].prepared()
+        found = matched(found.inputs, check_all, prepared) if prepared else found
+    return found

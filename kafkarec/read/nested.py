@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkarec._core import Decoder, arrow_values
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Table
 
-from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request
+from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request, request_of
 
 _BATCH_ROW_BYTES = 128
 
@@ -49,10 +49,10 @@ def _getter(values: Any) -> tuple[int, Any]:
 class RecordLists:
     """Values [start, stop) of a column, decoded: list i has rows offsets[i] .. offsets[i + 1] of `.records`.
 
-    .records    RecordColumns (decode_each) or BatchTable (scan_each): one flat run of all rows
+    .records    RecordColumns (decode_each) or BatchTable (scan_each): the rows of all lists, one after the other
     .offsets    memoryview of int32, stop - start + 1 entries
     .validity   bytes, a bit per value: a null value is a null list
-    .damage     tuple of (value index, row, Damage): the damaged range is before that row of `.records`
+    .damage     tuple of (value index, row, Damage): the damaged range precedes that row of `.records`
     """
 
     def __init__(
@@ -94,12 +94,13 @@ def _lists(start: int, table: Table, offsets: list[int], nulls: list[int], damag
 def _each(
     values: Any,
     decoder: Decoder,
-    most: int,
+    max_bytes: int,
     filled: Callable[[Decoder], tuple[int, int]],
     make: Callable[[Decoder], Table],
     of_batches: bool = False,
 ) -> Iterator[RecordLists]:
-    """Decodes value after value. filled: (rows, bytes) decoded so far; make: takes these rows out as a table."""
+    """Decodes value after value. filled: (rows, bytes) decoded so far; make: moves these rows from the decoder to a
+    table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
     nulls: list[int] = []
@@ -115,10 +116,10 @@ def _each(
             except KafkaRecordError as error:
                 error.value_index = i
                 raise
-            damage += [(i, batch if of_batches else row, found) for batch, row, found in decoder.pop_damage()]
+            damage += [(i, batch if of_batches else row, one) for batch, row, one in decoder.pop_damage()]
         rows, size = filled(decoder)
         offsets.append(rows)
-        if size >= most and i + 1 < count:
+        if size >= max_bytes and i + 1 < count:
             yield _lists(start, make(decoder), offsets, nulls, damage)
             start, offsets, nulls, damage = i + 1, [0], [], []
     yield _lists(start, make(decoder), offsets, nulls, damage)
@@ -134,52 +135,45 @@ def decode_each(
     max_decompressed_bytes: int = 128 << 20,
     timestamp_unit: str = "ms",
     header_keys: str = "utf8",
+    restore: bool = True,
     max_output_bytes: int = 64 << 20,
 ) -> Iterator[RecordLists]:
-    """decode() for a column: each value is an input of its own, its positions count from its first byte.
+    """decode() for a column: each value is a separate input, and positions count from its first byte.
 
     values: an Arrow binary array (`__arrow_c_array__`), or a sequence of buffers and None
-    max_decompressed_bytes: cap per value, all its compressed payloads together
-    max_output_bytes: a piece ends after the value that reaches it, so that 32-bit offsets suffice
+    max_decompressed_bytes: cap per value, of all its compressed payloads together
+    max_output_bytes: a piece ends after the value that reaches it, so that 32-bit offsets are sufficient
 
     A null value is a null list, an empty one an empty list. Under errors="raise" the exception has `value_index`.
     Yields at least one RecordLists.
     """
-    asked = request(
-        columns=columns,
-        control=control,
-        check_crcs=check_crcs,
-        errors=errors,
-        timestamp_unit=timestamp_unit,
-        max_decompressed_bytes=max_decompressed_bytes,
-        header_keys=header_keys,
-    )
-    return _decode_each(values, asked, max_output_bytes)
+    return _decode_each(values, request_of(locals()), max_output_bytes)
 
 
-def _decode_each(values: Any, asked: DecodeRequest, most: int) -> Iterator[RecordLists]:
-    options = replace(asked.options, chunk_bytes=None, input_limit=asked.options.limit)
+def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> Iterator[RecordLists]:
+    options = replace(decode_request.options, chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def make(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)
         return RecordColumns(
-            asked.layout,
+            decode_request.layout,
             [(chunk, 0, len(chunk))],
             [rows],
             ticks=options.ticks,
             binary_header_keys=options.binary_header_keys,
+            restored=tuple(Restored.of(*one) for one in decoder.pop_restored()),
         )
 
     def filled(decoder: Decoder) -> tuple[int, int]:
         records, _, size = decoder.filled
         return records, size
 
-    return _each(values, asked.decoder(options), min(most, 1 << 30), filled, make)
+    return _each(values, decode_request.decoder(options), min(max_bytes, 1 << 30), filled, make)
 
 
 def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 << 20) -> Iterator[RecordLists]:
     """scan() for a column: `.records` is a BatchTable. Frames and headers only."""
-    asked = request(errors=errors)
+    decode_request = request(errors=errors)
     options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def make(decoder: Decoder) -> BatchTable:
@@ -189,4 +183,4 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
         _, rows, _ = decoder.filled
         return rows, rows * _BATCH_ROW_BYTES
 
-    return _each(values, asked.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)
+    return _each(values, decode_request.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)

@@ -5,30 +5,34 @@ Used by decode, stream and scan, of buffers and of files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from kafkarec._core import Decoder, Rows, Source
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions
+from .isolation import Excluded
 
 
 class PassResult(NamedTuple):
-    """The result for consecutive bytes of an input: chunks, batch tables, damage; remaining: bytes of a cut tail."""
+    """The result for consecutive bytes of an input: chunks, batch tables, damage; remaining: bytes of a cut tail;
+    restored batches."""
 
     chunks: list[Any]
     tables: list[Rows]
     damage: list[Damage]
     remaining: int = 0
+    restored: Sequence[Restored] = ()
 
 
 def joined(parts: list[PassResult]) -> PassResult:
     """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
-    whole = PassResult([], [], [], sum(part.remaining for part in parts))
+    restored = [one for part in parts for one in part.restored]
+    whole = PassResult([], [], [], sum(part.remaining for part in parts), restored)
     for part in parts:
         whole.chunks.extend(part.chunks)
         whole.tables.extend(part.tables)
@@ -36,90 +40,96 @@ def joined(parts: list[PassResult]) -> PassResult:
     return whole
 
 
-def as_columns(asked: DecodeRequest, part: PassResult, stable: int | None = None) -> RecordColumns:
+def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
+    """left_out: by read_committed; None: not read so."""
     pieces = [(chunk, 0, len(chunk)) for chunk in part.chunks]
     return RecordColumns(
-        asked.layout,
+        decode_request.layout,
         pieces,
         part.tables,
         tuple(part.damage),
         part.remaining,
-        stable,
-        asked.options.ticks,
-        asked.options.binary_header_keys,
+        None if left_out is None else left_out.last_stable_offset,
+        decode_request.options.ticks,
+        decode_request.options.binary_header_keys,
+        () if left_out is None else left_out.undecided,
+        tuple(part.restored),
     )
 
 
 def _pieces(decoder: Decoder) -> Iterator[PassResult]:
-    """Yields a part per chunk. Yields the good batches before an error first, then raises it."""
+    """Yields one part per chunk; before it raises an error, the good batches that precede it."""
     while True:
         try:
             more = decoder.run()
         except KafkaRecordError:
-            yield _taken(decoder, False, 0)
+            yield _take_part(decoder, False, 0)
             raise
-        yield _taken(decoder, more, 0 if more else decoder.remaining)
+        yield _take_part(decoder, more, 0 if more else decoder.remaining)
         if not more:
             return
 
 
-def _taken(decoder: Decoder, more: bool, remaining: int) -> PassResult:
+def _take_part(decoder: Decoder, more: bool, remaining: int) -> PassResult:
     damage = [damage for _, _, damage in decoder.pop_damage(not more)]
     chunk, rows = decoder.take()
-    return PassResult([] if chunk is None else [chunk], [rows], damage, remaining)
+    restored = [Restored.of(*one) for one in decoder.pop_restored()]
+    return PassResult([] if chunk is None else [chunk], [rows], damage, remaining, restored)
 
 
-def read_pieces(asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
-    """Decodes bytes [start, stop) of the input, a part per chunk: constant memory."""
-    decoder = asked.decoder()
+def read_pieces(
+    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None
+) -> Iterator[PassResult]:
+    """Decodes bytes [start, stop) of the input; yields one part per chunk, in constant memory."""
+    decoder = decode_request.decoder()
     decoder.feed(source, start, stop)
     return _pieces(decoder)
 
 
 def read_part(
-    asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
+    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> PassResult:
-    """read_pieces joined to one part; with `threads` above 1, pieces of about a chunk are decoded in parallel."""
+    """As read_pieces, in one part; with `threads` above 1, pieces of about a chunk are decoded in parallel."""
     if threads > 1 and (source.size if stop is None else stop) - start > CHUNK_BYTES:
-        part = _read_parallel(asked, source, start, stop, threads)
+        part = _read_parallel(decode_request, source, start, stop, threads)
         if part is not None:
             return part
-    return joined(list(read_pieces(asked, source, start, stop)))
+    return joined(list(read_pieces(decode_request, source, start, stop)))
 
 
 def _read_parallel(
-    asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
+    decode_request: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
 ) -> PassResult | None:
-    """read_part in several threads; None if there is damage, as resynchronisation needs the bytes before it."""
-    borders = [start]
+    """As read_part, in several threads; None if there is damage, as resynchronisation needs the bytes before it."""
+    boundaries = [start]
     try:
-        for table in scan_pieces(asked._replace(skip=False), source, start, stop):
+        for table in scan_pieces(decode_request._replace(skip=False), source, start, stop):
             for position in table.column("position"):
-                if position - borders[-1] >= CHUNK_BYTES:
-                    borders.append(position)
+                if position - boundaries[-1] >= CHUNK_BYTES:
+                    boundaries.append(position)
     except KafkaRecordError:
         return None
-    stretches = list(zip(borders, [*borders[1:], stop], strict=True))
+    ranges = list(zip(boundaries, [*boundaries[1:], stop], strict=True))
     with ThreadPoolExecutor(threads, "kafkarec") as pool:
         try:
-            parts = list(pool.map(lambda ends: joined(list(read_pieces(asked, source, *ends))), stretches))
+            parts = list(pool.map(lambda ends: joined(list(read_pieces(decode_request, source, *ends))), ranges))
         except KafkaRecordError:
             return None
-    return None if any(part.damage for part in parts) else joined(parts)
+    return None if any(part.damage or part.restored for part in parts) else joined(parts)
 
 
 def scan_pieces(
-    asked: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
+    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
 ) -> Iterator[BatchTable]:
-    """Batch tables from frames and headers alone, about 11,000 batches each or, with `whole`, all of them."""
+    """Batch tables from frames and headers alone, of about 11,000 batches each; whole: one of all batches."""
     options = EngineOptions(
         payloads=NO_PAYLOADS,
         check_crc=NO_CHECKS,
         chunk_bytes=None if whole else CHUNK_BYTES,
-        offsets=asked.options.offsets,
-        times=asked.options.times,
+        offsets=decode_request.options.offsets,
+        times=decode_request.options.times,
     )
-    decoder = asked.decoder(options, NO_COLUMNS)
+    decoder = decode_request.decoder(options, NO_COLUMNS)
     decoder.feed(source, start, stop)
     for part in _pieces(decoder):
         yield BatchTable.of(part.tables, tuple(part.damage), part.remaining)

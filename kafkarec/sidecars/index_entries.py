@@ -2,13 +2,14 @@
 
     entry 0 | entry 1 | ... | entry n-1 | zeros, preallocated while the segment is active
 
-A broker maps `segment.index.bytes` (10 MiB) of zeros and fills them; a clean close truncates the unused part, which
-remains after a crash or in a copy from a running broker (Kafka: AbstractIndex). A full index has 1.3 million entries,
-which would take a hundred times the file's size as objects.
+A broker maps `segment.index.bytes` (10 MiB) of zeros and writes entries over them; a clean close truncates the unused
+part, which remains after a crash or in a copy from a running broker (Kafka: AbstractIndex). A full index has
+1.3 million entries, whose objects would need a hundred times the file's size.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import ClassVar, Generic, TypeVar, overload
@@ -19,7 +20,7 @@ E = TypeVar("E")
 
 
 class Entries(Sequence[E], Generic[E]):
-    """The entries of one index file, numbered from 0. Two are equal when they hold the same entries.
+    """The entries of one index file, numbered from 0. Two are equal if their entries are.
 
     data           the file's bytes
     base_offset    the segment's, from the file's name: entries store offsets relative to it
@@ -52,22 +53,38 @@ class Entries(Sequence[E], Generic[E]):
         """The number of entries before the zeros at the file's end."""
         return -(-len(data.rstrip(b"\0")) // cls.layout.size)
 
-    def _entry(self, index: int) -> E:
-        raise TypeError("a file of entries has a format of its own")
+    @abstractmethod
+    def _entry(self, index: int) -> E: ...
+
+    @staticmethod
+    @abstractmethod
+    def follows(entry: E, previous: E) -> bool:
+        """Whether an entry may follow another one."""
+
+    @property
+    def rising(self) -> int:
+        """The number of entries from the start that rise. A broker that truncates its log writes new entries over old
+        ones, and leaves the rest of these behind (AbstractIndex.truncateToEntries)."""
+        previous: E | None = None
+        for number, entry in enumerate(self):
+            if previous is not None and not self.follows(entry, previous):
+                return number
+            previous = entry
+        return len(self)
 
     def __len__(self) -> int:
         return self._count
 
     @overload
-    def __getitem__(self, wanted: int) -> E: ...
+    def __getitem__(self, number: int) -> E: ...
     @overload
-    def __getitem__(self, wanted: slice) -> list[E]: ...
-    def __getitem__(self, wanted: int | slice) -> E | list[E]:
-        if isinstance(wanted, slice):
-            return [self._entry(i) for i in range(*wanted.indices(self._count))]
-        index = wanted + self._count if wanted < 0 else wanted
+    def __getitem__(self, number: slice) -> list[E]: ...
+    def __getitem__(self, number: int | slice) -> E | list[E]:
+        if isinstance(number, slice):
+            return [self._entry(i) for i in range(*number.indices(self._count))]
+        index = number + self._count if number < 0 else number
         if not 0 <= index < self._count:
-            raise IndexError(f"entry {wanted} of {self._count}")
+            raise IndexError(f"entry {number} of {self._count}")
         return self._entry(index)
 
     def __iter__(self) -> Iterator[E]:

@@ -1,11 +1,12 @@
-"""`leader-epoch-checkpoint`: where each leader's records begin (Kafka: LeaderEpochCheckpointFile, KIP-101, KIP-279)
+"""`leader-epoch-checkpoint`: the first offset of each leader epoch (Kafka: LeaderEpochCheckpointFile, KIP-101, KIP-279)
 
     0             version
     2             number of entries
     0 0           leader_epoch start_offset
-    5 1040        both rise; epochs that wrote nothing may stand here too
+    5 1040        both rise; epochs without records may be listed too
 
-From it a leader answers "where does epoch E end?", by which a follower finds where its log and the leader's differ.
+With it a leader answers a follower's request for the end offset of an epoch, from which the follower determines where
+its log differs from the leader's.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NAME = "leader-epoch-checkpoint"
 
 
 class EpochEntry(NamedTuple):
-    """From start_offset on, records were written under this leader epoch, until the next entry."""
+    """The records from start_offset on, up to that of the next entry, were written under this leader epoch."""
 
     epoch: int
     start_offset: int
@@ -42,17 +43,17 @@ def write(entries: Iterable[tuple[int, int]]) -> bytes:
 
 def epoch_at(entries: Sequence[EpochEntry], offset: int) -> int | None:
     """The epoch under which `offset` was written; None before the first entry."""
-    found = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
-    return entries[found - 1].epoch if found else None
+    index = bisect_right(entries, offset, key=lambda entry: entry.start_offset)
+    return entries[index - 1].epoch if index else None
 
 
 def end_of(entries: Sequence[EpochEntry], epoch: int, log_end: int) -> tuple[int, int] | None:
-    """(epoch found, end offset exclusive) for "where does `epoch` end": the greatest known epoch that is not above it
-    and where the next one begins (Kafka: LeaderEpochFileCache.endOffsetFor). None: all known epochs are above."""
-    found = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
-    if not found:
+    """(epoch, end offset, exclusive) of the greatest known epoch at or below `epoch`; its end is where the next one
+    begins (Kafka: LeaderEpochFileCache.endOffsetFor). None: all known epochs are above."""
+    index = bisect_right(entries, epoch, key=lambda entry: entry.epoch)
+    if not index:
         return None
-    return entries[found - 1].epoch, entries[found].start_offset if found < len(entries) else log_end
+    return entries[index - 1].epoch, entries[index].start_offset if index < len(entries) else log_end
 
 
 def assign(entries: list[EpochEntry], epoch: int, start_offset: int) -> None:

@@ -22,11 +22,11 @@ NAME = "meta.properties"
 _VERSIONS = {0: "broker.id", 1: "node.id"}
 _ENTRY = re.compile(r"((?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_MEANT = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_ESCAPED_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class MetaProperties(NamedTuple):
-    """version 0 or 1; node_id is broker.id in version 0; `others` are the properties that Kafka 4.3 does not know."""
+    """version: 0 or 1; node_id: broker.id in version 0; others: the properties that Kafka 4.3 does not define."""
 
     version: int
     cluster_id: str | None
@@ -36,40 +36,41 @@ class MetaProperties(NamedTuple):
 
 
 def _unescaped(text: str) -> str:
-    def meant(found: re.Match[str]) -> str:
-        what = found[1]
-        return chr(int(what[1:], 16)) if len(what) == 5 else _MEANT.get(what, what)
+    def character(escape: re.Match[str]) -> str:
+        code = escape[1]
+        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED_CHARACTERS.get(code, code)
 
-    return _ESCAPE.sub(meant, text)
+    return _ESCAPE.sub(character, text)
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """Name -> value as java.util.Properties.load reads bytes (ISO 8859-1); no bytes are refused."""
-    found = {}
+    """Name -> value as java.util.Properties.load reads bytes (ISO 8859-1), which accepts any bytes."""
+    values = {}
     for line in _logical_lines(data.decode("latin-1")):
         entry = _ENTRY.fullmatch(line)
         if entry:
-            found[_unescaped(entry[1])] = _unescaped(entry[2])
-    return found
+            values[_unescaped(entry[1])] = _unescaped(entry[2])
+    return values
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines without comments and leading blanks; one that ends in an odd number of backslashes goes on in the next."""
-    begun, goes_on = "", False
+    """Lines without comments and leading blanks; a line that ends in an odd number of backslashes is joined with the
+    next."""
+    logical, continues = "", False
     for natural in re.split(r"\r\n?|\n", text):
         line = natural.lstrip(" \t\f")
-        if not goes_on and line[:1] in ("", "#", "!"):
+        if not continues and line[:1] in ("", "#", "!"):
             continue
-        begun += line
-        goes_on = (len(begun) - len(begun.rstrip("\\"))) % 2 == 1
-        if goes_on:
-            begun = begun[:-1]
+        logical += line
+        continues = (len(logical) - len(logical.rstrip("\\"))) % 2 == 1
+        if continues:
+            logical = logical[:-1]
             continue
-        if begun:
-            yield begun
-        begun = ""
-    if begun or goes_on:
-        yield begun
+        if logical:
+            yield logical
+        logical = ""
+    if logical or continues:
+        yield logical
 
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
@@ -79,17 +80,17 @@ def read(data: bytes, file: str | None = NAME) -> MetaProperties:
     if version not in _VERSIONS:
         refuse("metadata_invalid", f"version {version} is neither 0 nor 1", file=file)
     node = _VERSIONS[version]
-    found = MetaProperties(
+    meta = MetaProperties(
         version,
         known.get("cluster.id"),
         _integer(known, node, file),
         known.get("directory.id"),
         {name: v for name, v in known.items() if name not in ("version", "cluster.id", "directory.id", node)},
     )
-    missing = [name for name, value in (("cluster.id", found.cluster_id), (node, found.node_id)) if value is None]
+    missing = [name for name, value in (("cluster.id", meta.cluster_id), (node, meta.node_id)) if value is None]
     if version and missing:
         refuse("metadata_invalid", f"{' and '.join(missing)} missing", file=file)
-    return found
+    return meta
 
 
 def _integer(known: dict[str, str], name: str, file: str | None) -> int | None:

@@ -7,10 +7,10 @@
 
 | file | the offset |
 |---|---|
-| recovery-point-offset-checkpoint | flushed up to here: after a crash, segments from here on are recovered |
-| replication-offset-checkpoint | the high watermark: in-sync replicas have everything below |
-| log-start-offset-checkpoint | DeleteRecords or tiering moved the log's start here; absent: the first segment's base |
-| cleaner-offset-checkpoint | the log cleaner went up to here |
+| recovery-point-offset-checkpoint | records below are flushed; after a crash, segments from here on are recovered |
+| replication-offset-checkpoint | the high watermark: in-sync replicas have all records below |
+| log-start-offset-checkpoint | the log start offset as raised by DeleteRecords or tiering; absent: not raised |
+| cleaner-offset-checkpoint | the first offset that the log cleaner has not cleaned |
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ class TopicPartition(NamedTuple):
 
 
 def read(data: bytes, file: str | None = None) -> dict[TopicPartition, int]:
-    """{(topic, partition): offset} from the file's bytes; of a repeated partition the last offset counts.
+    """{(topic, partition): offset} from the file's bytes; for a repeated partition, its last offset.
 
-    CorruptRecordError (checkpoint_invalid) where Kafka's parser fails too.
+    CorruptRecordError (checkpoint_invalid) if Kafka's parser fails too.
     """
     lines, rows = read_table(data, 3, "topic, partition and offset", file)
-    found = {}
+    offsets = {}
     for n, (topic, partition, offset) in rows:
         name = TopicPartition(topic, lines.integer(n, partition, "the partition", INT32))
-        found[name] = lines.integer(n, offset, "the offset", INT64)
-    return found
+        offsets[name] = lines.integer(n, offset, "the offset", INT64)
+    return offsets
 
 
 def write(offsets: Mapping[tuple[str, int], int]) -> bytes:
-    """The file's bytes, in the mapping's order (the order has no meaning to Kafka)."""
+    """The file's bytes, in the mapping's order, which is not relevant to Kafka."""
     return write_table(f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items())

@@ -4,13 +4,12 @@
     0     4     relative_offset  int32  last offset of a batch, less the segment's base offset
     4     4     position         int32  where that batch begins in the .log file
 
-Entries rise in both fields. About every `index.interval.bytes` of log there is one; the first batch never has one.
+Both fields rise. There is an entry about every `index.interval.bytes` of the log; the first batch never has one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -38,6 +37,10 @@ class OffsetIndex(Entries[OffsetEntry]):
         relative, position = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return OffsetEntry(self.base_offset + relative, position)
 
+    @staticmethod
+    def follows(entry: OffsetEntry, previous: OffsetEntry) -> bool:
+        return entry.offset > previous.offset and entry.position > previous.position
+
 
 def read(data: bytes, base_offset: int, file: str | None = None) -> OffsetIndex:
     """The entries of an .index file's bytes; CorruptRecordError when they are not whole entries."""
@@ -45,7 +48,7 @@ def read(data: bytes, base_offset: int, file: str | None = None) -> OffsetIndex:
 
 
 def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """The bytes of (offset, position) pairs; CorruptRecordError when one does not fit an entry's 31 bits."""
+    """The bytes of (offset, position) pairs; CorruptRecordError if one does not fit an entry's 31 bits."""
     packed = bytearray()
     for offset, position in entries:
         try:
@@ -53,13 +56,3 @@ def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
         except error:
             refuse("index_invalid", f"offset {offset} at byte {position} is too far from base offset {base_offset}")
     return bytes(packed)
-
-
-def position_for(entries: Sequence[OffsetEntry], offset: int) -> int:
-    """The position from which to search for `offset`: that of the greatest entry not above it, 0 without one.
-
-    The batch there ends at or before `offset`, or is the first one to hold it. Indexes may be wrong: callers check the
-    batch at that position, and read from 0 if there is no batch at or below `offset`.
-    """
-    found = bisect_right(entries, offset, key=lambda entry: entry.offset)
-    return entries[found - 1].position if found else 0

@@ -16,7 +16,7 @@ def refuse(
     found: int | None = None,
     file: str | None = None,
 ) -> NoReturn:
-    """Raises CorruptRecordError for byte `position` of the file; detail: what is wrong, for the message."""
+    """Raises CorruptRecordError for byte `position` of the file; detail: the text for its message."""
     raise error(
         reason, {"position": position, "expected": expected, "found": found, "detail": detail, "file": file}
     ) from None

@@ -31,7 +31,7 @@ class PartitionMetadata(NamedTuple):
 
 
 def _decoded(text: str) -> bytes | None:
-    """The 16 bytes of Kafka's Uuid.toString, None when it is no such text."""
+    """The 16 bytes of a uuid in the text of Kafka's Uuid.toString; None for any other text."""
     try:
         raw = base64.b64decode(text.rstrip("=") + "==", altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
@@ -45,28 +45,28 @@ def topic_id_of(uuid: UUID) -> str:
 
 
 def read(data: bytes, file: str | None = NAME) -> PartitionMetadata:
-    """Parses the file's bytes; CorruptRecordError (metadata_invalid) where Kafka's parser fails too."""
+    """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka's parser fails too."""
     lines = Lines(data, "metadata_invalid", file)
-    found = []
+    values = []
     for number, name in enumerate(("version", "topic_id"), 1):
         if len(lines) < number:
             lines.refuse(number, f"the file ends and {name!r} is missing")
         title, colon, value = lines.text(number).partition(":")
         if title.strip() != name or not colon or len(value.split()) != 1:
             lines.refuse(number, f"'{name}: value' is expected")
-        found.append(value.strip())
-    version = lines.integer(1, found[0], "the version", INT32)
-    if version < VERSION:  # later ones are read as well, so that a broker can be downgraded
+        values.append(value.strip())
+    version = lines.integer(1, values[0], "the version", INT32)
+    if version < VERSION:  # as in Kafka, later versions are read too, so that a broker can be downgraded
         lines.refuse(1, f"version {version} is below {VERSION}")
-    raw = _decoded(found[1])
+    raw = _decoded(values[1])
     if raw is None:
         lines.refuse(2, "the topic id is not 16 bytes in base64")
     if raw == bytes(16):
-        lines.refuse(2, "the topic id is all zeros, which Kafka reserves for no topic")
-    return PartitionMetadata(version, found[1])
+        lines.refuse(2, "the topic id is all zeros, which Kafka reserves as no topic's id")
+    return PartitionMetadata(version, values[1])
 
 
 def write(topic_id: str | UUID) -> bytes:
-    """The file's bytes: two lines, the last one without an end, as Kafka writes them."""
+    """The file's bytes: two lines, the second without a line end, as Kafka writes them."""
     text = topic_id_of(topic_id) if isinstance(topic_id, UUID) else topic_id
     return f"version: {VERSION}\ntopic_id: {text}".encode()

@@ -2,9 +2,10 @@
 
     line 1   version of the file: 0
     line 2   number of lines that follow
-    line 3.. one entry each, fields apart by blanks
+    line 3.. one entry each, its fields separated by blanks
 
-(Kafka: CheckpointFile.) Written to NAME.tmp and renamed, so half a file is not expected, but zeros after a crash are.
+(Kafka: CheckpointFile.) Brokers write NAME.tmp and rename it, so partial files do not occur, but zeros after a crash
+do.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Lines:
         if self._raw[-1] == b"":
             self._raw.pop()
         if data and not data.strip(b"\0"):
-            self.refuse(1, f"{len(data)} zero bytes: the file was made, and a crash came before its content")
+            self.refuse(1, f"{len(data)} zero bytes: the file was created, and a crash came before its content")
 
     def __len__(self) -> int:
         return len(self._raw)
@@ -41,7 +42,7 @@ class Lines:
             self.refuse(number, "the line is not UTF-8")
 
     def integer(self, number: int, word: str, what: str, limits: tuple[int, int]) -> int:
-        """A decimal number as Java's parseInt and parseLong take it, within `limits`."""
+        """The decimal number `word` within `limits`, as Java's parseInt and parseLong accept it; what: for errors."""
         digits = word[1:] if word[:1] in ("-", "+") else word
         if not (digits.isascii() and digits.isdigit() and len(digits) <= 20):
             self.refuse(number, f"{what} is no number")
@@ -51,8 +52,8 @@ class Lines:
         return value
 
     def refuse(self, number: int, why: str) -> NoReturn:
-        place = sum(len(line) + 1 for line in self._raw[: number - 1])
-        refuse(self._reason, f"line {number}: {why}", position=place, file=self._file)
+        position = sum(len(line) + 1 for line in self._raw[: number - 1])
+        refuse(self._reason, f"line {number}: {why}", position=position, file=self._file)
 
 
 def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[Lines, list[tuple[int, list[str]]]]:
@@ -67,15 +68,15 @@ def read_table(data: bytes, fields: int, what: str, file: str | None) -> tuple[L
         return lines, []
     _version(lines)
     count = lines.integer(2, lines.text(2), "the number of entries", INT32)
-    found = []
+    rows = []
     for number in range(3, len(lines) + 1):
         words = lines.text(number).split()
         if len(words) != fields:
             lines.refuse(number, f"{len(words)} fields where {what} are expected")
-        found.append((number, words))
-    if count != len(found):
-        lines.refuse(2, f"{count} entries are announced and {len(found)} follow")
-    return lines, found
+        rows.append((number, words))
+    if count != len(rows):
+        lines.refuse(2, f"{count} entries are declared and {len(rows)} follow")
+    return lines, rows
 
 
 def _version(lines: Lines) -> None:
@@ -86,5 +87,5 @@ def _version(lines: Lines) -> None:
 
 def write_table(rows: Iterable[str]) -> bytes:
     """The bytes of a checkpoint file."""
-    kept = list(rows)
-    return "".join(f"{line}\n" for line in (str(VERSION), str(len(kept)), *kept)).encode()
+    lines = list(rows)
+    return "".join(f"{line}\n" for line in (str(VERSION), str(len(lines)), *lines)).encode()

@@ -4,14 +4,13 @@
     0     8     timestamp        int64  ms: the largest max timestamp of all batches so far
     8     4     relative_offset  int32  last offset of the first batch that has it, less the segment's base offset
 
-Timestamps rise strictly, offsets rise. An entry is added when .index gets one, and one at the end when the segment is
-rolled, closed or recovered, if the largest timestamp is not there yet. Logs without timestamps have no entry.
+Timestamps rise strictly, offsets rise. An entry is added together with one of the .index, and one at the end when the
+segment is rolled, closed or recovered, if the largest timestamp has no entry yet. Logs without timestamps have none.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -23,7 +22,7 @@ ENTRY_SIZE = 12
 
 
 class TimeEntry(NamedTuple):
-    """No record at or below `offset` is later than `timestamp` (ms); the batch that ends at `offset` holds it."""
+    """`timestamp` (ms) is the latest of all records at or below `offset`; the batch that ends at `offset` has it."""
 
     timestamp: int
     offset: int
@@ -44,6 +43,10 @@ class TimeIndex(Entries[TimeEntry]):
         timestamp, relative = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return TimeEntry(timestamp, self.base_offset + relative)
 
+    @staticmethod
+    def follows(entry: TimeEntry, previous: TimeEntry) -> bool:
+        return entry.timestamp > previous.timestamp and entry.offset >= previous.offset
+
 
 def read(data: bytes, base_offset: int, file: str | None = None) -> TimeIndex:
     """The entries of a .timeindex file's bytes; CorruptRecordError when they are not whole entries."""
@@ -51,7 +54,7 @@ def read(data: bytes, base_offset: int, file: str | None = None) -> TimeIndex:
 
 
 def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
-    """The bytes of (timestamp, offset) pairs; CorruptRecordError when one does not fit its entry."""
+    """The bytes of (timestamp, offset) pairs; CorruptRecordError if one does not fit an entry."""
     packed = bytearray()
     for timestamp, offset in entries:
         try:
@@ -59,11 +62,3 @@ def write(entries: Iterable[tuple[int, int]], base_offset: int) -> bytes:
         except error:
             refuse("index_invalid", f"timestamp {timestamp} at offset {offset} does not fit an entry")
     return bytes(packed)
-
-
-def offset_for_timestamp(entries: Sequence[TimeEntry], timestamp: int, base_offset: int) -> int:
-    """The offset from which to look for the first record at or after `timestamp` (ms): no record in front of that
-    offset's batch is as late. `base_offset` where no entry is at or below the time. The caller compares what it finds.
-    """
-    found = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-    return entries[found - 1].offset if found else base_offset

@@ -8,13 +8,13 @@
     26    8     last_stable_offset  int64  first offset of the oldest transaction of any other producer still open
                                            then, else the offset after the marker
 
-A segment without aborted transactions has no such file, or an empty one. It is never preallocated. Kafka compares
-the version's first byte alone with 0, so versions 1 to 255 pass there; here they are refused.
+A segment without aborted transactions has no such file, or an empty one. It is never preallocated. Kafka compares only
+the version's first byte with 0, so it accepts versions 1 to 255; here they are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from struct import Struct, error
 
 from kafkarec.format.side_files import AbortedTransaction
@@ -24,7 +24,7 @@ from .parse_errors import refuse
 SUFFIX = ".txnindex"
 ENTRY_SIZE = 34
 VERSION = 0
-_LAYOUT = Struct(">hqqqq")
+LAYOUT = Struct(">hqqqq")
 
 
 def read(data: bytes, file: str | None = None) -> tuple[AbortedTransaction, ...]:
@@ -40,28 +40,23 @@ def read(data: bytes, file: str | None = None) -> tuple[AbortedTransaction, ...]
             position=len(data) - left_over,
             file=file,
         )
-    found = []
-    for number, (version, producer_id, first, last, stable) in enumerate(_LAYOUT.iter_unpack(data)):
+    entries = []
+    for number, (version, producer_id, first, last, stable) in enumerate(LAYOUT.iter_unpack(data)):
         if version != VERSION:
-            place = number * ENTRY_SIZE
-            refuse("index_invalid", f"version {version} of entry {number} is not {VERSION}", position=place, file=file)
-        found.append(AbortedTransaction(producer_id, first, last, stable, version))
-    return tuple(found)
+            position = number * ENTRY_SIZE
+            refuse(
+                "index_invalid", f"version {version} of entry {number} is not {VERSION}", position=position, file=file
+            )
+        entries.append(AbortedTransaction(producer_id, first, last, stable, version))
+    return tuple(entries)
 
 
 def write(entries: Iterable[AbortedTransaction]) -> bytes:
-    """The bytes of aborted transactions; CorruptRecordError when a field does not fit its 64 bits."""
+    """The bytes of aborted transactions; CorruptRecordError if a field does not fit its 64 bits."""
     packed = bytearray()
     for entry in entries:
         try:
-            packed += _LAYOUT.pack(entry.version, *entry[:4])
+            packed += LAYOUT.pack(entry.version, *entry[:4])
         except error:
             refuse("index_invalid", "a field of an aborted transaction does not fit its 64 bits", position=len(packed))
     return bytes(packed)
-
-
-def aborted_between(
-    entries: Sequence[AbortedTransaction], start_offset: int, end_offset: int
-) -> tuple[AbortedTransaction, ...]:
-    """Those that overlap the offsets [start_offset, end_offset), as a broker returns them in a fetch response."""
-    return tuple(one for one in entries if one.last_offset >= start_offset and one.first_offset < end_offset)

@@ -1,25 +1,25 @@
 """Rebuilds a segment's indexes from its batches, byte for byte as LogSegment.recover() of Kafka 4.3 writes them.
 
-What recovery does for each batch of a segment, from its frame and header alone:
+Recovery does the following for each batch of a segment, with its frame and header alone:
 
 * largest timestamp: if the batch's max timestamp is above all earlier ones, (max timestamp, last offset of this batch)
-* .index: when more than `interval` bytes lie between the start of the last batch with an entry (at first: byte 0) and
-  the start of this one: (last offset of this batch, its position)
-* .timeindex: with each .index entry the largest timestamp so far, this batch included, unless it is the last entry
-  already; one more at the end of the segment, from which retention takes the segment's age
+* .index: if this batch starts more than `interval` bytes after the last batch with an entry (at first: after byte 0),
+  an entry (last offset of this batch, its position)
+* .timeindex: with each .index entry an entry for the largest timestamp so far, this batch included, unless that is the
+  last entry already; one more at the end of the segment, from which retention gets the segment's age
 * .txnindex: an entry for each ABORT marker that ends a transaction with data in this partition
 * leader epochs: the first base offset of each new epoch; magic 2 only
 
-The files of a broker that closed or rolled the segment are the same with three harmless exceptions: the broker restarts
-counting the interval after a start or a truncation; brokers before 4.1 (KAFKA-806) wrote one entry per append and not
-per batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and the last
-stable offsets of aborts in one append count all transactions of that append as begun. An active segment's .timeindex
+A broker that closed or rolled the segment wrote the same files with three harmless exceptions: it counts the interval
+from 0 after a start or a truncation; brokers before 4.1 (KAFKA-806) wrote one entry per append instead of one per
+batch, with the last offset of the whole append (so a follower's index has fewer entries, KAFKA-7487); and the last
+stable offsets of aborts in one append regard all transactions of that append as begun. An active segment's .timeindex
 has no last entry yet, and both indexes end in zeros.
 
 Producer snapshots come from producers.py. They include the epochs of markers that the log cleaner emptied, as in the
 snapshot of the broker that wrote them (recovery loses these). A broker's own snapshots lack expired producers
 (`producer.id.expiration.ms`). Epochs without records, and starts of epochs in compacted logs, are only in the old
-leader-epoch-checkpoint; recovery starts from it, and so does this module.
+leader-epoch-checkpoint; recovery and this module start from it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates
@@ -69,16 +70,16 @@ class SegmentIndexes(NamedTuple):
     @property
     def files(self) -> dict[str, bytes]:
         """{suffix: bytes} of the files that a broker would have: .txnindex only if it has entries."""
-        found = {offset_index.SUFFIX: self.offset_index, time_index.SUFFIX: self.time_index}
-        return found | ({txn_index.SUFFIX: self.txn_index} if self.txn_index else {})
+        files = {offset_index.SUFFIX: self.offset_index, time_index.SUFFIX: self.time_index}
+        return files | ({txn_index.SUFFIX: self.txn_index} if self.txn_index else {})
 
 
-class SegmentRebuild:
+class SegmentIndexBuilder:
     """Builds the indexes of one segment from its batches, added in order.
 
-    base_offset   the segment's, from its name
-    states        producers at the segment's start, open transactions included; updated by `add`
-    epochs        leader epochs so far; updated by `add`
+    base_offset   of the segment, from its name
+    states        the producers at the segment's start, open transactions included; updated by `add`
+    epochs        the leader epochs so far; updated by `add`
     interval      index.interval.bytes
     """
 
@@ -102,7 +103,7 @@ class SegmentRebuild:
         self._problems: dict[str, str] = {}
 
     def add(self, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]) -> None:
-        """Adds the next batches. columns: lists of BatchTable columns; markers: position of a control batch -> it."""
+        """Adds the next batches. columns: of a BatchTable, as lists; markers: {position of control batch: marker}."""
         for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
             if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
                 self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
@@ -111,15 +112,18 @@ class SegmentRebuild:
                 self._largest = timestamp, last
             if position - self._last_indexed > self._interval:
                 self._add_entry(last, position)
-            if magic >= 2 and epoch is not None and epoch >= 0 and (not self.epochs or epoch > self.epochs[-1].epoch):
+            has_epoch = magic >= BATCH_MAGIC and epoch is not None and epoch >= 0
+            if has_epoch and (not self.epochs or epoch > self.epochs[-1].epoch):
                 leader_epochs.assign(self.epochs, epoch, base)
-        ended = follow(self.states, columns, markers)
-        self._txnindex += txn_index.write(entry_of(one) for one in ended if one.aborted)
+        ended = append_batches(self.states, columns, markers)
+        self._txnindex += txn_index.write(txn_index_entry(one) for one in ended if one.aborted)
 
     def _add_entry(self, last: int, position: int) -> None:
         self._last_indexed = position
         if last <= self._last_offset:
-            self._problem("order", f"offset {last} at byte {position} is not above {self._last_offset} before it")
+            self._problem(
+                "order", f"offset {last} at byte {position} is not above the previous one, {self._last_offset}"
+            )
             return
         self._index += offset_index.write([(last, position)], self._base)
         self._last_offset = last
@@ -133,7 +137,7 @@ class SegmentRebuild:
         if self._largest[0] <= self._written[0]:
             return b""
         if self._timeindex and self._largest[1] < self._written[1]:
-            self._problem("time", f"offset {self._largest[1]} of the largest timestamp lies before an earlier one")
+            self._problem("time", f"offset {self._largest[1]} of the largest timestamp is below that of an earlier one")
             return b""
         return time_index.write([self._largest], self._base)
 
@@ -146,15 +150,16 @@ class SegmentRebuild:
         return len(self._index) // offset_index.ENTRY_SIZE, len(self._timeindex) // time_index.ENTRY_SIZE
 
     def finish(self) -> SegmentIndexes:
-        """The indexes, with recovery's last time entry, which is not kept if more batches are added afterwards."""
+        """The indexes, with the last time entry as by recovery. The builder does not keep that entry, so more batches
+        can be added afterwards."""
         made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
         return SegmentIndexes(*made, tuple(self._problems.values()))
 
 
-def follow(
+def append_batches(
     states: ProducerStates, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]
 ) -> Iterator[EndedTransaction]:
-    """Appends batches, given as columns, to `states`; yields each transaction that a marker ends. The iterator must be
+    """Appends batches, passed as columns, to `states`. Yields each transaction that a marker ends. The iterator must be
     exhausted: only then are all batches appended."""
     for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
         *(columns[name] for name in _PRODUCER), strict=True
@@ -173,6 +178,6 @@ def follow(
         states.end_offset = columns["last_offset"][-1] + 1
 
 
-def entry_of(ended: EndedTransaction) -> AbortedTransaction:
+def txn_index_entry(ended: EndedTransaction) -> AbortedTransaction:
     """The entry of a .txnindex for an aborted transaction."""
     return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)

@@ -1,7 +1,7 @@
 """Infers the index.interval.bytes of an .index from the distances between its entries.
 
-A batch with an entry begins more than the interval after the previous batch with an entry; a batch without one does
-not. So each batch gives an upper or a lower bound.
+A batch with an entry begins more than the interval after the previous batch with an entry; a batch without an entry
+does not. So each batch sets an upper or a lower bound.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ANY = 2**31 - 1
 
 
 class IntervalRange(NamedTuple):
-    """The intervals from low to high, inclusive, that are consistent with an index; none if low is above high."""
+    """The intervals from low to high, inclusive, that are consistent with an index; low above high: none."""
 
     low: int = 0
     high: int = _ANY
@@ -27,7 +27,7 @@ class IntervalRange(NamedTuple):
 
     @property
     def guess(self) -> int | None:
-        """The most likely one: the default, else a power of two, else a round number, else the lowest; None: no fit."""
+        """The likeliest one: the default, else a power of two, a round number, or the lowest; None: none fits."""
         if self.low > self.high:
             return None
         power = 1 << self.high.bit_length() - 1 if self.high else 0
@@ -39,7 +39,7 @@ NOTHING_FITS = IntervalRange(1, 0)
 
 
 class IntervalFit:
-    """Computes the IntervalRange `fit` of an index from the positions of all batches, added in order."""
+    """Computes `fit`, the IntervalRange of an index, from the positions of all batches, added in order."""
 
     def __init__(self, index: OffsetIndex) -> None:
         self._entries = iter(index)

@@ -2,10 +2,10 @@
 
     data batch of producer 7      becomes the newest of the producer's last five batches; may begin a transaction
     end marker of producer 7      ends the transaction of producer 7; may raise the epoch (KIP-890)
-    new epoch, of either          drops the kept batches of the old epoch
+    new epoch, of either batch    drops the kept batches of the old epoch
 
 Batches are appended in order of offsets, as by LogSegment.recover() with the origin REPLICATION: all are accepted.
-`violation` gives the reason for which a broker would have refused a batch from a producer (origin CLIENT).
+`violation` returns the reason for which a broker would have refused a batch from a producer (origin CLIENT).
 
     states = ProducerStates()
     for row in segment.scan():
@@ -16,28 +16,26 @@ Batches are appended in order of offsets, as by LogSegment.recover() with the or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, NamedTuple
 
-from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
-from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
 from kafkarec.sidecars.producer_snapshot import in_java_order
 
-KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the maximum in flight, so that retries are recognised
+KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the maximum in flight, so that retries are recognized
 NONE = -1
 _SEQUENCE_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
-_MARKER_COLUMNS = ("timestamp", "key", "value")
+MARKER_COLUMNS = ("timestamp", "key", "value")
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
 
-# Reasons for which a broker refuses a batch, in the order of its checks. Such batches are in a log nevertheless if
-# replication, a restore or a tool wrote them, or if producer state was lost.
+# Reasons for which a broker refuses a batch, in the order of its checks. A log has such batches if replication, a
+# restore or a tool wrote them, or if producer state was lost.
 VIOLATIONS = {
-    "old_epoch": "the producer epoch is below one seen before: a fenced producer wrote on (KIP-98)",
+    "old_epoch": "the producer epoch is below an earlier one: a fenced producer went on writing (KIP-98)",
     "duplicate": "the sequences are exactly those of one of the producer's last five batches: written twice",
     "new_epoch_not_from_zero": "the first batch of a new producer epoch does not begin with sequence 0",
     "sequence_gap": "sequences are missing before the batch",
@@ -54,7 +52,7 @@ def first_sequence(last_sequence: int, offset_delta: int) -> int:
 
 
 def follows(last_sequence: int, next_sequence: int) -> bool:
-    """Whether `next_sequence` directly follows; 0 follows 2^31-1."""
+    """Whether `next_sequence` directly follows `last_sequence`; 0 follows 2^31-1."""
     return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == _SEQUENCE_MAX)
 
 
@@ -95,7 +93,7 @@ class EndedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class Producer:
-    """The state of one producer; -1: none yet. first_offset: of its open transaction, None: none is open."""
+    """The state of one producer; -1: none yet. first_offset: of its open transaction; None: none is open."""
 
     producer_id: int
     producer_epoch: int = NONE
@@ -109,7 +107,7 @@ class Producer:
         """The newest data batch of the current epoch."""
         return self.batches[-1] if self.batches else None
 
-    def enter(self, epoch: int) -> None:
+    def set_epoch(self, epoch: int) -> None:
         if epoch != self.producer_epoch:
             self.batches.clear()
             self.producer_epoch = epoch
@@ -136,7 +134,7 @@ class ProducerStates:
     .producers    {producer id: Producer}, in order of first appearance
     .end_offset   the offset after the last appended batch
     as_recovery   ignore markers that the log cleaner emptied, as recovery does, which loses their epochs. Otherwise
-                  the epoch and time in such a batch's header count, as in the state of the broker that wrote it
+                  the epoch and time in such a batch's header are used, as in the state of the broker that wrote it
     """
 
     def __init__(
@@ -151,13 +149,15 @@ class ProducerStates:
         self._open = dict(sorted(self._open.items()))
 
     def _load(self, entry: SnapshotEntry) -> None:
-        found = Producer(entry.producer_id, entry.producer_epoch, entry.coordinator_epoch, entry.timestamp)
+        producer = Producer(entry.producer_id, entry.producer_epoch, entry.coordinator_epoch, entry.timestamp)
         if entry.last_offset >= 0:
-            found.batches.append(KeptBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp))
+            producer.batches.append(
+                KeptBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
+            )
         if entry.current_txn_first_offset >= 0:
-            found.first_offset = entry.current_txn_first_offset
-            self._open[found.first_offset] = found.producer_id
-        self.producers[entry.producer_id] = found
+            producer.first_offset = entry.current_txn_first_offset
+            self._open[producer.first_offset] = producer.producer_id
+        self.producers[entry.producer_id] = producer
 
     @property
     def first_undecided_offset(self) -> int | None:
@@ -174,8 +174,8 @@ class ProducerStates:
         return tuple(self.producers[producer_id].entry() for producer_id in in_java_order(list(self.producers)))
 
     def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> EndedTransaction | None:
-        """Appends one batch, a row of a BatchTable; returns the transaction that it ends. marker: of a control batch;
-        None: the batch has no record, or its record ends no transaction."""
+        """Appends one batch, a row of a BatchTable. Returns the transaction that it ends, or None. marker: of a control
+        batch; None: the batch has no record, or its record ends no transaction."""
         ended = None
         producer_id = row["producer_id"]
         if producer_id is not None and producer_id >= 0:
@@ -212,7 +212,7 @@ class ProducerStates:
     ) -> None:
         """Appends a data batch; -1: no epoch, sequence or timestamp."""
         producer = self._producer(producer_id)
-        producer.enter(epoch)
+        producer.set_epoch(epoch)
         producer.batches.append(KeptBatch(last_sequence, last_offset, last_offset - base_offset, max_timestamp))
         producer.last_timestamp = max_timestamp
         if is_transactional and producer.first_offset is None:
@@ -229,39 +229,50 @@ class ProducerStates:
         producer = self._producer(producer_id)
         if marker is None:
             if epoch > producer.producer_epoch and not self._as_recovery:
-                producer.enter(epoch)
+                producer.set_epoch(epoch)
                 producer.last_timestamp = max_timestamp
             return None
         first, producer.first_offset = producer.first_offset, None
-        producer.enter(epoch)
+        producer.set_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = marker.timestamp
-        if first is None:  # a transaction without data here: the index does not list it
+        if first is None:  # a transaction without data in this partition: the index does not list it
             return None
         after = min(base_offset + 1, _OFFSET_MAX)  # no checksum covers the base offset, so it may be any int64
         stable = next((at for at, other in self._open.items() if other != producer_id), after)
         self._open.pop(first, None)
         return EndedTransaction(producer_id, first, base_offset, marker.aborted, stable)
 
+    def end_by_index(self, entry: AbortedTransaction) -> EndedTransaction | None:
+        """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
+        transaction of the entry is not open."""
+        producer = self.producers.get(entry.producer_id)
+        if producer is None or producer.first_offset != entry.first_offset:
+            return None
+        marker = Marker(True, producer.coordinator_epoch, producer.last_timestamp)
+        return self.append_control(
+            entry.producer_id, producer.producer_epoch, entry.last_offset, producer.last_timestamp, marker
+        )
+
     def violation(self, row: Mapping[str, Any]) -> str | None:
         """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
 
-        Call it before `append`. As in Kafka, sequences are not checked for control batches, batches without a producer
-        and those without sequences (a group coordinator's offset commits).
+        Must be called before `append`. As in Kafka, sequences are not checked for control batches, for batches without
+        a producer and for those without sequences (a group coordinator's offset commits).
         """
         known = self.producers.get(_number(row["producer_id"]))
         if known is None or row["is_control"]:
             return None
-        found = _sequence_violation(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
-        if found is None and known.first_offset is not None and not row["is_transactional"]:
+        reason = _sequence_violation(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
+        if reason is None and known.first_offset is not None and not row["is_transactional"]:
             return "not_transactional"
-        return found
+        return reason
 
     def _producer(self, producer_id: int) -> Producer:
-        found = self.producers.get(producer_id)
-        if found is None:
-            found = self.producers[producer_id] = Producer(producer_id)
-        return found
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(producer_id)
+        return producer
 
 
 def _sequence_violation(known: Producer, epoch: int, first: int | None, last: int | None) -> str | None:
@@ -287,39 +298,23 @@ def _number(value: int | None) -> int:
 
 def read_marker(raw: bytes) -> Marker | None:
     """The marker (ABORT or COMMIT) in the first record of one control batch; None for a batch that the log cleaner
-    emptied and for control records of KRaft. InvalidRecordError if the record cannot be read."""
-    found = reader.decode(raw, columns=_MARKER_COLUMNS, control=True, check_crcs=False)
-    if not len(found):
+    emptied and for control records of KRaft. Raises InvalidRecordError if the record cannot be read."""
+    records = reader.decode(raw, columns=MARKER_COLUMNS, control=True, check_crcs=False)
+    if not len(records):
         return None
-    timestamp, key, value = (found.column(name)[0] for name in _MARKER_COLUMNS)
-    return _marker(timestamp, key, value)
+    timestamp, key, value = (records.column(name)[0] for name in MARKER_COLUMNS)
+    return parse_marker(timestamp, key, value)
 
 
-def read_markers(batches: Sequence[bytes]) -> list[Marker | None]:
-    """read_marker for many control batches, ten times as fast; None also for records that cannot be read."""
-    starts = [0, *accumulate(map(len, batches))]
-    found = reader.decode(
-        b"".join(batches), columns=("batch_position", *_MARKER_COLUMNS), control=True, check_crcs=False, errors="skip"
-    )
-    rows = zip(found.column("batch_position"), *(found.column(name) for name in _MARKER_COLUMNS), strict=True)
-    firsts: dict[int, tuple[int | None, bytes | None, bytes | None]] = {}
-    for position, timestamp, key, value in rows:
-        firsts.setdefault(position, (timestamp, key, value))
-    markers: list[Marker | None] = []
-    for start in starts[:-1]:
-        try:
-            markers.append(_marker(*firsts[start]) if start in firsts else None)
-        except KafkaRecordError:
-            markers.append(None)
-    return markers
-
-
-# Most markers have the same few bytes. Only small keys and values are cached, so that crafted files cannot fill memory.
+# Most markers have the same few bytes. Only small keys and values are cached, so that crafted files cannot fill the
+# memory.
 _SMALL = 32
 _parsed = lru_cache(maxsize=4096)(control.parse)
 
 
-def _marker(timestamp: int | None, key: bytes | None, value: bytes | None) -> Marker | None:
+def parse_marker(timestamp: int | None, key: bytes | None, value: bytes | None) -> Marker | None:
+    """The marker in a control record, of which these are the MARKER_COLUMNS; None for control records of KRaft. Raises
+    InvalidRecordError if key or value cannot be read."""
     small = key is not None and value is not None and len(key) + len(value) <= _SMALL
     record = _parsed(key, value) if small else control.parse(key, value)
     if not isinstance(record, control.EndTxnMarker):

@@ -4,11 +4,11 @@
 |---|---|
 | NNN.index NNN.timeindex NNN.txnindex | the batches of segment NNN |
 | NNN.snapshot | all batches before segment NNN, as a broker writes it when it rolls a segment |
-| EEE.snapshot | all batches, EEE being the log end offset, as a broker writes it at a clean shutdown |
+| EEE.snapshot (EEE: the log end offset) | all batches, as a broker writes it at a clean shutdown |
 | leader-epoch-checkpoint | the old file, and the batches |
 
-If the log does not begin at offset 0, producers and open transactions from before it are taken from the first
-segment's .snapshot, if that is readable; as a broker does.
+If the log does not begin at offset 0, the earlier producers and open transactions are read from the first segment's
+.snapshot, if that is readable, as by a broker.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot
 from kafkarec.state.producers import ProducerStates
 
-from .index_builders import DEFAULT_INTERVAL, SegmentRebuild
+from .index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from .index_interval import IntervalFit, IntervalRange
-from .recovery_walk import GoodBatches, ScannableSegment, walk
+from .recovery_walk import GoodBatches, ReadableSegment, walk
+
+_EPOCHS = ("base_offset", "partition_leader_epoch")
 
 
-class SidecarSegment(ScannableSegment, Protocol):
+class SidecarSegment(ReadableSegment, Protocol):
     """The attributes of storage.Segment that are used here."""
 
     @property
@@ -43,13 +45,22 @@ class LogLike(Protocol):
     def folder_file(self, name: str) -> bytes | None: ...
 
 
-class Rebuilt(NamedTuple):
-    """The files rebuilt from one segment, or (segment None) from the whole log.
+class LowerEpoch(NamedTuple):
+    """The first batch with a leader epoch below that of one before it: its base offset, its epoch, the higher one."""
+
+    offset: int
+    epoch: int
+    highest: int
+
+
+class RebuiltSideFiles(NamedTuple):
+    """The side files rebuilt from one segment, or (segment None) from the whole log.
 
     files      {name: bytes}
     damage     the segment's damage; the indexes describe the batches before and after it
     problems   sentences about batches that do not fit an index entry, and about old files that could not be read
-    fit        the index.interval.bytes consistent with the segment's old .index; None: there is no readable one
+    fit        the index.interval.bytes consistent with the segment's old .index; None: it is missing or unreadable
+    end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
     """
 
     segment: SidecarSegment | None
@@ -57,74 +68,87 @@ class Rebuilt(NamedTuple):
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
     fit: IntervalRange | None = None
+    end_offset: int = 0
+    lower_epoch: LowerEpoch | None = None
 
 
-def stem(offset: int) -> str:
-    """An offset with 20 digits, as in file names."""
+def filename_prefix(offset: int) -> str:
+    """An offset as 20 digits, as at the start of file names (Kafka: filenamePrefixFromOffset)."""
     return f"{offset:020d}"
 
 
-def rebuild_log(log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False) -> Iterator[Rebuilt]:
-    """Yields a Rebuilt per segment, in order, then one for the log; writes nothing. Memory: one segment's indexes.
+def rebuild_log(
+    log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False
+) -> Iterator[RebuiltSideFiles]:
+    """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
+    indexes of one segment.
 
     interval      index.interval.bytes
     as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
     """
     states: ProducerStates | None = None
-    epochs, notes = old_epochs(log)
+    epochs, log_problems = stored_epochs(log)
+    highest, lower = -1, None
     for segment in log.segments:
-        stretches = walk(segment)
-        first = next(stretches, None)
+        pieces = walk(segment)
+        first = next(pieces, None)
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
-            states, problems = first_states(segment, base, as_recovery)
-            notes += problems
+            states, problems = states_at_start(segment, base, as_recovery)
+            log_problems += problems
             log_start = base
         else:
             states.end_offset = max(states.end_offset, base)
-            files[stem(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
-        maker = SegmentRebuild(base, states, epochs, interval)
-        old = _old_index(segment, base)
+            files[filename_prefix(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
+        builder = SegmentIndexBuilder(base, states, epochs, interval)
+        old = _interval_fit(segment, base)
         damage: list[Damage] = []
         while first is not None:
-            maker.add(first.columns, first.markers)
+            builder.add(first.columns, first.markers)
+            for offset, epoch in zip(*(first.columns[name] for name in _EPOCHS), strict=True):
+                if epoch is not None and epoch < highest:
+                    lower = lower or LowerEpoch(offset, epoch, highest)
+                highest = max(highest, -1 if epoch is None else epoch)
             damage += first.damage
             if old is not None:
                 old.add(first.columns["position"])
-            first = next(stretches, None)
-        made = maker.finish()
-        files |= {stem(base) + suffix: data for suffix, data in made.files.items()}
-        yield Rebuilt(segment, files, tuple(damage), made.problems, old.fit if old else None)
+            first = next(pieces, None)
+        made = builder.finish()
+        files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}
+        yield RebuiltSideFiles(segment, files, tuple(damage), made.problems, old.fit if old else None)
     if states is None:
         return
-    files = {leader_epochs.NAME: leader_epochs.write(from_start(epochs, log_start))}
+    files = {leader_epochs.NAME: leader_epochs.write(epochs_from(epochs, log_start))}
     if states.end_offset > 0 and states.end_offset != base:
-        files[stem(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
-    yield Rebuilt(None, files, (), tuple(notes))
+        files[filename_prefix(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(
+            states.snapshot()
+        )
+    yield RebuiltSideFiles(None, files, (), tuple(log_problems), None, states.end_offset, lower)
 
 
-def _first_offset(stretch: GoodBatches | None) -> int:
-    """The base offset of a file without one in its name: that of its first batch."""
-    if stretch is None or not stretch.columns["position"]:
+def _first_offset(batches: GoodBatches | None) -> int:
+    """The base offset for a file without one in its name: that of its first batch, 0 without batches."""
+    if batches is None or not batches.columns["position"]:
         return 0
-    base = stretch.columns["base_offset"][0]
-    return int(stretch.columns["last_offset"][0] if base is None else base)
+    base = batches.columns["base_offset"][0]
+    return int(batches.columns["last_offset"][0] if base is None else base)
 
 
-def first_states(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
-    name = stem(base) + producer_snapshot.SUFFIX
+def states_at_start(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
+    """The producers at the start of a log, from the .snapshot of its first segment, and sentences about problems."""
+    name = filename_prefix(base) + producer_snapshot.SUFFIX
     entries: tuple[SnapshotEntry, ...] = ()
-    notes = []
+    problems = []
     try:
         data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
         entries = () if data is None else producer_snapshot.read(data, name)
     except (KafkaRecordError, OSError) as error:
-        notes = [f"the log's first snapshot is passed over: {error}"]
-    return ProducerStates(entries, base, as_recovery=as_recovery), notes
+        problems = [f"the log's first snapshot is ignored: {error}"]
+    return ProducerStates(entries, base, as_recovery=as_recovery), problems
 
 
-def _old_index(segment: SidecarSegment, base: int) -> IntervalFit | None:
+def _interval_fit(segment: SidecarSegment, base: int) -> IntervalFit | None:
     try:
         data = segment.sidecar(offset_index.SUFFIX)
         return None if data is None else IntervalFit(offset_index.read(data, base))
@@ -132,20 +156,21 @@ def _old_index(segment: SidecarSegment, base: int) -> IntervalFit | None:
         return None
 
 
-def old_epochs(log: LogLike) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
-    """The old file's entries, with which recovery begins: some epochs are not in any batch."""
+def stored_epochs(log: LogLike) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
+    """The entries of the existing leader-epoch-checkpoint, and sentences about problems. Recovery begins with these
+    entries, as some epochs are not in any batch."""
     entries: list[leader_epochs.EpochEntry] = []
     try:
         data = log.folder_file(leader_epochs.NAME)
         for epoch, start in leader_epochs.read(data or b""):
             leader_epochs.assign(entries, epoch, start)
     except (KafkaRecordError, OSError) as error:
-        return [], [f"the old epochs are passed over: {error}"]
+        return [], [f"the old epochs are ignored: {error}"]
     return entries, []
 
 
-def from_start(entries: list[leader_epochs.EpochEntry], log_start: int) -> list[leader_epochs.EpochEntry]:
-    """The entries, the first one moved to the log's start: the cleaner may have removed that epoch's first batches."""
+def epochs_from(entries: list[leader_epochs.EpochEntry], log_start: int) -> list[leader_epochs.EpochEntry]:
+    """The entries, with the first one starting at the log's start: the cleaner may have removed its first batches."""
     if entries and entries[0].start_offset > log_start:
         entries[0] = entries[0]._replace(start_offset=log_start)
     return entries

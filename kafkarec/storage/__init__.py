@@ -5,17 +5,20 @@ segment           Segment (one file), Readable (methods of Segment, Log and LogD
 log, log_dir      Log: a partition folder; LogDir: a broker's data folder
 names             parses names of files and folders
 folders           lists folders, local and remote
-sources           bytes of a file: pread, memory map, Python file object; gz_segment: of a .gz or .zst
+sources           bytes of a file: pread, memory map, Python file object; gz_segment: content of a .gz or .zst
 remote*, tiered   URLs and object stores; objects of tiered storage (KIP-405)
 ranges            ranges of offsets and timestamps, index lookups
+batch_frames      fingerprints and checksums of single batches, preallocated zeros, for growing logs
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+unnamed_files     finds files with batches that do not have Kafka's names
+read_failures     why a file cannot be read, and what to do about it
 output_rules      refuses outputs that would overwrite inputs
 """
 
 from .log import LeftOut, Log
 from .log_dir import LogDir
-from .opening import logs, open, open_folder
+from .opening import logs, logs_beside, open, open_folder
 from .segment import Segment
 
-__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "open", "open_folder"]
+__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open", "open_folder"]

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from . import remote
-from .names import PACKED_SUFFIXES
-from .sources import ByteSource, LocalFile
+from .names import is_packed
+from .sources import ByteSource, LocalFile, read_whole
 
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
@@ -23,11 +23,13 @@ class FolderEntry(NamedTuple):
 
 
 class Folder(Protocol):
-    """path: as error messages show it; entries: sorted by name; read: a whole file, None if it does not exist."""
+    """path: as error messages show it; entries: sorted by name; names: those of a remote folder may be the ones of its
+    last listing; read: a whole file, None if it does not exist."""
 
     path: str
 
     def entries(self) -> list[FolderEntry]: ...
+    def names(self) -> list[str]: ...
     def join(self, name: str) -> str: ...
     def below(self, name: str) -> Folder: ...
     def read(self, name: str) -> bytes | None: ...
@@ -39,15 +41,18 @@ class LocalFolder:
         self.path = path
 
     def entries(self) -> list[FolderEntry]:
-        """The folder's entries; one whose stat fails (a failing disk) counts as an empty file."""
-        found = []
+        """The folder's entries; an entry whose stat fails (a failing disk) is listed as an empty file."""
+        entries = []
         with os.scandir(self.path) as listing:
             for entry in listing:
                 try:
-                    found.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
+                    entries.append(FolderEntry(entry.name, entry.stat().st_size, entry.is_dir()))
                 except OSError:
-                    found.append(FolderEntry(entry.name, 0, False))
-        return sorted(found)
+                    entries.append(FolderEntry(entry.name, 0, False))
+        return sorted(entries)
+
+    def names(self) -> list[str]:
+        return sorted(os.listdir(self.path or "."))
 
     def join(self, name: str) -> str:
         return os.path.join(self.path, name)
@@ -57,8 +62,7 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         try:
-            with open(self.join(name), "rb") as file:
-                return file.read()
+            return read_whole(self.join(name))
         except (FileNotFoundError, IsADirectoryError):
             return None
 
@@ -67,7 +71,7 @@ class LocalFolder:
 
 
 class RemoteFolder:
-    """A prefix in a bucket, or a folder of any filesystem that has URLs. fetch_counter: counts the bytes fetched."""
+    """A prefix in a bucket, or a folder of any other filesystem with URLs. fetch_counter: counts the bytes fetched."""
 
     def __init__(self, url: str, options: dict[str, Any], fetch_counter: FetchCounter | None = None) -> None:
         self.path = url.rstrip("/")
@@ -79,6 +83,9 @@ class RemoteFolder:
         listed = [FolderEntry(*entry) for entry in remote.listing(self.path + "/", self._options)]
         self._sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
         return listed
+
+    def names(self) -> list[str]:
+        return list(self._sizes) if self._sizes is not None else [entry.name for entry in self.entries()]
 
     def join(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -129,7 +136,7 @@ def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None])
     from . import gz_segment, tiered
 
     try:
-        if name.endswith(tuple(PACKED_SUFFIXES)):
+        if is_packed(name):
             return gz_segment.unpacked(source, name)
         tiered.refuse_encoded(source, name, read)
     except BaseException:

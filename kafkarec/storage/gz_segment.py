@@ -2,10 +2,10 @@
 
     00000000000000000030.log.gz  ->  decompressed from the start, as far as needed, into an unnamed temporary file
 
-Reads go to that copy (in TMPDIR), in any order and in constant memory; it is removed when the source is closed. If the
+Reads use that copy (in TMPDIR), in any order and in constant memory; it is removed when the source is closed. If the
 compressed data is cut off or corrupt, everything before that is read, and the rest is damage with reason `unreadable`.
-The size of the rest is unknown unless the zstd frame has its content size; it then counts as 17 bytes, the start of a
-batch's frame.
+The size of the rest is known only if the zstd frame has its content size; if unknown, it is taken to be 17 bytes, the
+start of a batch's frame.
 """
 
 from __future__ import annotations
@@ -18,20 +18,18 @@ from collections.abc import Iterator
 from typing import IO, cast
 
 from kafkarec.codecs import CodecError, gz_stream
-from kafkarec.errors import LimitExceededError, MissingCodecError
+from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
 from .sources import ByteSource
 
 # Positions in a segment are int32: brokers make no larger segments.
 LARGEST_SEGMENT = (1 << 31) - 1
-# Fewer bytes at the end count as a tail and not as damage.
-_AT_LEAST = 17
-# `kafkarec.damage.why_unreadable` has messages for these two; disks do not return them.
-CUT_OFF, CORRUPT = errno.EPROTO, errno.EILSEQ
+# With fewer bytes, an unreadable rest would be a tail and not damage.
+_MIN_REST = 17
 
 
 def unpacked(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
-    """A source of the decompressed content; `source` itself if it is not compressed, whatever its name is."""
+    """A source of the decompressed content; `source` itself if its bytes are not compressed, whatever its name is."""
     codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
     return source if codec is None else cast(ByteSource, Unpacked(source, codec, limit))
 
@@ -59,7 +57,7 @@ class Unpacked:
         if self.failure is None:
             return self._done
         declared = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
-        return declared if self._done < declared <= self._limit else self._done + _AT_LEAST
+        return declared if self._done < declared <= self._limit else self._done + _MIN_REST
 
     @property
     def packed_size(self) -> int:
@@ -82,7 +80,7 @@ class Unpacked:
         self._unpack_to(position + length)
         data = os.pread(self._spool.fileno(), min(length, max(0, self._done - position)), position)
         if not data and length and self.failure is not None and position < self.size:
-            raise OSError(self._why(), f"the {self.codec} data around the file ends or is corrupt here", self.name)
+            raise self._unreadable(self.failure)
         return data
 
     def is_damage(self, error: OSError) -> bool:
@@ -95,10 +93,11 @@ class Unpacked:
                 self._spool = None
         self._packed.close()
 
-    def _why(self) -> int:
-        if isinstance(self.failure, OSError):
-            return self.failure.errno or errno.EIO
-        return CUT_OFF if self.failure is not None and self.failure.reason == "payload_truncated" else CORRUPT
+    def _unreadable(self, failure: CodecError | OSError) -> OSError:
+        if isinstance(failure, OSError):
+            return OSError(failure.errno or errno.EIO, "the packed file could not be read to its end", self.name)
+        cut_off = failure.reason == "payload_truncated"
+        return PackedFileError(self.name, self.codec, PackedFileError.CUT_OFF if cut_off else PackedFileError.CORRUPT)
 
     def _read_packed(self, count: int) -> bytes:
         data = self._packed.read_at(self._at, min(count, self._packed.size - self._at))
@@ -106,7 +105,7 @@ class Unpacked:
         return data
 
     def _unpack_to(self, end: int) -> None:
-        """Decompresses until the copy has `end` bytes or all of them."""
+        """Decompresses until the copy has `end` bytes or the whole content."""
         with self._lock:
             while self._done < end and not self._ended and self._spool is not None:
                 self._unpack_piece(self._spool)
@@ -148,7 +147,7 @@ class Unpacked:
                 self._done, view = self._done + written, view[written:]
         except OSError as error:
             why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
-            raise OSError(error.errno, f"{why}; TMPDIR=FOLDER names another place", self.name) from error
+            raise OSError(error.errno, f"{why}; TMPDIR=FOLDER sets another folder", self.name) from error
 
     def _stop(self, failure: CodecError | OSError) -> None:
         self.failure, self._ended = failure, True

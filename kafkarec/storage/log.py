@@ -2,7 +2,7 @@
 
 00000000000000000000.log  00000000000000000030.log ...   segments; the last one is the active segment
 leader-epoch-checkpoint  partition.metadata              see kafkarec.sidecars
-*.deleted  *.cleaned  *.swap                             files the broker was about to remove, to finish, to rename
+*.deleted  *.cleaned  *.swap                             files that the broker had not yet removed, completed, renamed
 """
 
 from __future__ import annotations
@@ -11,16 +11,24 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import names
+from . import names, read_failures
 from .folders import Folder, FolderEntry
 from .segment import Readable, Segment
 
 
 class LeftOut(NamedTuple):
-    """A file or folder that is not read, and the reason as one sentence."""
+    """A file or folder that is not read.
+
+    why    the reason, one sentence
+    kind   one word: that of `names.explain`, or "unreadable" for what could not be read
+    cause  of what could not be read: a key of `read_failures.REMEDIES`
+    """
 
     name: str
     why: str
+    kind: str
+    is_folder: bool = False
+    cause: str = ""
 
 
 class Log(Readable):
@@ -29,7 +37,7 @@ class Log(Readable):
     .segments          in order of base offsets
     .checkpoints       KRaft snapshots in the same folder; not read with the log
     .left_out          files that are not part of the log, each with the reason
-    .topic, .partition as the caller gave them, else from the folder's name; None: unknown
+    .topic, .partition as passed by the caller, else from the folder's name; None: unknown
     """
 
     def __init__(
@@ -79,15 +87,18 @@ class Log(Readable):
                         folder=folder,
                         topic=topic,
                         partition=partition,
-                        size=None if entry.name.endswith(tuple(names.PACKED_SUFFIXES)) else entry.size,
+                        size=None if names.is_packed(entry.name) else entry.size,
                         mapped=mapped,
                     )
                 )
                 continue
+            if entry.is_dir and names.is_segment(entry.name):
+                left_out.append(_folder_in_place_of(entry.name))
+                continue
             known = names.explain(entry.name, entry.is_dir)
-            if known.kind not in _BESIDE:
-                left_out.append(LeftOut(entry.name, known.sentence))
-        segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+            if known.kind not in _KINDS_IN_PARTITION:
+                left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
+        segments.sort(key=_by_base_offset)
         log = cls(folder.path, segments, left_out, folder=folder, topic=topic, partition=partition)
         log.checkpoints = tuple(checkpoints)
         return log
@@ -95,9 +106,24 @@ class Log(Readable):
     def groups(self) -> Iterator[Sequence[Segment]]:
         yield self.segments
 
+    @property
+    def folder(self) -> Folder | None:
+        """The folder that the log is in, also if its segments were named one by one; None: not known."""
+        return self._folder or (self.segments[-1].folder if self.segments else None)
+
     def folder_file(self, name: str) -> bytes | None:
         """A whole file of the folder, such as "leader-epoch-checkpoint"; None: there is none."""
         return None if self._folder is None else self._folder.read(name)
+
+    @property
+    def all_segments(self) -> tuple[Segment, ...]:
+        """The segments, and a Segment that cannot be opened for each folder with the name of one. For reports: readers
+        and brokers ignore such a folder."""
+        folders = [one.name for one in self.left_out if one.cause and names.is_segment(one.name)]
+        if self._folder is None or not folders:
+            return self.segments
+        added = [Segment(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
+        return tuple(sorted((*self.segments, *added), key=_by_base_offset))
 
     @property
     def size(self) -> int:
@@ -112,11 +138,9 @@ class Log(Readable):
     def next_offset(self) -> int | None:
         """The log end offset: the offset after the last batch. Reads the headers of the last non-empty segment."""
         for segment in reversed(self.segments):
-            last = None
-            for table in segment.scan_pieces(errors="skip"):
-                last = table[-1]["next_offset"] if len(table) else last
+            last = segment.last_batch()
             if last is not None:
-                return int(last)
+                return int(last["next_offset"])
         return self.start_offset
 
     def __enter__(self) -> Log:
@@ -141,5 +165,13 @@ class Log(Readable):
         return f"<Log {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
 
 
+def _by_base_offset(segment: Segment) -> tuple[int, str]:
+    return segment.base_offset or 0, segment.name
+
+
+def _folder_in_place_of(segment: str) -> LeftOut:
+    return LeftOut(segment, "a folder, not a file", names.UNREADABLE, is_folder=True, cause=read_failures.NOT_A_FILE)
+
+
 # Kinds of files that belong in a partition folder: not listed in `left_out`.
-_BESIDE = {"file", *(kind for kind, _ in names.SIDECARS.values()), "checkpoint"}
+_KINDS_IN_PARTITION = {"file", *(each.kind for each in names.SIDECARS.values()), "checkpoint"}

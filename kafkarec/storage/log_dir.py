@@ -1,7 +1,7 @@
-"""A broker's data folder (log.dirs), or any folder over partition folders.
+"""A broker's data folder (log.dirs), or any other folder of partition folders.
 
 orders-0/  orders-1/ ...                     one log each
-orders-7.<hex>-delete  -future  -stray       partitions the broker was about to remove, or is moving here
+orders-7.<hex>-delete  -future  -stray       partitions that the broker is removing, is moving here, should not have
 meta.properties  four *-checkpoint files     see kafkarec.sidecars
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 from . import names
 from .folders import Folder, FolderEntry, RemoteFolder, map_folders
 from .log import LeftOut, Log
+from .read_failures import read_failure
 from .segment import Readable, Segment, columns_of_several_logs
 
 
@@ -43,7 +44,7 @@ class LogDir(Readable):
             elif entry.is_dir and own_topic and names.tiered_partition(entry.name) is not None:
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
-                left_out.append(LeftOut(entry.name, known.sentence))
+                left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
         for topic, inside in zip(topics, map_folders(folder, _listed, topics), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
@@ -75,6 +76,11 @@ class LogDir(Readable):
     def _default_columns(self) -> tuple[str, ...] | None:
         return columns_of_several_logs() if len(self._logs) > 1 else None
 
+    @property
+    def folder(self) -> Folder | None:
+        """The data folder itself; None: the logs of several folders together."""
+        return self._folder
+
     def folder_file(self, name: str) -> bytes | None:
         """A whole file of the folder, such as "meta.properties"; None: there is none."""
         return None if self._folder is None else self._folder.read(name)
@@ -85,15 +91,15 @@ class LogDir(Readable):
     def __len__(self) -> int:
         return len(self._logs)
 
-    def __contains__(self, wanted: object) -> bool:
+    def __contains__(self, key: object) -> bool:
         """Whether `wanted` is the (topic, partition) of one of the logs, or one of the Log objects."""
-        return any((log.topic, log.partition) == wanted or log is wanted for log in self._logs)
+        return any((log.topic, log.partition) == key or log is key for log in self._logs)
 
-    def __getitem__(self, wanted: tuple[str, int]) -> Log:
+    def __getitem__(self, key: tuple[str, int]) -> Log:
         for log in self._logs:
-            if (log.topic, log.partition) == wanted:
+            if (log.topic, log.partition) == key:
                 return log
-        raise KeyError(wanted)
+        raise KeyError(key)
 
     def __enter__(self) -> LogDir:
         return self
@@ -111,11 +117,13 @@ class LogDir(Readable):
 
 
 def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:
-    """A folder's entries; LeftOut if a local one cannot be listed, so that the other folders are still read."""
+    """A folder's entries. LeftOut if a local folder cannot be listed, so that the others are read nevertheless."""
     try:
         return folder.entries()
     except OSError as error:
         if isinstance(folder, RemoteFolder):
             raise
         name = folder.path.rstrip("/").rpartition("/")[2]
-        return LeftOut(name, f"cannot be listed: {(error.strerror or str(error)).lower()}")
+        failure = read_failure(error, folder.path)
+        why = f"cannot be listed: {failure.why}"
+        return LeftOut(name, why, names.UNREADABLE, is_folder=True, cause=failure.cause)

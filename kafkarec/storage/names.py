@@ -1,4 +1,4 @@
-"""Parses the names of partition folders, segments and the files beside them. No I/O.
+"""Parses the names of partition folders, of segments and of their side files. No I/O.
 
     a broker's data folder (log.dirs)            what a broker renames a partition folder to
       orders-7/                                    orders-7.<32 hex digits>-delete   (-stray, -future)
@@ -6,7 +6,7 @@
         00000000000000000030.index                 00000000000000000030.log.deleted  (.cleaned, .swap)
         00000000000000000120-0000000003.checkpoint   a KRaft snapshot: next offset, epoch
 
-    tiered storage (KIP-405), as its plugins name objects; a uuid is 22 characters of base64url
+    tiered storage (KIP-405), names of objects by plugin; a uuid is 22 characters of base64url
       <prefix>orders-<topic uuid>/7/00000000000000000030-<segment uuid>.log      Aiven's plugin
       orders-7-<topic uuid>/00000000000000000030-<segment uuid>.log              Kafka's LocalTieredStorage
     flat copies
@@ -14,8 +14,8 @@
     and each of these compressed as a whole: 00000000000000000030.log.gz, .zst
 
 Rules of LocalLog.parseTopicPartitionName, LogFileUtils, Snapshots and LogLoader (Kafka 4.3), and of
-ObjectKeyFactory of Aiven's plugin. Matching is stricter than a broker's: `backup-2024-01` is no partition, as brokers
-never write a leading zero, and a topic must have the characters and the length that Kafka allows.
+ObjectKeyFactory of Aiven's plugin. Matching is stricter than in a broker: `backup-2024-01` is no partition, as brokers
+never write a leading zero, and a topic must have only characters and a length that Kafka allows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+# Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read.
+FOREIGN, UNREADABLE = "foreign", "unreadable"
+
 _LONG_MAX, _INT_MAX = (1 << 63) - 1, (1 << 31) - 1
+ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""Topics that the log cleaner compacts in every cluster."""
 _TOPIC_MAX = 249
 # A file system's limit: a longer name with its suffix makes the broker cut the topic (not for -future).
 _NAME_MAX = 255
@@ -46,73 +51,87 @@ _SEGMENT = re.compile(
     r"(?P<suffix>\.[a-z_-]+)(?P<packed_suffix>\.gz|\.zst)?(?P<state>\.deleted|\.cleaned|\.swap|\.part)?"
 )
 
-SIDECARS: dict[str, tuple[str, str]] = {
-    ".index": ("index", "an offset index: where in the .log beside it an offset is"),
-    ".timeindex": ("timeindex", "a time index: from which offset on a time is reached"),
-    ".txnindex": ("txnindex", "a transaction index: the aborted transactions that end in the .log beside it"),
-    ".snapshot": ("snapshot", "a producer snapshot: the producers' epochs and sequences in front of this offset"),
-    ".indexes": ("indexes", "the indexes of a tiered segment in one object, as Aiven's plugin writes them"),
-    ".rsm-manifest": ("manifest", "the manifest of a tiered segment: how its .log object is chunked and encoded"),
+
+class SideFile(NamedTuple):
+    """A kind of file beside a segment. kind: one word; what: its name in a sentence; content: what it contains."""
+
+    kind: str
+    what: str
+    content: str
+
+
+SIDECARS: dict[str, SideFile] = {
+    ".index": SideFile("index", "an offset index", "where in the .log beside it an offset is"),
+    ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached"),
+    ".txnindex": SideFile("txnindex", "a transaction index", "the aborted transactions that end in the .log beside it"),
+    ".snapshot": SideFile("snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset"),
+    ".indexes": SideFile("indexes", "the indexes of a tiered segment", "in one object, as Aiven's plugin writes them"),
+    ".rsm-manifest": SideFile(
+        "manifest", "the manifest of a tiered segment", "how its .log object is chunked and encoded"
+    ),
 }
-"""Suffix of a file beside a segment -> (kind, sentence)."""
+"""Suffix of a file beside a segment -> its kind."""
 
 PACKED_SUFFIXES: dict[str, str] = {".gz": "gzip", ".zst": "zstd"}
 """Suffix of a file that holds a segment compressed as a whole -> codec."""
 
-_STATES: dict[str, tuple[str, str]] = {
+# Suffix of a file that is not in use -> (kind, what it is, why it is left out).
+_STATES: dict[str, tuple[str, str, str]] = {
     ".deleted": (
         "deleted",
-        "a segment's file that the broker has given up (retention, compaction, truncation) and removes a minute "
-        "later; left out, as what is still valid of it is in the .log files; where those are lost it may be the "
-        "last copy: name the file itself to read it",
+        "a segment's file that the broker has replaced or expired (retention, compaction, truncation) and removes a "
+        "minute later",
+        "left out, as its records that are still valid are in the .log files; if those are lost, it may be the last "
+        "copy: name the file itself to read it",
     ),
     ".cleaned": (
         "cleaned",
-        "what the log cleaner (or a split) was writing when it was interrupted; left out, as it may end anywhere "
-        "and the .log files that it is made from are still complete; a broker deletes it when it starts",
+        "a file that the log cleaner (or a split) was writing when it was interrupted",
+        "left out, as it may end anywhere and its source, the .log files, is still complete; a broker deletes it when "
+        "it starts",
     ),
     ".swap": (
         "swap",
-        "a complete replacement whose renaming was interrupted; left out, as the .log files that it replaces hold "
-        "the same offsets uncompacted; a broker that starts removes those and renames this to .log (unless a "
-        ".cleaned file of the same or a lower offset lies beside it: then it deletes the .swap); where those are "
-        "gone, this is their content: name the file itself to read it",
+        "a complete replacement whose renaming was interrupted",
+        "left out, as the .log files that it replaces have the same offsets uncompacted; a broker that starts removes "
+        "those and renames this to .log (unless the folder has a .cleaned file of the same or a lower offset: then it "
+        "deletes the .swap); if those are gone, this is their content: name the file itself to read it",
     ),
     ".part": (
         "part",
-        "a KRaft snapshot that was being written; left out, as it may end anywhere; the controller deletes it when "
-        "it starts",
+        "a KRaft snapshot that was being written",
+        "left out, as it may end anywhere; the controller deletes it when it starts",
     ),
 }
 _CHECKPOINT_DELETED = (
     "deleted",
-    "a KRaft snapshot that a later one has replaced and that the controller is about to remove; left out; "
-    "name the file itself to read it",
+    "a KRaft snapshot that a later one has replaced and that the controller is about to remove",
+    "left out; name the file itself to read it",
 )
 
 FOLDER_STATES: dict[str, str] = {
-    "delete": "a partition that was deleted (its topic too, or it moved to another disk or broker); its files are "
-    "removed a minute later, so copy them first; left out, name the folder itself to read it",
-    "stray": "a partition that, as the cluster's metadata says, this broker should not have; the broker has moved it "
-    "aside and keeps it until somebody deletes it; left out, name the folder itself to read it",
-    "future": "a partition on its way to this disk from another disk of the same broker; until the copy has caught "
-    "up the other folder is the partition, so this one is left out; name the folder itself to read it",
+    "delete": "a partition that was deleted (with its topic, or because it moved to another disk or broker); its files "
+    "are removed a minute later, so copy them first; left out, name the folder itself to read it",
+    "stray": "a partition that, by the cluster's metadata, this broker should not have; the broker has renamed it and "
+    "keeps it until an operator deletes it; left out, name the folder itself to read it",
+    "future": "a copy of a partition that is being moved from another disk of the same broker; until the copy is "
+    "complete the other folder is the partition, so this one is left out; name the folder itself to read it",
 }
 
 FILES: dict[str, str] = {
-    "leader-epoch-checkpoint": "at which offset each leader epoch began (KIP-101)",
+    "leader-epoch-checkpoint": "the first offset of each leader epoch (KIP-101)",
     "partition.metadata": "the topic's id",
-    "quorum-state": "which leader and epoch this KRaft voter or observer knows, and whom it voted for",
+    "quorum-state": "the leader and epoch that this KRaft voter or observer knows, and its vote",
     "meta.properties": "the ids of cluster, node and data folder",
-    "recovery-point-offset-checkpoint": "up to which offset each partition is known to be flushed to the disk",
-    "log-start-offset-checkpoint": "the first valid offset of each partition, where DeleteRecords has moved it",
+    "recovery-point-offset-checkpoint": "the offset up to which each partition is known to be flushed to the disk",
+    "log-start-offset-checkpoint": "the log start offset of each partition in which DeleteRecords has raised it",
     "replication-offset-checkpoint": "the high watermark of each partition",
-    "cleaner-offset-checkpoint": "up to which offset each compacted partition is cleaned",
+    "cleaner-offset-checkpoint": "the offset up to which each compacted partition is cleaned",
     ".lock": "locked by the process that uses this data folder",
-    ".kafka_cleanshutdown": "the broker stopped in order; where it is missing, it recovers the logs when it starts",
-    "salvage.json": "what kafkarec salvage copied from where, and what was lost",
-    ".kafkarec.lock": "locked by the kafkarec.SegmentWriter at work in this folder, or left by a killed one",
-    "bootstrap.checkpoint": "the records with which the cluster's metadata began; kafkarec reads it like a segment",
+    ".kafka_cleanshutdown": "a mark of a clean shutdown; if it is missing, the broker recovers the logs when it starts",
+    "salvage.json": "the report of kafkarec salvage: what was copied from where, and what was lost",
+    ".kafkarec.lock": "locked by the kafkarec.SegmentWriter that writes in this folder, or left by a killed one",
+    "bootstrap.checkpoint": "the first records of the cluster's metadata; kafkarec reads it like a segment",
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
 """Name of a file in a partition folder or a data folder -> what it contains."""
@@ -129,7 +148,7 @@ class FolderName(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """The name of a segment or of a file beside it.
+    """The name of a segment or of one of its side files.
 
     base_offset   the number in the name: the base offset; of a .checkpoint and .snapshot the next offset
     suffix        ".log", ".checkpoint", or a key of SIDECARS
@@ -158,7 +177,7 @@ class SegmentName(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """What a file or folder is. kind: one word, for programs; sentence: for people."""
+    """The meaning of a file's or folder's name. kind: one word, for programs; sentence: for people."""
 
     kind: str
     sentence: str
@@ -175,7 +194,8 @@ class SegmentOwner(NamedTuple):
 
 
 def folder(name: str) -> FolderName | None:
-    """A partition folder's name; None where it is none. `orders-7`, `orders-7.<id>-delete`, `orders-7-<uuid>`."""
+    """Parses a partition folder's name, such as `orders-7`, `orders-7.<id>-delete` or `orders-7-<uuid>`; None for any
+    other name."""
     tiered = _TIERED_PARTITION.fullmatch(name)
     if tiered and _plausible(tiered):
         return FolderName(tiered["topic"], int(tiered["partition"]), topic_id=tiered["topic_id"])
@@ -198,7 +218,7 @@ def tiered_partition(name: str) -> int | None:
 
 
 def segment(name: str) -> SegmentName | None:
-    """Parses the file name of a segment or of a file beside it; None for any other name."""
+    """Parses the file name of a segment or of one of its side files; None for any other name."""
     match = _SEGMENT.fullmatch(name)
     if match is None or int(match["offset"]) > _LONG_MAX or not _plausible(match):
         return None
@@ -220,42 +240,53 @@ def segment(name: str) -> SegmentName | None:
 
 def base_offset(name: str) -> int | None:
     """The base offset in the name of a .log; of a .checkpoint its next offset; else None."""
-    found = segment(name)
-    return found.base_offset if found and found.suffix in (".log", ".checkpoint") else None
+    parsed = segment(name)
+    return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None
+
+
+def unpacked(name: str) -> str:
+    """The name without the .gz or .zst of a compressed file."""
+    for suffix in PACKED_SUFFIXES:
+        name = name.removesuffix(suffix)
+    return name
+
+
+def is_packed(name: str) -> bool:
+    """Whether the file is compressed, so that its size is known only after opening it."""
+    return name.endswith(tuple(PACKED_SUFFIXES))
 
 
 def is_segment(name: str) -> bool:
     """Whether a file of this name holds batches of the log in its folder (.gz and .zst files included)."""
-    found = segment(name)
-    return found is not None and found.readable and not (found.suffix == ".checkpoint" and found.packed_suffix)
+    parsed = segment(name)
+    return parsed is not None and parsed.readable and not (parsed.suffix == ".checkpoint" and parsed.packed_suffix)
 
 
 def sidecar(name: str, suffix: str) -> str:
-    """The name of the file beside the segment `name`: sidecar("0030.log.gz", ".index") is "0030.index"."""
-    found = segment(name)
-    if found:
-        return found.stem + suffix
-    for packed_suffix in PACKED_SUFFIXES:
-        name = name.removesuffix(packed_suffix)
+    """The name of a side file of the segment `name`: sidecar("0030.log.gz", ".index") is "0030.index"."""
+    parsed = segment(name)
+    if parsed:
+        return parsed.stem + suffix
+    name = unpacked(name)
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
 def segment_owner(path: str) -> SegmentOwner:
     """The partition of a segment, from its path or URL.
 
-    The folder's name counts only for files with names that Kafka gives: backup-2024/x.bin is not in partition 2024.
+    The folder's name is used only if the file has a name of Kafka's: backup-2024/x.bin is not in partition 2024.
     """
     parts = [part for part in re.split(r"[/\\]+", path.split("?", 1)[0]) if part]
     name = parts[-1] if parts else path
     above = path[: len(path) - len(name)].rstrip("/\\") if path.endswith(name) else path
-    found = segment(name)
-    if found is None:
+    parsed = segment(name)
+    if parsed is None:
         return SegmentOwner(None, None, None, None, path)
-    if found.topic is not None:
-        log = f"{above}/{found.topic}-{found.partition}"
-        return SegmentOwner(found.topic, found.partition, found.base_offset, None, log)
+    if parsed.topic is not None:
+        log = f"{above}/{parsed.topic}-{parsed.partition}"
+        return SegmentOwner(parsed.topic, parsed.partition, parsed.base_offset, None, log)
     topic, partition, topic_id = folder_owner(parts[:-1])
-    return SegmentOwner(topic, partition, found.base_offset, topic_id, above)
+    return SegmentOwner(topic, partition, parsed.base_offset, topic_id, above)
 
 
 def folder_owner(parts: list[str]) -> tuple[str | None, int | None, str | None]:
@@ -270,38 +301,38 @@ def folder_owner(parts: list[str]) -> tuple[str | None, int | None, str | None]:
 
 
 def explain(name: str, is_dir: bool = False) -> Explained:
-    """What a file or folder is, as a word and as a sentence that says why it is read or left out."""
+    """The meaning of a file's or folder's name: a word, and a sentence with the reason why it is read or left out."""
     if name.removesuffix(".tmp") in FILES:
         if name.endswith(".tmp"):
             return Explained("temporary", f"a new {name[:-4]} that was being written when the broker stopped; left out")
         return Explained("file", FILES[name])
     if is_dir:
         return _explain_folder(name)
-    found = segment(name)
-    if found is None:
-        return Explained("foreign", "not a name that Kafka gives; left out, name the file itself to read it")
-    if found.state:
-        checkpoint = found.suffix == ".checkpoint" and found.state == ".deleted"
-        kind, sentence = _CHECKPOINT_DELETED if checkpoint else _STATES[found.state]
-        if found.suffix in SIDECARS:
-            sentence = f"{SIDECARS[found.suffix][1].partition(':')[0]} of {sentence.partition(';')[0]}; left out"
-        return Explained(kind, sentence)
-    if found.packed_suffix:
-        codec = PACKED_SUFFIXES[found.packed_suffix]
-        return Explained("packed", f"{_explain_plain(found).sentence}, packed as a whole with {codec}")
-    return _explain_plain(found)
+    parsed = segment(name)
+    if parsed is None:
+        return Explained(FOREIGN, "not a name that Kafka gives; left out, name the file itself to read it")
+    if parsed.state:
+        checkpoint = parsed.suffix == ".checkpoint" and parsed.state == ".deleted"
+        kind, what, why = _CHECKPOINT_DELETED if checkpoint else _STATES[parsed.state]
+        if parsed.suffix in SIDECARS:
+            what, why = f"{SIDECARS[parsed.suffix].what} of {what}", "left out"
+        return Explained(kind, f"{what}; {why}")
+    if parsed.packed_suffix:
+        codec = PACKED_SUFFIXES[parsed.packed_suffix]
+        return Explained("packed", f"{_explain_plain(parsed).sentence}, packed as a whole with {codec}")
+    return _explain_plain(parsed)
 
 
 def swaps_to_take(names: Iterable[str]) -> list[str]:
-    """The .log.swap files that a broker that starts on a folder with these names renames to .log.
+    """The .log.swap files in a folder with these names that a broker renames to .log when it starts.
 
-    It deletes the others: a .cleaned file with the same or a lower offset means that splitting a segment did not
-    finish (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
+    It deletes the others: a .cleaned file with the same or a lower offset means that the split of a segment was not
+    completed (LogLoader.removeTempFilesAndCollectSwapFiles, KAFKA-6264).
     """
-    found = [(name, one) for name in names if (one := segment(name))]
-    border = min((one.base_offset for _, one in found if one.state == ".cleaned"), default=_LONG_MAX)
-    chosen = [(one.base_offset, name) for name, one in found if one.state == ".swap" and one.suffix == ".log"]
-    return [name for offset, name in sorted(chosen) if offset < border]
+    parsed = [(name, one) for name in names if (one := segment(name))]
+    first_cleaned = min((one.base_offset for _, one in parsed if one.state == ".cleaned"), default=_LONG_MAX)
+    swaps = [(one.base_offset, name) for name, one in parsed if one.state == ".swap" and one.suffix == ".log"]
+    return [name for offset, name in sorted(swaps) if offset < first_cleaned]
 
 
 def _explain_folder(name: str) -> Explained:
@@ -310,20 +341,21 @@ def _explain_folder(name: str) -> Explained:
         tiered = tiered_topic(name)
         if tiered:
             return Explained("tiered_topic", f"the partitions of topic {tiered[0]} in tiered storage")
-        return Explained("foreign", "no partition folder: it is not named topic-partition; left out")
+        return Explained(FOREIGN, "no partition folder: it is not named topic-partition; left out")
     if named.state:
         cut = " (the topic's name is cut: it was too long with the suffix)" if named.cut else ""
         return Explained(named.state, FOLDER_STATES[named.state] + cut)
     return Explained("partition", f"partition {named.partition} of topic {named.topic}")
 
 
-def _explain_plain(found: SegmentName) -> Explained:
-    if found.suffix in SIDECARS:
-        return Explained(*SIDECARS[found.suffix])
-    if found.suffix == ".checkpoint":
-        return Explained("checkpoint", f"a KRaft snapshot of everything before offset {found.base_offset}")
-    tiered = " in tiered storage" if found.segment_id else ""
-    return Explained("segment", f"a log segment{tiered} from offset {found.base_offset} on")
+def _explain_plain(name: SegmentName) -> Explained:
+    if name.suffix in SIDECARS:
+        side_file = SIDECARS[name.suffix]
+        return Explained(side_file.kind, f"{side_file.what}: {side_file.content}")
+    if name.suffix == ".checkpoint":
+        return Explained("checkpoint", f"a KRaft snapshot of everything before offset {name.base_offset}")
+    tiered = " in tiered storage" if name.segment_id else ""
+    return Explained("segment", f"a log segment{tiered} from offset {name.base_offset} on")
 
 
 def _plausible(match: re.Match[str]) -> bool:

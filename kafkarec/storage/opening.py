@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import Any
+
+from kafkarec.internal_topics import transactional_ids
 
 from . import names, remote
 from .folders import Folder, FolderEntry, LocalFolder, RemoteFolder
@@ -23,6 +27,7 @@ def open(  # the name that users call: kafkarec.open
     topic: str | None = None,
     partition: int | None = None,
     mmap: bool = False,
+    restore: bool = True,
     storage_options: dict[str, Any] | None = None,
 ) -> Opened:
     """Opens files and folders of record batches. Reads names and sizes only.
@@ -30,16 +35,35 @@ def open(  # the name that users call: kafkarec.open
     path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
           a partition folder: a Log; a broker's data folder: a LogDir
           a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
-          an open binary file, anything with read and seek, or a storage.sources.ByteSource: a Segment
+          an open binary file, any object with read and seek, or a storage.sources.ByteSource: a Segment
           a list of these: one Log if all are segments of one partition, else a LogDir
-    topic, partition: override what the names of files and folders say
+    topic, partition: override those in the names of files and folders
     mmap: map local files instead of reading them by pread. Scanning headers is then fastest; if a file shrinks or
-          its disk fails meanwhile, reading ends with an OSError, and bytes that pread could still read are not read
+          its disk fails meanwhile, reading ends with an OSError, even before bytes that pread could still read
+    restore: False: reading, verify and salvage restore no header fields (see decode); such batches are damage
     storage_options: passed to fsspec or pyarrow.fs for a URL
 
-    Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that hold no batches
+    Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
     according to their names, such as an .index.
     """
+    opened = _open(path, topic, partition, mmap, storage_options)
+    for segment in (segment for group in opened.groups() for segment in group):
+        segment.restore = restore
+        segment.prepared = partial(_prepared, segment)
+    return opened
+
+
+def _prepared(segment: Segment) -> dict[tuple[int, int], bool]:
+    """What `__transaction_state` beside the log of a segment says of the log's transactions."""
+    if segment.topic is None or segment.partition is None or not os.path.exists(segment.path):
+        return {}
+    beside = logs_beside(segment.path, transactional_ids.TOPIC)
+    return transactional_ids.prepared(beside, segment.topic, segment.partition)
+
+
+def _open(
+    path: Any, topic: str | None, partition: int | None, mmap: bool, storage_options: dict[str, Any] | None
+) -> Opened:
     if isinstance(path, list | tuple):
         return _several([open(one, mmap=mmap, storage_options=storage_options) for one in path], topic, partition)
     if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
@@ -62,27 +86,27 @@ def open(  # the name that users call: kafkarec.open
         return open_folder(LocalFolder(text), topic, partition, mmap)
     _demand_batches(text)
     folder, name = os.path.split(text)
-    size = os.stat(text).st_size or None  # 0 of a block device is not its size; also: the system's error, early
+    size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
     return _opened(LocalFolder(folder), name, size, topic, partition, mmap)
 
 
 def _demand_batches(path: str) -> None:
-    """ValueError for index, checkpoint and other files that hold no batches, by their names."""
+    """Raises ValueError for index, checkpoint and other files that, by their names, have no batches."""
     name = path.replace("\\", "/").rpartition("/")[2]
     if name in names.FILES and name != "bootstrap.checkpoint":
-        raise ValueError(f"{path} holds no records (what it holds: {names.FILES[name]})")
-    for suffix, (_, sentence) in names.SIDECARS.items():
+        raise ValueError(f"{path} holds no records; it is: {names.FILES[name]}")
+    for suffix, side_file in names.SIDECARS.items():
         if path.endswith(suffix):
-            raise ValueError(f"{path} is {sentence.partition(':')[0]} and holds no records; name the .log beside it")
+            raise ValueError(f"{path} is {side_file.what} and holds no records; name the .log beside it")
 
 
 def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
     _demand_batches(url)
-    found = remote.stat(url, options)
-    if found.is_dir:
+    info = remote.stat(url, options)
+    if info.is_dir:
         return open_folder(RemoteFolder(url, options), topic, partition, False)
     above, _, name = url.rpartition("/")
-    return _opened(RemoteFolder(above, options), name, found.size, topic, partition, False)
+    return _opened(RemoteFolder(above, options), name, info.size, topic, partition, False)
 
 
 def _opened(
@@ -98,7 +122,7 @@ def _opened(
         mapped=mapped,
         topic=owner.topic if topic is None else topic,
         partition=owner.partition if partition is None else partition,
-        size=None if name.endswith(tuple(names.PACKED_SUFFIXES)) else size,
+        size=None if names.is_packed(name) else size,
     )
 
 
@@ -130,8 +154,8 @@ def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDi
     """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
 
     def owner(entry: FolderEntry) -> tuple[str, int]:
-        found = names.segment(entry.name)
-        return (found.topic or "", found.partition or 0) if found else ("", 0)
+        parsed = names.segment(entry.name)
+        return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
 
     logs = [
         Log.of(folder, topic, partition, mapped=mapped, entries=list(group))
@@ -143,12 +167,12 @@ def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDi
 
 def _several(opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
     """Segments of one partition as one Log; everything else as a LogDir."""
-    found = list(opened)
-    if not found:
+    items = list(opened)
+    if not items:
         raise ValueError("an empty list of paths")
     by_partition: dict[object, list[Segment]] = {}
     listed: list[Log] = []
-    for one in found:
+    for one in items:
         if isinstance(one, Segment):
             owner: object = (topic or one.topic, partition if partition is not None else one.partition)
             by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
@@ -162,8 +186,26 @@ def _several(opened: Iterable[Opened], topic: str | None, partition: int | None)
     return listed[0] if len(listed) == 1 else LogDir(", ".join(sorted(log.path for log in listed)), listed)
 
 
-def _first(given: int | None, found: int | None) -> int | None:
-    return found if given is None else given
+def _first(given: int | None, default: int | None) -> int | None:
+    return default if given is None else given
+
+
+def logs_beside(path: str, topic: str) -> list[Log]:
+    """The partitions of another topic in the data folder that a path is in, or that it is. None for a URL."""
+    if remote.is_url(path):
+        return []
+    folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+    found: dict[str, Log] = {}
+    for parent in (folder, os.path.dirname(os.path.abspath(folder))):
+        with suppress(OSError):
+            for entry in sorted(os.listdir(parent)):
+                named, inside = names.folder(entry), os.path.join(parent, entry)
+                if named is not None and named.topic == topic and not named.state and os.path.isdir(inside):
+                    with suppress(OSError):
+                        found[entry] = Log.of(LocalFolder(inside))
+        if found:
+            break
+    return list(found.values())
 
 
 def logs(opened: Opened) -> list[Log]:

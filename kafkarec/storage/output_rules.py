@@ -1,13 +1,13 @@
 """Refuses outputs that would replace an input, or would be written into a folder that holds one.
 
-    Inputs(["data/orders-0"])              what is read: files, folders, file:// URLs, - for standard input
+    Inputs(["data/orders-0"])              the inputs: files, folders, file:// URLs, - for standard input
         .demand_file(path, option, force)  raises Refused unless a file may be written at `path`
         .demand_apart(path, shown)         raises Refused if `path` is an input or in a folder that holds one
         .demand_stream(descriptor, shown)  raises Refused if an open descriptor is an input: `cat A >> A`
 
-Paths alone do not identify files: symbolic links, hard links, bind mounts and file systems that ignore case give one
-file several names. So files and folders are compared by device and inode, and all parent folders of an output are
-checked, before and after links are resolved. What counts as a partition folder and as a data folder:
+Paths alone do not identify files: with symbolic links, hard links, bind mounts and file systems that ignore case one
+file has several names. So files and folders are compared by device and inode, and all parent folders of an output are
+checked, before and after links are resolved. The definitions of partition folder and data folder are in
 docs/decisions/0026-outputs.md.
 """
 
@@ -50,10 +50,10 @@ class Refused(ValueError):
 def identity(path: str) -> Identity | None:
     """Device and inode of a path, links resolved; None: it does not exist."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def above(path: str) -> Iterator[str]:
@@ -72,9 +72,9 @@ def descriptor_of(path: str) -> int | None:
     for _ in range(_LINKS_AT_MOST):
         parent = os.path.realpath(os.path.dirname(path) or os.curdir)
         path = os.path.join(parent, os.path.basename(path))
-        found = _DESCRIPTOR.fullmatch(path)
-        if found is not None and found[1] in (None, str(os.getpid())):
-            return int(found[2])
+        match = _DESCRIPTOR.fullmatch(path)
+        if match is not None and match[1] in (None, str(os.getpid())):
+            return int(match[2])
         if not os.path.islink(path):
             return None
         path = os.path.join(parent, os.readlink(path))
@@ -95,8 +95,8 @@ def demand_local(path: str, shown: str) -> None:
         raise Refused(f"{shown.strip()}: the name is empty; name a file")
     if remote.is_url(path):
         local = remote.local_path(path)
-        way = "name a file here, and copy it from there" if local is None else f"name it as a path: {local}"
-        raise Refused(f"{shown} is a URL, and outputs are written on this machine only; {way}")
+        advice = "name a local file, and upload it afterwards" if local is None else f"name it as a path: {local}"
+        raise Refused(f"{shown} is a URL, and outputs are written on this machine only; {advice}")
 
 
 def demand_different(outputs: Mapping[str, str | None]) -> None:
@@ -127,7 +127,7 @@ def publish(part: str, place: str, force: bool) -> None:
 
 
 class Inputs:
-    """What a run reads, and the folders around it."""
+    """The inputs of a run, and the folders in which nothing may be written because of them."""
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._files: dict[Identity, str] = {}
@@ -154,41 +154,41 @@ class Inputs:
         if os.path.basename(path) in ("", os.curdir, os.pardir) or (mode is not None and stat.S_ISDIR(mode)):
             raise Refused(f"{shown} is a folder; name a file")
         if mode is not None and stat.S_ISBLK(mode):
-            raise Refused(f"{shown} is a block device, and what lies on it would be lost; name a file")
+            raise Refused(f"{shown} is a block device, and its content would be lost; name a file")
         if os.path.islink(os.path.realpath(path)):
-            raise Refused(f"{shown} is a symbolic link that leads to itself; choose another name")
+            raise Refused(f"{shown} is a symbolic link to itself; choose another name")
         if mode is not None and not force:
-            raise Refused(f"{shown} is there already; --force replaces it")
+            raise Refused(f"{shown} exists already; --force replaces it")
 
     def demand_apart(self, path: str, shown: str) -> None:
         """Raises Refused if `path` is an input, or is in a folder that is an input or holds one."""
         bare = path.rstrip("/") or path
-        real, beside = os.path.realpath(bare), os.path.realpath(os.path.dirname(bare) or os.curdir)
-        led = f"{shown} leads to {real}, which" if real != os.path.abspath(bare) else shown
+        real, parent = os.path.realpath(bare), os.path.realpath(os.path.dirname(bare) or os.curdir)
+        resolved = f"{shown} is a link to {real}, which" if real != os.path.abspath(bare) else shown
         target = identity(bare)
         if target is not None and target in self._files:
             raise Refused(f"{_same(shown, bare, real, self._files[target])}one of the inputs; choose another name")
         around: dict[Identity | None, bool] = {}  # -> whether it is the output itself
-        for start, begin in ((real, led), (beside, shown)):
+        for start, begin in ((real, resolved), (parent, shown)):
             for folder in above(start):
                 who, own = identity(folder), folder == real
                 if who in self._folders:
                     raise Refused(_inside(begin, *self._folders[who], own))
                 around.setdefault(who, own)
-        self._demand_other_device(next(filter(os.path.isdir, above(beside))), shown)
+        self._demand_other_device(next(filter(os.path.isdir, above(parent))), shown)
         around.pop(None, None)
         links = _links(bare)
         for entry in self._below():
             if _is_folder(entry):
                 if (who := identity(entry.path)) in around:
-                    raise Refused(_inside(led, entry.path, "which is read", around[who]))
+                    raise Refused(_inside(resolved, entry.path, "which is read", around[who]))
             elif target is not None and _leads_to(entry, target, links):
                 raise Refused(f"{_same(shown, bare, real, entry.path)}one of the inputs; choose another name")
 
     def demand_none_in(self, folder: str, shown: str) -> None:
         """Raises Refused if the folder, which would be replaced, holds an input."""
         with os.scandir(folder) as entries:
-            held = {entry.path: found for entry in entries if (found := identity(entry.path)) is not None}
+            held = {entry.path: target for entry in entries if (target := identity(entry.path)) is not None}
         for path, target in held.items():
             links = _links(path)
             files = (entry.path for entry in self._below() if _leads_to(entry, target, links))
@@ -198,20 +198,20 @@ class Inputs:
                 raise Refused(f"{shown} would be replaced, and {what}; choose another name")
 
     def demand_stream(self, descriptor: int, shown: str) -> None:
-        """Raises Refused if an open descriptor is an input: it would grow while it is read, or is truncated already."""
+        """Raises Refused if an open descriptor is an input, which would grow while it is read, or is truncated now."""
         try:
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
         except OSError:
             return
-        target = found.st_dev, found.st_ino
-        if not stat.S_ISREG(found.st_mode):
+        target = status.st_dev, status.st_ino
+        if not stat.S_ISREG(status.st_mode):
             return
         read, name = self._files.get(target), os.path.basename(_path_of(descriptor))
-        if read is None and (found.st_nlink > 1 or _is_kafkas(name) or name == str(descriptor)):
+        if read is None and (status.st_nlink > 1 or _is_kafkas(name) or name == str(descriptor)):
             files = (entry.path for entry in self._below() if _is_kafkas(entry.name))
             read = next((path for path in files if identity(path) == target), None)
         if read is not None:
-            raise Refused(f"{shown} goes to {read}, which is read; choose another file")
+            raise Refused(f"{shown} is written to {read}, which is read; choose another file")
 
     def _add(self, path: str) -> None:
         place = path
@@ -220,32 +220,32 @@ class Inputs:
         elif remote.is_url(path):
             place = remote.local_path(path) or ""
         try:
-            found = os.stat(place)
+            status = os.stat(place)
         except OSError:
             return
         shown = path if place == path else place.replace("/dev/fd/0", "standard input")
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             self._guard(place, "one of the inputs", read=True)
-        elif stat.S_ISBLK(found.st_mode):
-            self._devices[found.st_rdev] = shown
-        elif not stat.S_ISCHR(found.st_mode):
-            self._files[found.st_dev, found.st_ino] = shown
-        if stat.S_ISREG(found.st_mode):
+        elif stat.S_ISBLK(status.st_mode):
+            self._devices[status.st_rdev] = shown
+        elif not stat.S_ISCHR(status.st_mode):
+            self._files[status.st_dev, status.st_ino] = shown
+        if stat.S_ISREG(status.st_mode):
             self._add_files_beside(place)
-        if stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode):
+        if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
             for real in {os.path.join(*_split(place)), os.path.realpath(place)}:
-                self._add_around(real, shown, is_file=stat.S_ISREG(found.st_mode))
+                self._add_around(real, shown, is_file=stat.S_ISREG(status.st_mode))
 
     def _add_files_beside(self, place: str) -> None:
-        """Adds the indexes of a segment, and the segment of an index: they are read as well."""
+        """Adds the side files of a segment, or the segment of a side file: they are read as well."""
         parent, name = _split(place)
         if not _has_kafkas_suffix(name):
             return
         for suffix in (".log", *names.SIDECARS):
             other = os.path.join(parent, names.sidecar(name, suffix))
-            found = identity(other)
-            if found is not None:
-                self._files.setdefault(found, other)
+            target = identity(other)
+            if target is not None:
+                self._files.setdefault(target, other)
 
     def _add_around(self, place: str, shown: str, is_file: bool) -> None:
         """Guards the partition folder of a file, and the data folder of a file or folder."""
@@ -261,9 +261,9 @@ class Inputs:
                 self._guard(each, f"the data folder that holds {shown}", read=False)
 
     def _guard(self, folder: str, what: str, read: bool) -> None:
-        found = identity(folder)
-        if found is not None and found not in self._folders:
-            self._folders[found] = folder, what
+        target = identity(folder)
+        if target is not None and target not in self._folders:
+            self._folders[target] = folder, what
             if read:
                 self._roots.append(folder)
 
@@ -271,14 +271,14 @@ class Inputs:
         device = os.stat(folder).st_dev
         if device in self._devices:
             raise Refused(
-                f"{shown} lies on the file system of {self._devices[device]}, which is read; choose another disk"
+                f"{shown} is on the file system of {self._devices[device]}, which is read; choose another disk"
             )
 
     def _below(self) -> Iterator[os.DirEntry[str]]:
-        """All entries of the folders that are read: links and bind mounts may give them another path as well."""
-        todo, seen = [(root, _LEVELS) for root in self._roots], set[Identity | None]()
-        while todo:
-            folder, levels = todo.pop()
+        """All entries of the folders that are read: by links and bind mounts they may have other paths as well."""
+        pending, seen = [(root, _LEVELS) for root in self._roots], set[Identity | None]()
+        while pending:
+            folder, levels = pending.pop()
             if (who := identity(folder)) in seen:
                 continue
             seen.add(who)
@@ -286,7 +286,7 @@ class Inputs:
                 for entry in entries:
                     yield entry
                     if levels > 1 and _is_folder(entry):
-                        todo.append((entry.path, levels - 1))
+                        pending.append((entry.path, levels - 1))
 
 
 def _mode(path: str) -> int | None:
@@ -300,31 +300,31 @@ def _key(path: str | None) -> tuple[object, ...] | None:
     """A key that is equal for all paths of one file; None for what is not a file."""
     descriptor = 1 if path is None or path == STANDARD_OUTPUT else descriptor_of(path)
     try:
-        found = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
+        status = os.stat(path or "") if descriptor is None else os.fstat(descriptor)
     except OSError:
         if path is None or descriptor is not None:
             return None
         parent, name = os.path.split(os.path.realpath(path))
         return identity(parent) or parent, name
-    if stat.S_ISCHR(found.st_mode) or (descriptor is not None and not stat.S_ISREG(found.st_mode)):
+    if stat.S_ISCHR(status.st_mode) or (descriptor is not None and not stat.S_ISREG(status.st_mode)):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _same(shown: str, bare: str, real: str, other: str) -> str:
-    """The beginning of a sentence that says how an output and an input are the same file."""
+    """The beginning of a sentence about the reason why an output and an input are the same file."""
     if os.path.abspath(bare) == os.path.abspath(other):
         return f"{shown} is "
     if real == os.path.realpath(other):
-        return f"{shown} leads to {other}, "
+        return f"{shown} is a link to {other}, "
     return f"{shown} is a hard link to {other}, "
 
 
 def _inside(shown: str, folder: str, what: str, own: bool) -> str:
     if own:
-        return f"{shown} is {what}: nothing is written there; choose a place elsewhere"
+        return f"{shown} is {what}: nothing is written there; choose another place"
     name = "the current folder" if folder == os.curdir else folder
-    return f"{shown} lies in {name}, {what}: nothing is written there; choose a place elsewhere"
+    return f"{shown} is in {name}, {what}: nothing is written there; choose another place"
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -340,7 +340,7 @@ def _links(path: str) -> int:
 
 
 def _leads_to(entry: os.DirEntry[str], target: Identity, links: int) -> bool:
-    """Whether an entry is a link to the file `target`. links: how many hard links that has."""
+    """Whether an entry is a link to the file `target`, which has `links` hard links."""
     return (links > 1 or entry.is_symlink()) and identity(entry.path) == target
 
 
@@ -357,17 +357,15 @@ def _split(path: str) -> tuple[str, str]:
 def _path_of(descriptor: int) -> str:
     """The path of the file of a descriptor; /dev/fd/N if that is unknown, or the file was removed."""
     with suppress(OSError):
-        found = os.fstat(descriptor)
+        status = os.fstat(descriptor)
         path = os.readlink(f"/proc/self/fd/{descriptor}")
-        if identity(path) == (found.st_dev, found.st_ino):
+        if identity(path) == (status.st_dev, status.st_ino):
             return path
     return f"/dev/fd/{descriptor}"
 
 
 def _has_kafkas_suffix(name: str) -> bool:
-    for packed_suffix in names.PACKED_SUFFIXES:
-        name = name.removesuffix(packed_suffix)
-    return name.endswith(_SUFFIXES)
+    return names.unpacked(name).endswith(_SUFFIXES)
 
 
 def _is_kafkas(name: str) -> bool:
@@ -375,13 +373,13 @@ def _is_kafkas(name: str) -> bool:
 
 
 def _is_partition(folder: str) -> bool:
-    """Whether it has files that only brokers write beside segments. A segment alone may be a copy."""
+    """Whether the folder has files that only brokers write next to segments. A segment alone may be a copy."""
     if any(os.path.lexists(os.path.join(folder, name)) for name in _OF_A_PARTITION):
         return True
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            found = names.segment(entry.name)
-            if found is not None and found.topic is None and found.suffix in names.SIDECARS:
+            parsed = names.segment(entry.name)
+            if parsed is not None and parsed.topic is None and parsed.suffix in names.SIDECARS:
                 return True
     return False
 

@@ -1,26 +1,23 @@
 """Ranges of offsets and timestamps, and the byte of a segment at which reading a range begins.
 
-Index entries are not trusted: one counts only if a batch that holds its offset begins at its position.
+Index entries are not trusted: one is used only if a batch that contains its offset begins at its position.
 Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 """
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.sidecars import offset_index, time_index
 
 from . import segment_summary
 from .segment_protocol import SegmentLike
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# base offset, and the last offset delta of magic 2
-_HEAD = struct.Struct(">q8xb6xi")
-_HEAD_BYTES = 61
 
 
 class RecordRange(NamedTuple):
@@ -70,19 +67,19 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
             return value
         raise ValueError(f"{name} {value!r}: milliseconds (int) or an aware datetime")
     if value.tzinfo is None:
-        raise ValueError(f"{name} {value!r} has no time zone; say which, e.g. .replace(tzinfo=datetime.UTC)")
+        raise ValueError(f"{name} {value!r} has no time zone; set one, e.g. .replace(tzinfo=datetime.UTC)")
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def start_position(segment: SegmentLike, wanted: RecordRange) -> int:
-    """The position of a batch before which nothing is wanted. 0 without an index."""
-    offset = wanted.first_offset
-    if wanted.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
-        start = segment_summary.start_of_last_batches(segment, wanted.start_timestamp)
+def start_position(segment: SegmentLike, record_range: RecordRange) -> int:
+    """The position of a batch such that no record before it is in the range. 0 without an index."""
+    offset = record_range.first_offset
+    if record_range.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
+        start = segment_summary.start_of_last_batches(segment, record_range.start_timestamp)
         if start is not None:
             return start
-    if wanted.start_timestamp is not None:
-        by_time = _offset_for_time(segment, wanted.start_timestamp)
+    if record_range.start_timestamp is not None:
+        by_time = _offset_for_time(segment, record_range.start_timestamp)
         offset = by_time if offset is None else max(offset, by_time)
     base = segment.base_offset
     if offset is None or base is None or offset <= base:
@@ -97,36 +94,36 @@ def start_position(segment: SegmentLike, wanted: RecordRange) -> int:
         return 0
     if not 0 < position < segment.size:
         return 0
-    return position if _holds(segment.raw(position, _HEAD_BYTES), entry_offset) else 0
+    return position if _holds(segment.raw(position, V2_OVERHEAD), entry_offset) else 0
 
 
 def _entry_for(entries: offset_index.OffsetIndex, offset: int) -> tuple[int, int]:
     """The last entry at or below an offset, as (offset, position)."""
-    found = bisect_right(entries, offset, key=lambda entry: entry.offset)
-    return entries[found - 1] if found else (0, 0)
+    index = bisect_right(entries, offset, key=lambda entry: entry.offset)
+    return entries[index - 1] if index else (0, 0)
 
 
 def _holds(head: bytes, offset: int) -> bool:
-    """Whether `head` begins a batch that holds the offset. Magic 0 and 1: whether the outer offset is the offset."""
-    if len(head) < _HEAD.size:
+    """Whether a batch that contains the offset begins with `head`; in magic 0 and 1, one with that outer offset."""
+    if len(head) < UP_TO_MAGIC:
         return False
-    base, magic, delta = _HEAD.unpack_from(head)
-    if magic == 2:
-        return bool(base <= offset <= base + delta)
-    return magic in (0, 1) and base == offset
+    start = start_of(head)
+    if start.magic not in BATCH_MAGICS:
+        return start.magic in MAGICS and start.base_offset == offset
+    return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta
 
 
 def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
-    """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry counts only if
-    the batch that holds its offset has its timestamp as max timestamp."""
+    """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry is used only if
+    the batch that contains its offset has its timestamp as max timestamp."""
     base = segment.base_offset or 0
     data = segment.sidecar(time_index.SUFFIX)
     if not data:
         return base
     try:
         entries = time_index.read(data, base)
-        found = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
-        entry = entries[found - 1] if found else None
+        index = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
+        entry = entries[index - 1] if index else None
         if entry is not None:
             row = next(iter(segment.scan(start_offset=entry.offset, end_offset=entry.offset + 1)), None)
             if row is not None and row["max_timestamp"] == entry.timestamp and row["last_offset"] >= entry.offset:

@@ -18,10 +18,10 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOVERFLOW)
 
 
 class SegmentBytes(NamedTuple):
-    """Bytes [position, position + length) of a segment, from which a RecordBatch takes its bytes and records."""
+    """Bytes [position, position + length) of a segment: the source of a RecordBatch's bytes and records."""
 
     segment: SegmentLike
-    asked: DecodeRequest
+    decode_request: DecodeRequest
     position: int
     length: int
 
@@ -33,7 +33,9 @@ class SegmentBytes(NamedTuple):
 
     def read(self) -> RecordColumns:
         with self.segment.opened() as source:
-            return as_columns(self.asked, read_part(self.asked, source, self.position, self.position + self.length))
+            return as_columns(
+                self.decode_request, read_part(self.decode_request, source, self.position, self.position + self.length)
+            )
 
 
 class BatchSlice:
@@ -72,16 +74,16 @@ class BatchSlice:
 
 def send(source: Any, position: int, length: int, file: Any) -> int:
     """Copies bytes of a ByteSource to a file object, by sendfile if both have a descriptor that allows it."""
-    to = _descriptor(file)
+    descriptor = _descriptor(file)
     sent = 0
-    if source.descriptor is not None and to is not None and length:
+    if source.descriptor is not None and descriptor is not None and length:
         file.flush()
         try:
             while sent < length:
-                now = os.sendfile(to, source.descriptor, position + sent, length - sent)
-                if now == 0:
+                count = os.sendfile(descriptor, source.descriptor, position + sent, length - sent)
+                if count == 0:
                     raise OSError(errno.EIO, "the file is shorter now than when it was opened", source.name)
-                sent += now
+                sent += count
         except OSError as error:
             if sent or error.errno not in _NO_SENDFILE:
                 raise

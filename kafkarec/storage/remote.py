@@ -1,15 +1,16 @@
-"""Objects with URLs: s3://, gs://, abfs://, http(s):// and everything else that fsspec or pyarrow.fs reads.
+"""Objects with URLs: s3://, gs://, abfs://, http(s):// and all others that fsspec or pyarrow.fs reads.
 
 Each `read_at` is one range request: the libraries' caches and read-ahead are off, so `fetched` is the number of bytes
 transferred. Retries and credentials are those of the library. fsspec is used if it and the package for the scheme are
 installed (`pip install 'kafkarec[remote]'`), otherwise pyarrow.
 
     storage_options    those of fsspec.filesystem; for s3 key, secret, token, anon, endpoint_url, client_kwargs, or
-                       pyarrow's names: access_key, secret_key, region, endpoint_override, ...; both libraries take both
+                       pyarrow's names: access_key, secret_key, region, endpoint_override, ...; either names work with
+                       both libraries
     environment        AWS_PROFILE, AWS_ACCESS_KEY_ID, ..., AWS_DEFAULT_REGION, AWS_ENDPOINT_URL
 
-For a writer, which opens its files itself: `Arrow`, the pyarrow.fs filesystem for these options; `translate`, from any
-of its exceptions to a RemoteError; `display_url`, a URL without what may be a password or a signature.
+For code that writes and opens its files itself: `Arrow`, the pyarrow.fs filesystem for these options; `translate`,
+which converts its exceptions to a RemoteError; `display_url`, a URL without passwords and signatures.
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "https":
 class RemoteSource:
     """The bytes of one object. Safe for several threads.
 
-    name, size (bytes when it was opened), fetched (bytes transferred), requests (how many were made);
+    name, size (bytes when it was opened), fetched (bytes transferred), requests (their number);
     read_at returns fewer bytes only at the end, or if the object has become shorter. Errors of the network or the
-    server are RemoteErrors; they end the reading and do not count as damage.
+    server are RemoteErrors; they end the reading and are not damage.
     """
 
     descriptor: int | None = None
@@ -111,21 +112,21 @@ class RemoteSource:
         return data
 
     def _read_shortened(self, position: int, stop: int, error: Exception) -> bytes:
-        """After a failed read: the remaining bytes if the object was replaced by a shorter one, else raises."""
+        """The remaining bytes, if a read failed because a shorter object has replaced it; else raises the error."""
         translated = translate(error, self._url, self._library.endpoint)
         if translated.kind not in ("other", "not_found", "not_implemented"):
             raise translated from error
         try:
-            now = self._library.info(self._url)
-            if now is not None and now.size < stop and self._object is not None:
-                return self._object.read(position, now.size) if position < now.size else b""
+            info = self._library.info(self._url)
+            if info is not None and info.size < stop and self._object is not None:
+                return self._object.read(position, info.size) if position < info.size else b""
         except Exception as reason:
             # pyarrow cuts the server's error text to the length of the range that was to be read
             raise _with_reason(reason, self._url, self._library) from error
         raise translated from error
 
     def is_damage(self, error: OSError) -> bool:
-        """Always False: an error of the server or the network says nothing about the object's bytes."""
+        """Always False: after an error of the server or the network the object's bytes may be good."""
         return False
 
     def close(self) -> None:
@@ -159,9 +160,9 @@ def local_path(url: str) -> str | None:
 def open_source(
     url: str, storage_options: Mapping[str, Any] | None = None, *, size: int | None = None, library: str | None = None
 ) -> RemoteSource:
-    """Opens an object. size: from a listing, which may save a request.
+    """Opens an object. size: from a listing, if known, which may save a request.
 
-    library: "fsspec" or "pyarrow"; None: the one that is installed. Errors are RemoteErrors of one line.
+    library: "fsspec" or "pyarrow"; None: whichever is installed. Errors are RemoteErrors of one line.
     """
     return RemoteSource(url, _library(url, storage_options, library), size)
 
@@ -172,27 +173,27 @@ def listing(
     """The entries directly in the folder (the prefix) `url`, by name. RemoteNotFoundError if empty or missing."""
     chosen = _library(url, storage_options, library)
     try:
-        found = chosen.entries(url)
-        if not found and chosen.info(url) is None:
+        entries = chosen.entries(url)
+        if not entries and chosen.info(url) is None:
             raise FileNotFoundError("Not Found")
     except Exception as error:
         raise translate(error, url, chosen.endpoint) from error
-    return sorted(entry for entry in found if entry.name)
+    return sorted(entry for entry in entries if entry.name)
 
 
 def stat(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> RemoteEntry:
-    """The object with its size, or the folder at `url` (one that ends in / is a folder). Else RemoteNotFoundError."""
+    """The object or folder at `url`, which is a folder if it ends in /. RemoteNotFoundError if there is neither."""
     chosen = _library(url, storage_options, library)
     name = url.rstrip("/").rpartition("/")[2]
     try:
         if url.endswith("/"):
             return RemoteEntry(name, 0, True)
-        found = chosen.info(url)
-        if found is None:
+        info = chosen.info(url)
+        if info is None:
             raise FileNotFoundError("Not Found")
     except Exception as error:
         raise _with_reason(error, url, chosen) from error
-    return RemoteEntry(name, found.size, found.is_dir)
+    return RemoteEntry(name, info.size, info.is_dir)
 
 
 def read_whole(
@@ -211,8 +212,8 @@ def read_whole(
 
 
 def _with_reason(error: Exception, url: str, library: Library) -> RemoteError:
-    """The RemoteError for a failed request. Answers to HEAD have no error text, so on S3 the folder is listed too,
-    and the error of that is returned if it says more."""
+    """The RemoteError for a failed request. Responses to HEAD have no error text, so on S3 the folder is listed too,
+    and the error of that request is returned if it is more specific."""
     translated = translate(error, url, library.endpoint)
     if translated.kind not in ("denied", "not_found", "other", "region") or not url.startswith(
         tuple(f"{one}://" for one in S3)
@@ -226,7 +227,7 @@ def _with_reason(error: Exception, url: str, library: Library) -> RemoteError:
     return translated
 
 
-def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | None) -> Library:
+def _library(url: str, storage_options: Mapping[str, Any] | None, library: str | None) -> Library:
     """fsspec or else pyarrow, whichever reads the scheme and is installed; RemoteError names the package to install."""
     if not is_url(url):
         raise RemoteError(f"{url}: not a URL such as s3://bucket/folder/", url)
@@ -234,13 +235,13 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
     options = dict(storage_options or {})
     if scheme in S3 and "@" in urlsplit(url).netloc:
         raise RemoteError(
-            f"{display_url(url)}: keys do not belong into a URL; set AWS_ACCESS_KEY_ID and "
+            f"{display_url(url)}: a URL must not contain keys; set AWS_ACCESS_KEY_ID and "
             f"AWS_SECRET_ACCESS_KEY, or pass storage_options",
             display_url(url),
         )
     reasons: list[Exception] = []
     for name, maker in (("fsspec", Fsspec), ("pyarrow", Arrow)):
-        if wanted not in (None, name):
+        if library not in (None, name):
             continue
         try:
             return maker(url, scheme, options)
@@ -255,10 +256,10 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, wanted: str | 
             if not _unknown_scheme(error):
                 raise translate(error, url) from error
             reasons.append(error)
-    known = _PACKAGES.get(_SAME_SCHEME.get(scheme, scheme))
-    if known is None and not any(isinstance(reason, ImportError) for reason in reasons):
-        raise RemoteError(f"{display_url(url)}: nothing here reads {scheme}:// URLs", display_url(url), "missing")
-    raise missing(f"{scheme}://", scheme, f"pip install {known or _PACKAGES['s3']}") from reasons[-1]
+    package = _PACKAGES.get(_SAME_SCHEME.get(scheme, scheme))
+    if package is None and not any(isinstance(reason, ImportError) for reason in reasons):
+        raise RemoteError(f"{display_url(url)}: no library here reads {scheme}:// URLs", display_url(url), "missing")
+    raise missing(f"{scheme}://", scheme, f"pip install {package or _PACKAGES['s3']}") from reasons[-1]
 
 
 def _unknown_scheme(error: Exception) -> bool:

@@ -1,6 +1,6 @@
-"""Errors of remote storage: translates exceptions of fsspec and pyarrow into one line that says what to do.
+"""Errors of remote storage: translates exceptions of fsspec and pyarrow into one line with the cause and a remedy.
 
-The libraries report the same error with different classes, texts and chains of causes; all texts of the chain are
+The libraries report the same error with different classes, texts and chains of causes. All texts of the chain are
 searched for the patterns in the table below.
 """
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 
 class RemoteError(OSError):
-    """A URL that cannot be read. `str(error)` is one line: the URL, what is wrong, what to do.
+    """A URL that cannot be read. `str(error)` is one line: the URL, the cause, a remedy.
 
     kind: "other", "missing" (a library), or a kind of ERROR_PATTERNS.
     """
@@ -62,10 +62,17 @@ class _ErrorPattern(NamedTuple):
     elsewhere: str
 
 
+_HADOOP = "this machine has no Hadoop client (libhdfs); copy the files to a folder first: hdfs dfs -get"
 _LOGIN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
-# The first row whose pattern occurs is taken, so more specific ones come first.
+# The first row whose pattern matches is used, so more specific patterns are first.
 ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
+    _ErrorPattern(
+        "no_hadoop",
+        r"libhdfs|libjvm",
+        _HADOOP,
+        _HADOOP,
+    ),
     _ErrorPattern(
         "region",
         r"PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraint|IncorrectEndpoint"
@@ -89,8 +96,8 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "clock",
         r"RequestTimeTooSkewed|REQUEST_TIME_TOO_SKEWED|RequestExpired|REQUEST_EXPIRED",
-        "403: the clock of this machine differs too much from the server's; set it right",
-        "403: the clock of this machine differs too much from the server's; set it right",
+        "403: the clock of this machine differs too much from the server's; correct it",
+        "403: the clock of this machine differs too much from the server's; correct it",
     ),
     _ErrorPattern(
         "bad_credentials",
@@ -114,14 +121,14 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "not_found",
         r"NoSuchKey|NO_SUCH_KEY|RESOURCE_NOT_FOUND|HTTP 404|Not ?Found|does not exist|No such file|key does not exist",
-        "there is no such object or folder in bucket {bucket}; kafkarec ls s3://{bucket}/ shows what is there",
+        "there is no such object or folder in bucket {bucket}; kafkarec ls s3://{bucket}/ lists its content",
         "there is no such object or folder",
     ),
     _ErrorPattern(
         "denied",
         r"AccessDenied|ACCESS_DENIED|AllAccessDisabled|Forbidden|HTTP 403|PermissionError|Permission denied",
         "403: access denied; these credentials need s3:GetObject and s3:ListBucket on {bucket} (without the latter a "
-        "missing object is a 403, too), and kms:Decrypt for KMS; where there are no credentials yet: " + _LOGIN,
+        "missing object is a 403, too), and kms:Decrypt for KMS; if there are no credentials yet: " + _LOGIN,
         "403: access denied; the credentials lack the right to read or to list here",
     ),
     _ErrorPattern(
@@ -140,8 +147,8 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "tls",
         r"CERTIFICATE_VERIFY_FAILED|SSLError|certificate verify|curlCode: 60|SSL peer certificate",
-        "the server's certificate is not trusted; AWS_CA_BUNDLE=<file of your CA> makes it so",
-        "the server's certificate is not trusted; SSL_CERT_FILE=<file of your CA> makes it so",
+        "the server's certificate is not trusted; set AWS_CA_BUNDLE=<file of your CA>",
+        "the server's certificate is not trusted; set SSL_CERT_FILE=<file of your CA>",
     ),
     _ErrorPattern(
         "unreachable",
@@ -167,7 +174,8 @@ _LONGEST_QUOTE = 200
 
 
 def display_url(url: str) -> str:
-    """The URL for messages: without user and password, and without the query of http, which may be a signature."""
+    """The URL for messages: without user and password, and without the query of an http URL, which may be a
+    signature."""
     parts = urlsplit(url)
     if parts.scheme in ("http", "https"):
         url = url.split("?", 1)[0].split("#", 1)[0]
@@ -177,7 +185,7 @@ def display_url(url: str) -> str:
 
 
 def translate(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
-    """The RemoteError of one line for an exception of a library, which becomes its cause."""
+    """Converts an exception of a library to a RemoteError of one line with that exception as its cause."""
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")
@@ -205,13 +213,13 @@ def missing(what: str, scheme: str, pip: str) -> RemoteError:
 
 
 def _make(kind: str, message: str, url: str, cause: BaseException) -> RemoteError:
-    made = _KINDS.get(kind, (0, RemoteError))[1](message, display_url(url), kind)
-    made.__cause__ = cause
-    return made
+    remote_error = _KINDS.get(kind, (0, RemoteError))[1](message, display_url(url), kind)
+    remote_error.__cause__ = cause
+    return remote_error
 
 
 def _texts(error: BaseException) -> Iterator[str]:
-    """Class and text of an exception and of its causes, with the HTTP status and headers that botocore keeps."""
+    """Class and text of an exception and of its causes, with the HTTP status and headers that botocore stores."""
     chain: list[BaseException] = []
     one: BaseException | None = error
     while one is not None and one not in chain:
@@ -234,7 +242,7 @@ def _texts(error: BaseException) -> Iterator[str]:
 
 
 def _without_names(text: str, rest: str) -> str:
-    """The text without the parts of the URL: a bucket may be called NoSuchKey, and a topic timeout-404."""
+    """The text without parts of the URL, as a bucket's name may be NoSuchKey and a topic's timeout-404."""
     path = rest.split("?", 1)[0].strip("/")
     names = [path, path.partition("/")[2], *path.split("/")]
     for name in sorted(set(names) - {""}, key=len, reverse=True):
@@ -243,5 +251,5 @@ def _without_names(text: str, rest: str) -> str:
 
 
 def _quoted_address(text: str) -> str | None:
-    found = re.search(r"https?://[^/\s\"'?]+", text)
-    return display_url(found[0]) if found else None
+    match = re.search(r"https?://[^/\s\"'?]+", text)
+    return display_url(match[0]) if match else None

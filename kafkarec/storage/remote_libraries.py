@@ -19,7 +19,7 @@ WINDOW = 2 << 20
 
 
 class RemoteEntry(NamedTuple):
-    """One entry of a listing. size: bytes; 0 for a folder, and if the server does not say."""
+    """One entry of a listing. size: bytes; 0 for a folder, and if the server does not report it."""
 
     name: str
     size: int
@@ -36,7 +36,7 @@ class RemoteObject(Protocol):
 
 
 class Library(Protocol):
-    """One library with one set of options. Takes whole URLs; raises the library's own errors."""
+    """One library with one set of options. Its methods accept whole URLs and raise the library's own errors."""
 
     endpoint: str | None
 
@@ -57,27 +57,27 @@ class Fsspec:
             _clear_cache_of_old_settings(fsspec)
         self._fs, _ = fsspec.core.url_to_fs(url, use_listings_cache=False, **options)
         settings = {**getattr(self._fs, "client_kwargs", {}), **options}
-        self.endpoint = settings.get("endpoint_url") or _endpoint_outside(scheme)
+        self.endpoint = settings.get("endpoint_url") or _endpoint_of_environment(scheme)
         self._scheme = scheme
 
     def info(self, url: str) -> RemoteEntry | None:
         try:
-            found = self._fs.info(self._path(url))
+            info = self._fs.info(self._path(url))
         except FileNotFoundError as error:
             if translate(error, url).kind != "not_found":
                 raise
             return None
-        return _entry(found)
+        return _entry(info)
 
     def entries(self, url: str) -> list[RemoteEntry]:
         path = self._path(url).rstrip("/")
         if self._scheme in ("http", "https"):
             return self._linked(path + "/")
-        # A bucket may hold an empty object named like the folder itself; it is no name in the folder.
+        # A bucket may have an empty object with the name of the folder itself, which is not in the folder.
         return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
 
     def _linked(self, url: str) -> list[RemoteEntry]:
-        """The links of a web page to addresses below its own; each size takes a request."""
+        """The links of a web page to addresses below its own. Their sizes need one request each."""
         listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
         files = [one for one in listed if one["type"] != "directory"]
         for one, size in zip(files, self._fs.sizes([one["name"] for one in files]), strict=True):
@@ -89,10 +89,10 @@ class Fsspec:
         if self._scheme in ("http", "https"):
             return _HttpObject(self._fs, path)
         if size is None:
-            found = self._fs.info(path)
-            if found["type"] == "directory":
+            info = self._fs.info(path)
+            if info["type"] == "directory":
                 raise IsADirectoryError("a folder, not an object")
-            size = int(found["size"])
+            size = int(info["size"])
         return _FsspecObject(self._fs, path, size)
 
     def _path(self, url: str) -> str:
@@ -112,7 +112,7 @@ def _clear_cache_of_old_settings(fsspec: Any) -> None:
 
 
 def _plain_requests() -> dict[str, Any]:
-    """botocore settings that ask for no checksum of the whole object: ranges have none, and servers other than
+    """botocore settings by which no checksum of the whole object is requested: ranges have none, and servers other than
     Amazon's may refuse such requests."""
     from botocore.config import Config  # type: ignore[import-untyped]
 
@@ -157,12 +157,12 @@ class Arrow:
 
         self._types = fs.FileType
         self._selector = fs.FileSelector
-        self.endpoint = _endpoint_outside(scheme)
+        self.endpoint = _endpoint_of_environment(scheme)
         if scheme in S3:
             given = _arrow_s3_options(options)
             if "endpoint_override" in given:
                 self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
-            elif not self.endpoint and not {"region"} & set(given) and not _region_outside():
+            elif not self.endpoint and not {"region"} & set(given) and not _region_of_environment():
                 given |= _region_of_bucket(fs, url)
             self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
@@ -172,7 +172,7 @@ class Arrow:
             self._root = f"{scheme}://"
         elif options:
             raise RemoteError(
-                f"{display_url(url)}: pyarrow takes no storage_options for {scheme}://; install fsspec and its package",
+                f"{display_url(url)}: pyarrow has no storage_options for {scheme}://; install fsspec and its package",
                 url,
             )
         else:
@@ -180,10 +180,10 @@ class Arrow:
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
     def info(self, url: str) -> RemoteEntry | None:
-        found = self.filesystem.get_file_info(self.path(url))
-        if found.type == self._types.NotFound:
+        info = self.filesystem.get_file_info(self.path(url))
+        if info.type == self._types.NotFound:
             return None
-        return RemoteEntry(found.base_name, found.size or 0, found.type == self._types.Directory)
+        return RemoteEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
 
     def entries(self, url: str) -> list[RemoteEntry]:
         listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
@@ -208,18 +208,18 @@ class _ArrowObject:
         self._file.close()
 
 
-def _entry(found: Mapping[str, Any]) -> RemoteEntry:
-    name = str(found["name"]).rstrip("/").rpartition("/")[2]
-    return RemoteEntry(name, int(found.get("size") or 0), found["type"] == "directory")
+def _entry(info: Mapping[str, Any]) -> RemoteEntry:
+    name = str(info["name"]).rstrip("/").rpartition("/")[2]
+    return RemoteEntry(name, int(info.get("size") or 0), info["type"] == "directory")
 
 
-def _endpoint_outside(scheme: str) -> str | None:
+def _endpoint_of_environment(scheme: str) -> str | None:
     if scheme not in S3:
         return None
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
 
 
-def _region_outside() -> str | None:
+def _region_of_environment() -> str | None:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
@@ -228,11 +228,11 @@ def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
     try:
         return {"region": fs.resolve_s3_region(url.partition("://")[2].split("/", 1)[0])}
     except Exception:
-        return {}  # the first request reports what is wrong with the bucket
+        return {}  # the first request reports the error
 
 
 _ARROW_NAMES = {"key": "access_key", "secret": "secret_key", "token": "session_token", "anon": "anonymous"}
-_FSSPEC_NAMES = {arrows: name for name, arrows in _ARROW_NAMES.items()}
+_FSSPEC_NAMES = {arrow_name: name for name, arrow_name in _ARROW_NAMES.items()}
 
 
 def _fsspec_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _arrow_s3_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if "://" in given.get("endpoint_override", ""):
         endpoint = given.pop("endpoint_override")
     elif "endpoint_override" not in given:
-        endpoint = endpoint or _endpoint_outside("s3")
+        endpoint = endpoint or _endpoint_of_environment("s3")
     if endpoint:
         parts = urlsplit(endpoint)
         given |= {"endpoint_override": parts.netloc or endpoint, "scheme": parts.scheme or "https"}

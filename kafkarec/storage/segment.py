@@ -8,11 +8,15 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,11 +25,13 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.read import isolation as isolating
+from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, request
 from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
-from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.read.restoring import NO_FACTS, LogFacts
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
@@ -40,24 +46,27 @@ if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
     from kafkarec.ops.verify import Report
 
+_SPLIT_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
 _SEVERAL = ("topic", "partition", "file")
+MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
 RESYNC_BYTES = 4 << 20  # how far resynchronisation searches (MAX_SEARCH_BYTES of _c/resync.pxd)
 
 
 class _Reading(NamedTuple):
-    """The segments of one partition that may hold wanted records, the request for each, the last stable offset."""
+    """The request for each segment of a partition, the segments that may have records of a range, and what
+    read_committed leaves out."""
 
-    asked: DecodeRequest
+    decode_request: DecodeRequest
     segments: Sequence[Segment]
-    stable: int | None
+    left_out: isolation_rules.Excluded | None
 
 
-class Readable:
+class Readable(ABC):
     """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
 
+    @abstractmethod
     def groups(self) -> Iterator[Sequence[Segment]]:
         """The segments of each partition, in order."""
-        raise TypeError(f"{type(self).__name__} has no segments of its own")
 
     @property
     def fetch_counter(self) -> FetchCounter | None:
@@ -76,22 +85,23 @@ class Readable:
 
     def _readings(
         self,
-        asked: DecodeRequest,
-        wanted: RecordRange,
+        decode_request: DecodeRequest,
+        record_range: RecordRange,
         isolation: Isolation | str,
         aborted: Iterable[Any] | None,
         last_stable_offset: int | None,
     ) -> Iterator[_Reading]:
-        options = replace(asked.options, offsets=wanted.offsets, times=wanted.times)
+        options = replace(decode_request.options, offsets=record_range.offsets, times=record_range.times)
         committed = Isolation.of(isolation) is Isolation.READ_COMMITTED
         aborted = None if aborted is None else list(aborted)
         for group in self.groups():
-            chosen, stable = options, None
+            chosen, left_out = options, None
             if committed:
-                excluded = isolating.excluded(group, aborted, last_stable_offset, skip=asked.skip)
-                chosen = replace(options, aborted=excluded.aborted, stable_offset=excluded.stable_offset)
-                stable = excluded.last_stable_offset
-            yield _Reading(asked._replace(options=chosen), _in_range(group, wanted), stable)
+                left_out = isolation_rules.excluded(
+                    group, aborted, last_stable_offset, skip=decode_request.skip, restore=options.restore
+                )
+                chosen = replace(options, aborted=left_out.aborted, stable_offset=left_out.stable_offset)
+            yield _Reading(decode_request._replace(options=chosen), _in_range(group, record_range), left_out)
 
     def _request(self, options: dict[str, Any]) -> DecodeRequest:
         check_option_names(options)
@@ -112,23 +122,23 @@ class Readable:
         threads: int = 1,
         **options: Any,
     ) -> RecordColumns:
-        """The selected records as columns. Takes decode's options as well.
+        """The selected records as columns. Accepts decode's options as well.
 
-        start_offset, end_offset: offsets to read; the end is exclusive
-        start_timestamp, end_timestamp: the same for timestamps, int milliseconds or an aware datetime; a record
-            without a timestamp is in no range. The position to begin at comes from the segment's indexes; a batch
-            without wanted records, according to its header, is not decoded
+        start_offset, end_offset: range of offsets; the end is exclusive
+        start_timestamp, end_timestamp: range of timestamps, int milliseconds or an aware datetime; a record without a
+            timestamp is in no range. The position at which reading begins is found with the segment's indexes; a batch
+            without records in the ranges, according to its header, is not decoded
         `.batches` and `.damage` are those of the bytes read; `.remaining` is the sum over all segments.
         """
-        asked = self._request(options)
-        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        decode_request = self._request(options)
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         parts: list[PassResult] = []
-        stable: list[int | None] = []
-        for reading in self._readings(asked, wanted, isolation, aborted, last_stable_offset):
-            stable.append(reading.stable)
+        left_out: list[isolation_rules.Excluded | None] = []
+        for reading in self._readings(decode_request, record_range, isolation, aborted, last_stable_offset):
+            left_out.append(reading.left_out)
             for segment in reading.segments:
-                parts.append(segment.part(reading.asked, wanted, threads))
-        return as_columns(asked, joined(parts), stable[0] if len(stable) == 1 else None)
+                parts.append(segment.part(reading.decode_request, record_range, threads))
+        return as_columns(decode_request, joined(parts), _of_all(left_out))
 
     def stream(
         self,
@@ -147,8 +157,8 @@ class Readable:
 
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
-        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        pieces = self._stream(wanted, isolation, aborted, last_stable_offset, batch_bytes, options)
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        pieces = self._stream(record_range, isolation, aborted, last_stable_offset, batch_bytes, options)
         return _without_segments(pieces)
 
     def pieces(
@@ -163,12 +173,12 @@ class Readable:
         **options: Any,
     ) -> Generator[tuple[Segment, RecordColumns]]:
         """As stream, each piece with its segment."""
-        wanted = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        return self._stream(wanted, isolation, None, None, batch_bytes, options)
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        return self._stream(record_range, isolation, None, None, batch_bytes, options)
 
     def _stream(
         self,
-        wanted: RecordRange,
+        record_range: RecordRange,
         isolation: Isolation | str,
         aborted: Any,
         stable: int | None,
@@ -177,24 +187,24 @@ class Readable:
     ) -> Generator[tuple[Segment, RecordColumns]]:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
-        asked = self._request(options)
-        asked = asked._replace(options=replace(asked.options, chunk_bytes=batch_bytes))
-        return self._pieces(asked, wanted, Isolation.of(isolation), aborted, stable)
+        decode_request = self._request(options)
+        decode_request = decode_request._replace(options=replace(decode_request.options, chunk_bytes=batch_bytes))
+        return self._pieces(decode_request, record_range, Isolation.of(isolation), aborted, stable)
 
     def _pieces(
-        self, asked: DecodeRequest, wanted: RecordRange, *isolation: Any
+        self, decode_request: DecodeRequest, record_range: RecordRange, *isolation: Any
     ) -> Generator[tuple[Segment, RecordColumns]]:
-        for reading in self._readings(asked, wanted, *isolation):
+        for reading in self._readings(decode_request, record_range, *isolation):
             for segment in reading.segments:
-                with closing(segment.parts(reading.asked, wanted)) as parts:
+                with closing(segment.parts(reading.decode_request, record_range)) as parts:
                     for part in parts:
-                        yield segment, as_columns(asked, part, reading.stable)
+                        yield segment, as_columns(decode_request, part, reading.left_out)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
     ) -> BatchTable:
-        """One row per batch, from the headers alone; of all batches, or of those that may hold offsets of a range,
-        whose end is exclusive. `scan_pieces` yields the same in constant memory."""
+        """One row per batch, from the headers alone: all batches, or those that may have offsets of a range, whose end
+        is exclusive. `scan_pieces` yields the same in constant memory."""
         return BatchTable.joined(
             list(self.scan_pieces(errors=errors, start_offset=start_offset, end_offset=end_offset))
         )
@@ -203,17 +213,19 @@ class Readable:
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
     ) -> Generator[BatchTable]:
         """Batch tables of about 11,000 batches each. Positions are those within the segment."""
-        asked = request(errors=errors)
-        wanted = RecordRange.of(start_offset, end_offset, None, None)
+        decode_request = request(errors=errors)
+        record_range = RecordRange.of(start_offset, end_offset, None, None)
         for group in self.groups():
-            for segment in _in_range(group, wanted):
-                yield from segment.headers(asked, wanted)
+            for segment in _in_range(group, record_range):
+                yield from segment.headers(decode_request, record_range)
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
         check_option_names(options)
-        asked = request(**{"control": True, **options}, errors=errors)
-        return (batch for group in self.groups() for segment in group for batch in segment.record_batches(asked))
+        decode_request = request(**{"control": True, **options}, errors=errors)
+        return (
+            batch for group in self.groups() for segment in group for batch in segment.record_batches(decode_request)
+        )
 
     def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
         """All transactions of the log, from batch headers and markers: a transactions.TransactionListing."""
@@ -222,12 +234,13 @@ class Readable:
 
     @property
     def last_stable_offset(self) -> int | None:
-        """Where a read_committed consumer stops: the first open transaction's first offset, else the log's end."""
+        """The offset at which a read_committed consumer stops: that of the first open transaction, else the log's
+        end."""
         (group,) = self.groups()
-        return isolating.excluded(group).last_stable_offset
+        return isolation_rules.excluded(group).last_stable_offset
 
     def verify(self, **options: Any) -> Report:
-        """Checks everything; reports damage, where it is and what is lost: see kafkarec.verify."""
+        """Checks everything and reports damage, its position and the lost offsets: see kafkarec.verify."""
         from kafkarec.ops.verify import verify
 
         return verify(self, **options)
@@ -252,16 +265,18 @@ class Readable:
 class Segment(Readable):
     """A file of record batches. As a context manager it keeps the file open; otherwise each call opens it.
 
-    .path, .name              as given, and the file's name
-    .topic, .partition        as the caller gave them, else from the folder's or the file's name; None: unknown
+    .path, .name              as passed to `open`, and the file's name
+    .topic, .partition        as passed by the caller, else from the folder's or the file's name; None: unknown
     .base_offset              from the file's name; None: unknown
     .size                     bytes, when it was first opened
     .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
+    .restore                  False: header fields are never restored, whatever the options of a call
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
     begin: int = 0
     end: int | None = None
+    restore: bool = True
 
     def __init__(
         self,
@@ -279,6 +294,7 @@ class Segment(Readable):
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
         self.later_segment = later_segment
+        self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see MarkerInput
         self.base_offset = names.base_offset(name)
         self._folder, self._given, self._mapped = folder, source, mapped
         self._size = size
@@ -298,12 +314,21 @@ class Segment(Readable):
         return self._size
 
     @property
+    def folder(self) -> Folder | None:
+        """The folder that the file is in; None: it was opened from a file object."""
+        return self._folder
+
+    @property
     def source(self) -> ByteSource:
         """The open file: see storage.sources. It stays open until `close`."""
-        if self._open is None:
-            self.__enter__()
+        self.hold_open()
         assert self._open is not None
         return self._open
+
+    def hold_open(self) -> None:
+        """Opens the file, which then stays open until `close`."""
+        if self._open is None:
+            self.__enter__()
 
     @contextmanager
     def opened(self) -> Iterator[Source]:
@@ -324,7 +349,7 @@ class Segment(Readable):
 
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
-            raise ValueError(f"{self.path} was given as an open file, and is closed")
+            raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
         return self._folder.open(self.name)
 
     def _close_source(self) -> None:
@@ -342,9 +367,9 @@ class Segment(Readable):
 
     def close(self) -> None:
         """Closes the file if `source` or a `with` statement keeps it open."""
-        held = self.__dict__.pop("_held", None)
-        if held is not None:
-            held.__exit__(None, None, None)
+        context = self.__dict__.pop("_held", None)
+        if context is not None:
+            context.__exit__(None, None, None)
 
     def raw(self, position: int, length: int) -> bytes:
         """Bytes of the file; fewer at its end."""
@@ -352,13 +377,31 @@ class Segment(Readable):
             assert self._open is not None
             return self._open.read_at(position, max(0, min(length, self._open.size - position)))
 
+    def last_batch(self) -> dict[str, Any] | None:
+        """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
+        last = None
+        for table in self.scan_pieces(errors="skip"):
+            last = table[-1] if len(table) else last
+        return last
+
     def sidecar(self, suffix: str) -> bytes | None:
-        """All bytes of the segment's file with this suffix (".index", ...); None: there is none."""
+        """All bytes of the segment's side file with this suffix (".index", ...); None: there is none."""
         return None if self._folder is None else self._folder.read(names.sidecar(self.name, suffix))
 
     def marker_input(self) -> MarkerInput:
         """The input for matching markers to transactions: the batches, .txnindex and .snapshot of the segment."""
-        return MarkerInput(self.opened, self.path, self._aborted, self._producers, self.later_segment)
+        return MarkerInput(
+            self.opened,
+            self.path,
+            self._aborted,
+            self._producers,
+            self.later_segment,
+            self._folder_snapshots,
+            self._raw_or_nothing,
+            self.facts,
+            self.restore,
+            self.prepared,
+        )
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
         data = self.sidecar(txn_index.SUFFIX)
@@ -368,8 +411,27 @@ class Segment(Readable):
         data = self.sidecar(producer_snapshot.SUFFIX)
         return None if data is None else producer_snapshot.read(data)
 
+    def _folder_snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
+        """The intact producer snapshots of the folder, by offset. Those that cannot be read are left out."""
+        folder, found = self._folder, []
+        if folder is None:
+            return []
+        with suppress(OSError):
+            for entry in folder.entries():
+                prefix, suffix = os.path.splitext(entry.name)
+                if suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
+                    with suppress(OSError, KafkaRecordError):
+                        found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
+        return sorted(found, key=lambda one: one[0])
+
+    def _raw_or_nothing(self, position: int, length: int) -> bytes:
+        try:
+            return self.raw(position, length)
+        except OSError:
+            return b""
+
     def open_source(self, suffix: str | None = None) -> ByteSource | None:
-        """Opens this file, or the segment's file with this suffix (None: there is none). The caller closes it."""
+        """Opens this file, or the segment's side file with this suffix. The caller closes it. None: there is none."""
         if suffix is None:
             return self._opened_source()
         try:
@@ -377,36 +439,46 @@ class Segment(Readable):
         except FileNotFoundError:
             return None
 
-    def named(self, asked: DecodeRequest) -> DecodeRequest:
+    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request with this file's name, topic and partition for errors and columns."""
         file = display_url(self.path) if "://" in self.path else self.path  # without a signature in it
         named = {"file": file, "topic": self.topic, "partition": self.partition, "later_segment": self.later_segment}
-        return asked._replace(named=named)
+        options = decode_request.options if self.restore else replace(decode_request.options, restore=False)
+        return decode_request._replace(options=options, named=named | {"facts": self.facts})
 
-    def part(self, asked: DecodeRequest, wanted: RecordRange, threads: int) -> PassResult:
-        with self.opened() as source:
-            return read_part(self.named(asked), source, self._start(wanted), self.end, threads)
+    @property
+    def facts(self) -> LogFacts:
+        """What its name and the files beside it say, for restoring."""
+        base = self.base_offset if self.name.split(".")[1:2] == ["log"] else None
+        if base is None:
+            return NO_FACTS
+        beside = _FilesBeside(self, base)
+        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, beside.next_name, beside.epoch_at)
 
-    def parts(self, asked: DecodeRequest, wanted: RecordRange) -> Generator[PassResult]:
+    def part(self, decode_request: DecodeRequest, record_range: RecordRange, threads: int) -> PassResult:
         with self.opened() as source:
-            yield from read_pieces(self.named(asked), source, self._start(wanted), self.end)
+            return read_part(self.named(decode_request), source, self._start(record_range), self.end, threads)
 
-    def headers(self, asked: DecodeRequest, wanted: RecordRange = EVERYTHING) -> Iterator[BatchTable]:
-        ranged = asked._replace(options=replace(asked.options, offsets=wanted.offsets))
+    def parts(self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING) -> Generator[PassResult]:
         with self.opened() as source:
-            yield from scan_pieces(self.named(ranged), source, self._start(wanted), self.end)
+            yield from read_pieces(self.named(decode_request), source, self._start(record_range), self.end)
+
+    def headers(self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING) -> Iterator[BatchTable]:
+        ranged = decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
+        with self.opened() as source:
+            yield from scan_pieces(self.named(ranged), source, self._start(record_range), self.end)
 
     def position_of(self, offset: int) -> int:
-        """Where reading for an offset may begin: the position (bytes) of a batch with no record at or above `offset`
-        before it, by the .index beside the segment. 0 without an index, or where it does not fit the log."""
+        """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above
+        `offset` before it, by the segment's .index. 0 without an index, or if it does not match the log."""
         return ranges.start_position(self, RecordRange.of(offset, None, None, None))
 
-    def _start(self, wanted: RecordRange) -> int:
-        return max(self.begin, ranges.start_position(self, wanted))
+    def _start(self, record_range: RecordRange) -> int:
+        return max(self.begin, ranges.start_position(self, record_range))
 
     def between(self, begin: int, end: int) -> Segment:
-        """The bytes [begin, end) of this segment as a Segment of their own, for one of several tasks. Both must be
-        starts of batches or the file's end: see `splits`. Positions stay those of the file."""
+        """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
+        of batches or the file's end: see `splits`. Positions stay those in the file."""
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
         part = Segment(
@@ -420,55 +492,63 @@ class Segment(Readable):
             later_segment=self.later_segment or end < self.size,
             mapped=self._mapped,
         )
-        part.begin, part.end = begin, end
+        part.begin, part.end, part.restore, part.prepared = begin, end, self.restore, self.prepared
         return part
 
     def splits(self, max_bytes: int) -> list[tuple[int, int]]:
         """Consecutive ranges [begin, end) of about `max_bytes` each, cut between two good batches of rising offsets.
 
         Reads the headers of the file, and the two batches at each cut. Does not cut within RESYNC_BYTES after broken
-        framing or falling offsets, so resynchronisation never goes from one range into the next, and the ranges
-        together have the records and damage of the file.
+        framing, falling offsets or falling leader epochs, nor within offset_order.WINDOW batches before: so
+        resynchronisation and restoring never need bytes of another range, and the ranges together have the same
+        records and damage as the file.
         """
         if max_bytes < 1:
             raise ValueError(f"max_bytes {max_bytes}: 1 or more")
-        borders, previous, next_offset = [self.begin], self.begin, 0
+        cuts, previous_position, next_offset, previous_epoch = [self.begin], self.begin, 0, -1
+        recent: deque[int] = deque(maxlen=WINDOW)
         expected, cut_from = self.begin, self.begin
         end = self.size if self.end is None else self.end
         for table in self.between(self.begin, end).headers(request(errors="skip")):  # the file may grow meanwhile
-            columns = (table.column(name) for name in ("position", "size_in_bytes", "last_offset", "next_offset"))
-            for position, size, last, following in zip(*columns, strict=True):
-                if position != expected or last < next_offset:
+            for position, size, last, following, epoch in zip(*map(table.column, _SPLIT_COLUMNS), strict=True):
+                epoch = -1 if epoch is None else epoch
+                if position != expected or last < next_offset or epoch < previous_epoch:
                     cut_from = position + RESYNC_BYTES
-                may_cut = position - borders[-1] >= max_bytes and position >= cut_from
-                if may_cut and self._are_good_batches(previous, position, position + size):
-                    borders.append(position)
-                previous, expected, next_offset = position, position + size, following
-        return [*pairwise(borders), (borders[-1], end)]
+                    _drop_cuts(cuts, recent)
+                may_cut = position - cuts[-1] >= max_bytes and position >= cut_from
+                if may_cut and self._are_good_batches(previous_position, position, position + size):
+                    cuts.append(position)
+                previous_position, expected, next_offset, previous_epoch = position, position + size, following, epoch
+                recent.append(position)
+        if expected != end:
+            _drop_cuts(cuts, recent)
+        return [*pairwise(cuts), (cuts[-1], end)]
 
-    def _are_good_batches(self, *borders: int) -> bool:
-        """Whether there is exactly one good batch between each two neighbours of `borders`."""
+    def _are_good_batches(self, *positions: int) -> bool:
+        """Whether there is exactly one good batch between each two consecutive ones of `positions`."""
         try:
-            parts = [self.between(*ends).part(request(columns=[]), EVERYTHING, 1) for ends in pairwise(borders)]
+            parts = [self.between(*ends).part(request(columns=[]), EVERYTHING, 1) for ends in pairwise(positions)]
         except KafkaRecordError:
             return False
         return all(sum(map(len, part.tables)) == 1 and not part.remaining for part in parts)
 
-    def record_batches(self, asked: DecodeRequest, wanted: RecordRange = EVERYTHING) -> Iterator[RecordBatch]:
-        one = self.named(asked._replace(skip=False))
+    def record_batches(
+        self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
+    ) -> Iterator[RecordBatch]:
+        one = self.named(decode_request._replace(skip=False))
         with self.opened():
-            for table in self.headers(asked, wanted):
+            for table in self.headers(decode_request, record_range):
                 for fields in table:
                     yield RecordBatch(fields, SegmentBytes(self, one, fields["position"], fields["size_in_bytes"]))
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
-        """The unchanged bytes of the batches that may hold offsets of a range, whose end is exclusive. Batches are not
+        """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not
         cut: the first one may begin below the range, the last one may end above it."""
         if isinstance(start_offset, range):
-            wanted = RecordRange.of(start_offset.start, start_offset.stop, None, None)
+            record_range = RecordRange.of(start_offset.start, start_offset.stop, None, None)
         else:
-            wanted = RecordRange.of(start_offset, end_offset, None, None)
-        return BatchSlice(self, list(self.record_batches(request(control=True), wanted)))
+            record_range = RecordRange.of(start_offset, end_offset, None, None)
+        return BatchSlice(self, list(self.record_batches(request(control=True), record_range)))
 
     def copy_bytes(self, position: int, length: int, file: Any) -> int:
         """Copies bytes of this file to a file object, by sendfile if possible; returns how many."""
@@ -486,13 +566,74 @@ class Segment(Readable):
         return f"<Segment {self._names()}: {size}, base offset {base}>"
 
 
-def _in_range(group: Sequence[Segment], wanted: RecordRange) -> Sequence[Segment]:
-    """The segments that may hold the wanted offsets, by the base offsets of their names."""
+def _of_all(left_out: Sequence[isolation_rules.Excluded | None]) -> isolation_rules.Excluded | None:
+    """What is left out of several logs: one last stable offset has no meaning for them."""
+    if len(left_out) == 1:
+        return left_out[0]
+    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
+    return isolation_rules.Excluded((), None, None, undecided)
+
+
+def _drop_cuts(cuts: list[int], recent: Sequence[int]) -> None:
+    """Removes the cuts at these batches, and later ones; the first one stays."""
+    while len(cuts) > 1 and recent and cuts[-1] >= recent[0]:
+        cuts.pop()
+
+
+class _FilesBeside:
+    """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
+    says nothing. For restoring.LogFacts."""
+
+    def __init__(self, segment: Segment, base: int) -> None:
+        self._segment, self._base = segment, base
+
+    @cached_property
+    def _by_position(self) -> dict[int, int]:
+        try:
+            data = self._segment.sidecar(offset_index.SUFFIX)
+            return {one.position: one.offset for one in offset_index.read(data or b"", self._base)}
+        except (OSError, KafkaRecordError):
+            return {}
+
+    def last_offset(self, position: int) -> int | None:
+        return self._by_position.get(position)
+
+    @cached_property
+    def _next_name(self) -> int | None:
+        folder = self._segment.folder
+        try:
+            entries = () if folder is None else folder.entries()
+        except OSError:
+            return None
+        own = names.segment(self._segment.name)
+        of_log = own and (own.topic, own.partition, own.suffix)
+        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
+        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
+        return min((base for base in bases if base > self._base), default=None)
+
+    def next_name(self) -> int | None:
+        return self._next_name
+
+    @cached_property
+    def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
+        folder = self._segment.folder
+        try:
+            data = None if folder is None else folder.read(leader_epochs.NAME)
+            return () if data is None else leader_epochs.read(data)
+        except (OSError, KafkaRecordError):
+            return ()
+
+    def epoch_at(self, offset: int) -> int | None:
+        return leader_epochs.epoch_at(self._epochs, offset)
+
+
+def _in_range(group: Sequence[Segment], record_range: RecordRange) -> Sequence[Segment]:
+    """The segments that may have offsets of the range, by the base offsets in their names."""
     chosen = []
     for number, segment in enumerate(group):
-        later = group[number + 1].base_offset if number + 1 < len(group) else None
-        first, end, base = wanted.first_offset, wanted.end_offset, segment.base_offset
-        if first is not None and later is not None and base is not None and base < later <= first:
+        next_base = group[number + 1].base_offset if number + 1 < len(group) else None
+        first, end, base = record_range.first_offset, record_range.end_offset, segment.base_offset
+        if first is not None and next_base is not None and base is not None and base < next_base <= first:
             continue
         if end is not None and base is not None and base >= end and number > 0:
             continue

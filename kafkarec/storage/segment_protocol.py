@@ -1,4 +1,4 @@
-"""The attributes of Segment that the modules it imports use, as a Protocol: it avoids circular imports."""
+"""The attributes of Segment that are used by the modules it imports, as a Protocol, which avoids circular imports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.tables.records import BatchTable, RecordBatch
+from kafkarec.tables.records import BatchTable
 
 from .folders import FetchCounter
 from .sources import ByteSource
@@ -18,9 +18,6 @@ class SegmentLike(Protocol):
     """See `segment.Segment`, which documents each of these."""
 
     path: str
-    name: str
-    topic: str | None
-    partition: int | None
     base_offset: int | None
 
     @property
@@ -30,11 +27,10 @@ class SegmentLike(Protocol):
     def opened(self) -> AbstractContextManager[Source]: ...
     def open_source(self, suffix: str | None = None) -> ByteSource | None: ...
     def sidecar(self, suffix: str) -> bytes | None: ...
-    def named(self, asked: DecodeRequest) -> DecodeRequest: ...
+    def named(self, decode_request: DecodeRequest) -> DecodeRequest: ...
     def raw(self, position: int, length: int) -> bytes: ...
     def copy_bytes(self, position: int, length: int, file: Any) -> int: ...
     def scan(
         self, *, start_offset: int | None = None, end_offset: int | None = None, errors: str = "raise"
     ) -> BatchTable: ...
     def scan_pieces(self, *, errors: str = "raise") -> Iterator[BatchTable]: ...
-    def record_batches(self, asked: DecodeRequest) -> Iterator[RecordBatch]: ...

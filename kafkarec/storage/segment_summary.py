@@ -5,8 +5,8 @@
                       without an index the last 64 KiB, 1 MiB, 16 MiB, until a batch ends at the file's end
     latest timestamp  the last entry of the .timeindex (12 bytes), and that of the last batches
 
-So the offsets are exact, the codecs are those of the batches read, and damage in between is not found; `complete`
-reads all headers.
+So the offsets are exact, the codecs are those of the batches read, and damage between these is not found. With
+`complete`, all headers are read.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
 from kafkarec.sidecars.offset_index import OffsetIndex
@@ -29,8 +30,6 @@ from .sources import ByteSource, core_source
 
 _HEAD = 64
 _TAILS = (64 << 10, 1 << 20, 16 << 20)
-_FRAME = Struct(">8xi")
-_FRAME_END = 12
 
 
 @dataclass
@@ -44,6 +43,7 @@ class SegmentSummary:
     max_timestamp      ms, the latest of the batches read and of the time index
     codecs, magics     of the batches read, in order of appearance
     batches, records   counts if complete (wrapper messages of magic 0 and 1 count no records), else None
+    packed             whether it is a .gz or .zst
     preallocated       bytes of zeros at the end: a preallocated file
     damage             sentences about damage in the bytes read
     notes              further sentences for the listing
@@ -59,6 +59,7 @@ class SegmentSummary:
     magics: list[int] = field(default_factory=list)
     batches: int | None = None
     records: int | None = None
+    packed: bool = False
     preallocated: int = 0
     damage: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -68,19 +69,19 @@ class SegmentSummary:
         """Adds the rows of a batch table."""
         if not len(table):
             return
-        for name, found in zip(table.column("compression"), table.column("attributes"), strict=True):
-            codec = name or f"codec {found & 7}"
+        for name, attributes in zip(table.column("compression"), table.column("attributes"), strict=True):
+            codec = name or f"codec {attributes & 7}"
             if codec not in self.codecs:
                 self.codecs.append(codec)
         self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
         kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
         latest = table.column("max_timestamp")
         earliest = (
-            base if kind == 0 and base is not None else most
-            for kind, base, most in zip(kinds, bases, latest, strict=True)
+            base if kind == 0 and base is not None else max_timestamp
+            for kind, base, max_timestamp in zip(kinds, bases, latest, strict=True)
         )
-        self.first_timestamp = _least(self.first_timestamp, *earliest)
-        self.max_timestamp = _most(self.max_timestamp, *latest)
+        self.first_timestamp = _earliest(self.first_timestamp, *earliest)
+        self.max_timestamp = _latest(self.max_timestamp, *latest)
         if self.first_offset is None:
             first = table[0]
             self.first_offset = first["base_offset"] if first["base_offset"] is not None else first["last_offset"]
@@ -92,31 +93,32 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
 
     OSError if it cannot be read; UnsupportedCompressionError for encoded objects of tiered storage.
     """
-    found = SegmentSummary(complete=complete)
+    summary = SegmentSummary(complete=complete)
     source = segment.open_source()
     if source is None:
-        return found
+        return summary
     with closing(source):
         packed = source if isinstance(source, Unpacked) else None
-        found.size = source.size if packed is None else packed.packed_size
+        summary.size = source.size if packed is None else packed.packed_size
         if packed is not None:
-            found.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
-        if not found.size:
-            found.notes.append("empty")
+            summary.packed = True
+            summary.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
+        if not summary.size:
+            summary.notes.append("empty")
         elif complete:
-            _everything(segment, found)
+            _all_headers(segment, summary)
         else:
-            _front(segment, source, found)
-            if packed is None and found.preallocated < found.size:
-                _back(segment, source, found)
-    return found
+            _first_batch(segment, source, summary)
+            if packed is None and summary.preallocated < summary.size:
+                _last_batches(segment, source, summary)
+    return summary
 
 
 def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
     """The position of the last indexed batch, if no record of the segment is as late as `timestamp` (ms); else None.
 
-    Uses the last entries of both indexes and the batches from there on. The time entry counts only if one of these
-    batches holds its offset and has its timestamp as max timestamp. Reads a few KiB instead of whole indexes.
+    Uses the last entries of both indexes and the batches from there on. The time entry is used only if one of these
+    batches contains its offset and has its timestamp as max timestamp. Reads a few KiB instead of whole indexes.
     """
     latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is None or latest[0] >= timestamp or segment.base_offset is None:
@@ -140,69 +142,70 @@ def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
     return start if confirmed else None
 
 
-def _everything(segment: SegmentLike, found: SegmentSummary) -> None:
-    found.batches = found.records = remaining = 0
+def _all_headers(segment: SegmentLike, summary: SegmentSummary) -> None:
+    summary.batches = summary.records = remaining = 0
     for table in segment.scan_pieces(errors="skip"):
-        found.take(table)
-        found.batches += len(table)
-        found.records += sum(count or 0 for count in table.column("record_count"))
-        found.damage += [one.detail for one in table.damage]
+        summary.take(table)
+        summary.batches += len(table)
+        summary.records += sum(count or 0 for count in table.column("record_count"))
+        summary.damage += [one.detail for one in table.damage]
         remaining = table.remaining
-    _tail(found, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+    _tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
 
 
-def _front(segment: SegmentLike, source: ByteSource, found: SegmentSummary) -> None:
+def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> None:
     head = source.read_at(0, _HEAD)
     if not any(head):
-        found.preallocated = found.size
-        found.notes.append("begins with zeros: made in advance, or lost")
+        summary.preallocated = summary.size
+        summary.notes.append("begins with zeros: preallocated, or lost")
         return
-    length = _FRAME.unpack_from(head)[0] if len(head) >= _FRAME_END else 0
-    stop = _FRAME_END + max(length, 0)
+    length = batch_length(head) if len(head) >= LOG_OVERHEAD else 0
+    stop = LOG_OVERHEAD + max(length, 0)
     # A packed file's size is not known before it is unpacked.
     size = stop if isinstance(source, Unpacked) else source.size
     for table in _scanned(segment, _Narrow(source, size), 0, min(stop, size)):
-        found.take(table)
-    found.next_offset = None
-    if found.first_offset is None:
-        found.notes.append("no batch at its start")
-        found.damage.append(f"no batch begins at byte 0 of {segment.path}")
+        summary.take(table)
+    summary.next_offset = None
+    if summary.first_offset is None:
+        summary.notes.append("no batch at its start")
+        summary.damage.append(f"no batch begins at byte 0 of {segment.path}")
 
 
-def _back(segment: SegmentLike, source: ByteSource, found: SegmentSummary) -> None:
+def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> None:
     """The last batches and the latest timestamp."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]
-    # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is walked from the front.
-    starts += [max(0, source.size - tail) for tail in _TAILS] if found.magics in ([], [2]) else [0]
+    # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is read from the start.
+    has_messages = any(magic < BATCH_MAGIC for magic in summary.magics)
+    starts += [0] if has_messages else [max(0, source.size - tail) for tail in _TAILS]
     for start in dict.fromkeys(starts):
         tables = list(_scanned(segment, source, start))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
         first = next((int(table[0]["position"]) for table in tables if len(table)), None)
-        # If no batch begins at `start`, it may be inside a value that holds batches itself. Those of magic 2 never end
-        # at the file's end, as a record ends with its headers.
+        # If no batch begins at `start`, it may be inside a value that contains batches itself. In a batch of magic 2
+        # these never end at the file's end, as a record ends with its headers.
         at_border = start == 0 or first == start
         if first is not None and (at_border or zeros):
             for table in tables:
-                found.take(table)
+                summary.take(table)
             damage = [one for table in tables for one in table.damage if at_border or one.position > start]
-            found.damage += [one.detail for one in damage]
-            _tail(found, remaining, zeros)
+            summary.damage += [one.detail for one in damage]
+            _tail(summary, remaining, zeros)
             break
     else:
-        found.notes.append("the last batch was not found, --full reads all headers")
+        summary.notes.append("the last batch was not found, --full reads all headers")
     latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
-    if latest is not None and found.next_offset is not None and latest[0] >= 0:
-        found.max_timestamp = _most(found.max_timestamp, latest[0])
+    if latest is not None and summary.next_offset is not None and latest[0] >= 0:
+        summary.max_timestamp = _latest(summary.max_timestamp, latest[0])
 
 
-def _tail(found: SegmentSummary, remaining: int, zeros: bool) -> None:
+def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
     if remaining and zeros:
-        found.preallocated = remaining
-        found.notes.append(f"{remaining} bytes of zeros at its end, made in advance")
+        summary.preallocated = remaining
+        summary.notes.append(f"{remaining} bytes of preallocated zeros at its end")
     elif remaining:
-        found.notes.append(f"ends inside a batch: {remaining} bytes behind the last whole one")
+        summary.notes.append(f"ends inside a batch: {remaining} bytes after the last complete one")
 
 
 def _last_index_position(segment: SegmentLike, size: int) -> int | None:
@@ -214,7 +217,7 @@ def _last_index_position(segment: SegmentLike, size: int) -> int | None:
 
 
 def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int, ...] | None:
-    """The last entry before the zeros at the end of a running broker's index."""
+    """The last entry of an index, before the zeros at its end if it is that of a running broker."""
     try:
         source = segment.open_source(suffix)
     except OSError:
@@ -237,20 +240,20 @@ def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int,
 
 
 def _scanned(segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None) -> Iterator[BatchTable]:
-    asked = segment.named(request(errors="skip"))
-    return scan_pieces(asked, core_source(source), start, stop)
+    decode_request = segment.named(request(errors="skip"))
+    return scan_pieces(decode_request, core_source(source), start, stop)
 
 
-def _least(*values: Any) -> int | None:
+def _earliest(*values: Any) -> int | None:
     return min((value for value in values if value is not None), default=None)
 
 
-def _most(*values: Any) -> int | None:
+def _latest(*values: Any) -> int | None:
     return max((value for value in values if value is not None), default=None)
 
 
 class _Narrow:
-    """A source that reads single headers instead of large windows."""
+    """A source from which the decoder reads single headers instead of large windows."""
 
     descriptor = None
     window_bytes = _HEAD

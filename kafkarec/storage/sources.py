@@ -6,7 +6,7 @@ The attributes that the decoder uses (see `_c/input.pxd`):
     size                bytes when it was opened
     descriptor          an int: the decoder calls pread itself; None: it calls read_at
     read_at(p, n)       n bytes from p on; fewer only at the end; OSError if the bytes cannot be read
-    is_damage(error)    True: the bytes count as damage after this error; False: the error ends the reading
+    is_damage(error)    True: the unread bytes are damage; False: the error ends the reading and is raised
     window_bytes        bytes per read
     skip_bytes          gaps between headers smaller than this are read, larger ones skipped
     fetched             bytes returned by read_at so far
@@ -25,7 +25,7 @@ from kafkarec._core import Source
 
 _WINDOW = 1 << 20
 _SKIP_BYTES = 8 << 10
-# Errors that do not mean that bytes are lost: they end the reading and are raised unchanged.
+# Errors after which the bytes need not be lost: they end the reading and are raised unchanged.
 _NO_DAMAGE = (
     ConnectionError,
     PermissionError,
@@ -92,11 +92,11 @@ class LocalFile:
         return True
 
     def demand_whole(self, lost: bool) -> None:
-        """OSError if a map of this file read zeros instead of its bytes: a page was `lost`, or the file shrank."""
+        """Raises OSError if a map of this file read zeros for its bytes: a page was `lost`, or the file shrank."""
         left = self.size if self.descriptor is None else os.fstat(self.descriptor).st_size
         if lost or left < self.size:
             why = f"it has {left} bytes, and had {self.size}" if left < self.size else "its disk fails"
-            raise OSError(errno.EIO, f"{why}, while a map of it was read; mmap=False reads what is left", self.name)
+            raise OSError(errno.EIO, f"{why}, while a map of it was read; mmap=False reads the rest", self.name)
 
     def close(self) -> None:
         if self.descriptor is not None:
@@ -108,6 +108,12 @@ class LocalFile:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
+
+
+def read_whole(path: str) -> bytes:
+    """All bytes of a small file. Does not wait for a writer if it is a pipe, but raises OSError."""
+    with LocalFile(path) as file:
+        return file.read_at(0, file.size)
 
 
 class OpenFile(LocalFile):
@@ -131,8 +137,8 @@ class FileObject:
         self._file = file
         self._lock = threading.Lock()
         self.fetched = 0
-        found = name or getattr(file, "name", None)
-        self.name = found if isinstance(found, str) else f"<{type(file).__name__}>"
+        file_name = name or getattr(file, "name", None)
+        self.name = file_name if isinstance(file_name, str) else f"<{type(file).__name__}>"
         size = getattr(file, "size", None)
         self.size = size if isinstance(size, int) else file.seek(0, os.SEEK_END)
 

@@ -9,20 +9,20 @@ A plugin uploads a segment as consecutive chunks of some MiB in one object. Aive
                                           "chunkIndex": {"originalFileSize": ..., "transformedChunkSize": ...}, ...}
     <offset>-<uuid>.indexes        its index files in one object
 
-Chunks that are neither compressed nor encrypted are a plain segment, which is read. The others are refused with an
-error that says what they are, because "corrupt at byte 0" would suggest damage. The manifest is read only if the object
-does not begin with a batch. Without a manifest the bytes decide: a zstd frame at byte 0, or 64 KiB without
-four zero bytes in a row (up to offset 2^32 a batch begins with four).
+Chunks that are neither compressed nor encrypted are a plain segment, which is read. The others are refused with a
+specific error, because "corrupt at byte 0" would suggest damage. The manifest is read only if the object does not begin
+with a batch. Without a manifest, an object that begins with a zstd frame is taken to be compressed, and one whose first
+64 KiB look random to be encrypted (a batch with an offset up to 2^32 begins with four zero bytes, which these lack).
 """
 
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kafkarec.errors import UnsupportedCompressionError
+from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, start_of
 
 from . import names
 from .sources import ByteSource
@@ -32,18 +32,14 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _MANIFEST = ".rsm-manifest"
 _SAMPLE = 64 << 10
 _LARGEST_MANIFEST = 16 << 20
-# base offset, size, partition leader epoch or crc, magic or attributes
-_FRAME = struct.Struct(">qiib")
-_RELATIVE_MAX = (1 << 31) - 1
 
 
 class Manifest(NamedTuple):
-    """Fields of a manifest. encryption_key: the id of the key that encrypts the data key; original_size: bytes."""
+    """Fields of a manifest. encryption_key: the id of the key that encrypts the data key."""
 
     compressed: bool
     encrypted: bool
     encryption_key: str | None
-    original_size: int | None
 
 
 def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> None:
@@ -52,32 +48,32 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
     name: the object's; read: returns a whole file of the same folder, or None. Reads 64 bytes if the object begins
     with a batch.
     """
-    found = names.segment(name)
-    if found is None or not found.readable or found.packed_suffix or not source.size:
+    parsed = names.segment(name)
+    if parsed is None or not parsed.readable or parsed.packed_suffix or not source.size:
         return
     head = source.read_at(0, HEAD_BYTES)
-    if begins_with_batch(head, source.size, found.base_offset):
+    if begins_with_batch(head, source.size, parsed.base_offset):
         return
-    manifest = parse_manifest(read(found.stem + _MANIFEST)) if found.segment_id else None
+    manifest = parse_manifest(read(parsed.stem + _MANIFEST)) if parsed.segment_id else None
     if manifest is not None:
         if manifest.compressed or manifest.encrypted:
-            raise _refusal(source.name, found, _by_manifest(manifest), manifest.encrypted)
+            raise _refusal(source.name, parsed, _by_manifest(manifest), manifest.encrypted)
         return
     if head.startswith(ZSTD_MAGIC):
         what = "it begins with a zstd frame, so it is compressed in chunks (or packed as a whole)"
-        raise _refusal(source.name, found, what, False)
-    if found.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
-        what = f"it holds nothing but noise, so it is encrypted (there is no {_MANIFEST} beside it to tell how)"
-        raise _refusal(source.name, found, what, True)
+        raise _refusal(source.name, parsed, what, False)
+    if parsed.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
+        what = f"its bytes look random, so it is encrypted (there is no {_MANIFEST} with details)"
+        raise _refusal(source.name, parsed, what, True)
 
 
 def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:
     """Whether `head` may begin a batch of a segment with this base offset."""
-    if len(head) < _FRAME.size:
+    if len(head) < UP_TO_MAGIC:
         return False
-    first, length, _, magic = _FRAME.unpack_from(head)
-    near = 0 <= first - base_offset <= _RELATIVE_MAX
-    return near and magic in (0, 1, 2) and 14 <= length <= max(size, _RELATIVE_MAX)
+    start = start_of(head)
+    near = 0 <= start.base_offset - base_offset <= MAX_SIZE  # an .index holds relative offsets of 31 bits
+    return near and start.magic in MAGICS and MESSAGE_OVERHEAD[0] <= start.batch_length <= max(size, MAX_SIZE)
 
 
 def looks_encrypted(sample: bytes) -> bool:
@@ -100,13 +96,7 @@ def parse_manifest(data: bytes | None) -> Manifest | None:
     if not isinstance(fields, dict) or not isinstance(fields.get("compression"), bool):
         return None
     encryption = fields.get("encryption")
-    index = fields.get("chunkIndex")
-    size = index.get("originalFileSize") if isinstance(index, dict) else None
-    return Manifest(fields["compression"], encryption is not None, _key_id(encryption), size if _is_int(size) else None)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return Manifest(fields["compression"], encryption is not None, _key_id(encryption))
 
 
 def _key_id(encryption: Any) -> str | None:
@@ -119,19 +109,19 @@ def _key_id(encryption: Any) -> str | None:
 
 
 def _by_manifest(manifest: Manifest) -> str:
-    ways = []
+    encodings = []
     if manifest.compressed:
-        ways.append("compressed in chunks with zstd")
+        encodings.append("compressed in chunks with zstd")
     if manifest.encrypted:
         key = f" under key {manifest.encryption_key}" if manifest.encryption_key else ""
-        ways.append(f"encrypted in chunks with AES-GCM{key}")
-    return f"its {_MANIFEST} says: {' and '.join(ways)}"
+        encodings.append(f"encrypted in chunks with AES-GCM{key}")
+    return f"by its {_MANIFEST} it is {' and '.join(encodings)}"
 
 
-def _refusal(path: str, found: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
+def _refusal(path: str, name: names.SegmentName, what: str, encrypted: bool) -> UnsupportedCompressionError:
     if encrypted:
-        way = "read the topic through a broker that has the plugin and its key"
+        advice = "read the topic through a broker that has the plugin and its key"
     else:
-        way = f"copy it as {found.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
-    message = f"{path} is a tiered-storage object and no plain log segment: {what}; {way}"
+        advice = f"copy it as {name.base_offset:020}.log.zst, which kafkarec reads, or read the topic through a broker"
+    message = f"{path} is a tiered-storage object and no plain log segment: {what}; {advice}"
     return UnsupportedCompressionError(message, reason="tiered_object", position=0, file=path)

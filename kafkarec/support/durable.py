@@ -1,10 +1,10 @@
 """Writes files atomically and durably: a temporary .part file, fsync, rename, fsync of the folder.
 
     00000000000000000030.index.part   being written
-    00000000000000000030.index        complete, and known to its folder once that is synced
+    00000000000000000030.index        complete; the name is durable once the folder is synced
 
-Where an fsync fails nothing is known of what the disk holds: the kernel may have given up the pages, so that asking
-again says that all is well. Nobody here asks twice.
+After a failed fsync it is unknown what is on the disk: the kernel may have dropped the dirty pages, and a second fsync
+would then succeed. So a failed fsync is never repeated.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class NewFile:
         self._committed = False
 
     def append(self, data: bytes) -> None:
-        """OSError: as much as fitted is written, and counted in `size`."""
+        """Appends `data`. After an OSError, the bytes that were written are counted in `size`."""
         view = memoryview(data)
         while view:
             done = os.pwrite(self._descriptor, view, self.size)
@@ -36,12 +36,13 @@ class NewFile:
             view = view[done:]
 
     def cut(self, size: int) -> None:
-        """Gives up what lies behind `size` bytes."""
+        """Truncates the file to `size` bytes."""
         os.ftruncate(self._descriptor, size)
         self.size = size
 
     def commit(self) -> None:
-        """Everything is on the disk, under its name. OSError: it is not, and the next start does it again."""
+        """Syncs the data and renames the file to its final name. After an OSError there is no file of that name, and
+        the caller's next start repeats the work."""
         os.ftruncate(self._descriptor, self.size)
         os.fsync(self._descriptor)
         os.close(self._descriptor)
@@ -50,7 +51,7 @@ class NewFile:
         self._committed = True
 
     def drop(self) -> None:
-        """Leaves nothing behind, as far as that is possible. Safe after commit."""
+        """Closes and removes the .part file, as far as possible. Does nothing after `commit`."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -70,7 +71,7 @@ def write_file(folder: str, name: str, data: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Makes what was created or renamed in a folder outlive a power failure. OSError where that fails."""
+    """Syncs a folder, so that files created or renamed in it survive a power failure. OSError if that fails."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -79,11 +80,11 @@ def sync_folder(path: str) -> None:
 
 
 def make_folder(path: str) -> None:
-    """The folder and those above it, each made known to the one that holds it."""
+    """Creates the folder and its missing parents, and syncs the parent of each."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(os.path.abspath(path))
     make_folder(parent)
-    with suppress(FileExistsError):  # somebody else made it just now
+    with suppress(FileExistsError):  # another process created it meanwhile
         os.mkdir(path)
     sync_folder(parent)

@@ -27,9 +27,9 @@ def to_pandas(table: Any) -> Any:
 
 
 def messages_to_arrow(columns: dict[str, list[Any]], schema: Any) -> Any:
-    """A pyarrow.Table of `internal_topics.columns(...)`; `schema`: of `internal_topics.schema`, types of key and value.
+    """A pyarrow.Table of `internal_topics.columns(...)`; schema: `internal_topics.schema(...)`, the field types.
 
-    Kafka's numbers keep their widths, a uuid is text; the timestamp is timestamp[ms, UTC].
+    Integers keep the widths that they have in Kafka, a uuid is text, the timestamp is timestamp[ms, UTC].
     """
     pa = _need("pyarrow", "'kafkarec[arrow]'")
     head = {"offset": pa.int64(), "timestamp": pa.timestamp("ms", "UTC"), "version": pa.int16()}
@@ -41,8 +41,8 @@ def messages_to_arrow(columns: dict[str, list[Any]], schema: Any) -> Any:
 def _message_type(pa: Any, column: Any) -> Any:
     """The Arrow type of a field of a message."""
     if column.fields:
-        found = pa.struct([pa.field(each.name, _message_type(pa, each)) for each in column.fields])
+        arrow_type = pa.struct([pa.field(each.name, _message_type(pa, each)) for each in column.fields])
     else:
         names = {"bool": "bool_", "bytes": "binary", "uuid": "string"}
-        found = getattr(pa, names.get(column.type, column.type))()
-    return pa.list_(found) if column.is_array else found
+        arrow_type = getattr(pa, names.get(column.type, column.type))()
+    return pa.list_(arrow_type) if column.is_array else arrow_type

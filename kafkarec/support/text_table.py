@@ -15,37 +15,57 @@ _DURATIONS = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000))
 
 def render(columns: Sequence[tuple[str, Sequence[str]]]) -> str:
     """The table as text: a header line, then one line per row."""
-    laid = []
+    aligned = []
     for title, cells in columns:
         width = max([len(title), *map(len, cells)])
         numeric = all(cell == NOTHING or cell[:1].isdigit() or cell[:1] == "-" for cell in cells)
-        turn = str.rjust if numeric else str.ljust
-        laid.append([turn(cell, width) for cell in (title, *cells)])
-    return "".join(safe("  ".join(line).rstrip()) + "\n" for line in zip(*laid, strict=True))
+        align = str.rjust if numeric else str.ljust
+        aligned.append([align(cell, width) for cell in (title, *cells)])
+    return "".join(safe("  ".join(line).rstrip()) + "\n" for line in zip(*aligned, strict=True))
 
 
 def safe(text: str) -> str:
-    """One line, without what moves a terminal's cursor or cannot be encoded (file names may hold any)."""
+    """The text as one line: U+FFFD replaces control characters and lone surrogates, which file names may contain."""
     return _CONTROL.sub("\ufffd", text)
 
 
-def lasting(ms: int) -> str:
-    """The two largest units of a duration."""
+_PLURALS = {
+    "anomaly": "anomalies",
+    "batch": "batches",
+    "file or folder": "files or folders",
+    "good batch": "good batches",
+    "more batch": "more batches",
+    "transaction is": "transactions are",
+}
+
+
+def counted(count: int, what: str) -> str:
+    """A number with a noun in singular or plural: `1 file`, `2 files`."""
+    return f"{count} {noun(count, what)}"
+
+
+def noun(count: int, what: str) -> str:
+    """A noun in the singular or plural that the number needs."""
+    return what if count == 1 else _PLURALS.get(what, f"{what}s")
+
+
+def duration_text(ms: int) -> str:
+    """A duration in its two largest units."""
     if ms < 0:
-        return f"-{lasting(-ms)}"
+        return f"-{duration_text(-ms)}"
     for at, (unit, size) in enumerate(_DURATIONS):
         if ms < size:
             continue
         if unit == "s":
             return f"{ms / 1000:.3g} s" if ms < 10_000 else f"{ms // 1000} s"
-        smaller, below = _DURATIONS[at + 1]
-        rest = ms % size // below
+        smaller, smaller_size = _DURATIONS[at + 1]
+        rest = ms % size // smaller_size
         return f"{ms // size} {unit} {rest} {smaller}" if rest else f"{ms // size} {unit}"
     return f"{ms} ms"
 
 
 def lost_offsets(first: int | None, last: int | None) -> str:
-    """Which offsets a damage may have cost; None at the ends of an input, where nothing tells."""
+    """The offsets that may be lost by a damage; None: unknown, at the start or the end of an input."""
     if first is None:
         return "offsets not known" if last is None else f"offsets up to {last}"
     if last is None:
@@ -55,8 +75,8 @@ def lost_offsets(first: int | None, last: int | None) -> str:
     return f"offset {first}" if first == last else f"offsets {first} to {last}"
 
 
-def moment(ms: int | None) -> str:
-    """ISO 8601 in UTC; the number itself where the calendar ends."""
+def timestamp_text(ms: int | None) -> str:
+    """A timestamp (ms) as ISO 8601 in UTC; the number itself outside of the years 1 to 9999."""
     if ms is None:
         return NOTHING
     try:
@@ -69,11 +89,11 @@ _TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
 
 
 def plain(name: str, value: Any) -> str:
-    """One value of the column `name`."""
+    """One value of the batch column `name`, as text."""
     if value is None:
         return NOTHING
     if name in _TIMES:
-        return moment(value)
+        return timestamp_text(value)
     if name == "crc":
         return f"0x{value:08x}"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -93,13 +113,13 @@ def _notes(row: dict[str, Any]) -> str:
         "transactional": row["is_transactional"],
         "control": row["is_control"],
         "log append time": row["timestamp_type"] == 1,
-        "delete horizon " + moment(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
+        "delete horizon " + timestamp_text(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
         "empty": row["record_count"] == 0,
     }
     return ", ".join(note for note, holds in notes.items() if holds)
 
 
-# What `scan` shows of a batch: title -> cell.
+# The columns of `kafkarec scan`: title, and a function from a batch's row to the cell.
 BATCH_COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
     ("position", _column("position")),
     ("bytes", _column("size_in_bytes")),

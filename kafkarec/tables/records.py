@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, overload
 
 from kafkarec._core import Chunk, Layout, Rows
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format import control
 from kafkarec.format.schema import BATCH_FIELDS, Schema, batch_schema
 
@@ -21,10 +21,10 @@ _BLOCK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record. A field whose column was left out of `columns` is None (headers: empty).
+    """One record. A field whose column is not in `columns` is None (headers: empty).
 
     timestamp: int    milliseconds since 1970-01-01 UTC, None for -1
-    headers           list of (key, value or None), in order, repeats kept
+    headers           list of (key, value or None), in order, with repeated keys
     sequence: int     the producer's, None without a producer
     """
 
@@ -69,8 +69,8 @@ def _sequence(base_sequence: int | None, base_offset: int, offset: int | None) -
 
 _BATCH_LAYOUT = Layout(batch_schema())
 _BATCH_NAMES = list(BATCH_FIELDS)
-_FACTS = Layout(Schema(BATCH_FIELDS[name] for name in ("is_control", "base_sequence", "base_offset")))
-_Facts = tuple[bool, int | None, int]
+_SEQUENCE_FIELDS = Layout(Schema(BATCH_FIELDS[name] for name in ("is_control", "base_sequence", "base_offset")))
+_SequenceFields = tuple[bool, int | None, int]
 
 
 class BatchTable(Table):
@@ -92,21 +92,21 @@ class BatchTable(Table):
         """Concatenates tables; `damage` is concatenated and `remaining` summed."""
         tables = list(tables)
         pieces = [piece for table in tables for piece in table._pieces]
-        damage = tuple(found for table in tables for found in table.damage)
+        damage = tuple(one for table in tables for one in table.damage)
         return cls(pieces, damage, sum(table.remaining for table in tables))
 
     def _same(self, pieces: Iterable[Piece]) -> BatchTable:
         return BatchTable(pieces, self.damage, self.remaining)
 
     @overload
-    def __getitem__(self, wanted: int) -> dict[str, Any]: ...
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
     @overload
-    def __getitem__(self, wanted: slice) -> BatchTable: ...
-    def __getitem__(self, wanted: int | slice) -> dict[str, Any] | BatchTable:
+    def __getitem__(self, index: slice) -> BatchTable: ...
+    def __getitem__(self, index: int | slice) -> dict[str, Any] | BatchTable:
         """A row as a dict, or a slice as a table."""
-        if isinstance(wanted, slice):
-            return self._slice(wanted)
-        row = self._row(wanted)
+        if isinstance(index, slice):
+            return self._slice(index)
+        row = self._row_number(index)
         return next(self._rows(self._cut(row, row + 1)))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
@@ -127,8 +127,11 @@ class RecordColumns(Table):
 
     .batches              the BatchTable of every good batch, independent of `control` and `isolation`
     .damage               tuple of Damage (errors="skip")
+    .restored             tuple of Restored: good batches whose header fields were restored (errors="skip")
     .remaining            bytes of the input after the last batch: a cut tail, which Kafka treats as the end
     .last_stable_offset   read_committed only: the first offset of the first open transaction, else the log end offset
+    .undecided            read_committed with errors="skip": the transactions that are left out because their marker may
+                          be lost in damage (UndecidedTransaction)
     .timestamps_out_of_range   number of timestamps that did not fit the unit and are null
     """
 
@@ -142,24 +145,28 @@ class RecordColumns(Table):
         last_stable_offset: int | None = None,
         ticks: int = 1,
         binary_header_keys: bool = False,
+        undecided: tuple[UndecidedTransaction, ...] = (),
+        restored: tuple[Restored, ...] = (),
     ) -> None:
         super().__init__(layout, pieces)
         self._tables = tuple(tables)
         self._batches: BatchTable | None = None
-        self._facts: dict[Chunk, list[_Facts]] = {}
+        self._batch_fields: dict[Chunk, list[_SequenceFields]] = {}
         self._ticks = ticks
         self._binary_header_keys = binary_header_keys
         self.damage = damage
+        self.restored = restored
         self.remaining = remaining
         self.last_stable_offset = last_stable_offset
+        self.undecided = undecided
         self.timestamps_out_of_range = sum(chunk.out_of_range for chunk, _, _ in self._pieces)
         self._frozen = True
 
-    _whole = True  # no slice: `.batches` has no batch that these rows leave out
+    _whole = True  # False for a slice: `.batches` also has batches that are not in these rows
 
     def _same(self, pieces: Iterable[Piece]) -> RecordColumns:
         pieces = list(pieces)
-        found = RecordColumns(
+        same = RecordColumns(
             self._layout,
             pieces,
             self._tables,
@@ -168,9 +175,11 @@ class RecordColumns(Table):
             self.last_stable_offset,
             self._ticks,
             self._binary_header_keys,
+            self.undecided,
+            self.restored,
         )
-        found._whole = self._whole and pieces == self._pieces
-        return found
+        same._whole = self._whole and pieces == self._pieces
+        return same
 
     @property
     def batches(self) -> BatchTable:
@@ -179,14 +188,14 @@ class RecordColumns(Table):
         return self._batches
 
     @overload
-    def __getitem__(self, wanted: int) -> Record: ...
+    def __getitem__(self, index: int) -> Record: ...
     @overload
-    def __getitem__(self, wanted: slice) -> RecordColumns: ...
-    def __getitem__(self, wanted: int | slice) -> Record | RecordColumns:
+    def __getitem__(self, index: slice) -> RecordColumns: ...
+    def __getitem__(self, index: int | slice) -> Record | RecordColumns:
         """A Record, or a slice as columns over the same buffers."""
-        if isinstance(wanted, slice):
-            return self._slice(wanted)
-        row = self._row(wanted)
+        if isinstance(index, slice):
+            return self._slice(index)
+        row = self._row_number(index)
         return self._records(*self._cut(row, row + 1)[0])[0]
 
     def __iter__(self) -> Iterator[Record]:
@@ -206,7 +215,7 @@ class RecordColumns(Table):
             timestamps = [None if t is None else t // self._ticks for t in timestamps]
         headers = cells_of("headers") if "headers" in names else [()] * (stop - start)
         offsets = cells_of("offset")
-        facts = _spread_facts(chunk, self._facts_of(chunk), start, stop)
+        batch_fields = _fields_by_row(chunk, self._fields_of(chunk), start, stop)
         return [
             Record(offset, timestamp, type_, key, value, list(pairs), _sequence(base, base_offset, offset), is_control)
             for offset, timestamp, type_, key, value, pairs, (is_control, base, base_offset) in zip(
@@ -216,18 +225,18 @@ class RecordColumns(Table):
                 cells_of("key"),
                 cells_of("value"),
                 headers,
-                facts,
+                batch_fields,
                 strict=True,
             )
         ]
 
-    def _facts_of(self, chunk: Chunk) -> list[_Facts]:
+    def _fields_of(self, chunk: Chunk) -> list[_SequenceFields]:
         """The batch fields that a Record needs, for each batch of a chunk; cached."""
-        if chunk not in self._facts:
-            table = chunk.rows.chunk(_FACTS)
-            columns = [cells(table, i, field.format, 0, len(table)) for i, field in enumerate(_FACTS.schema)]
-            self._facts[chunk] = list(zip(*columns, strict=True))
-        return self._facts[chunk]
+        if chunk not in self._batch_fields:
+            table = chunk.rows.chunk(_SEQUENCE_FIELDS)
+            columns = [cells(table, i, field.format, 0, len(table)) for i, field in enumerate(_SEQUENCE_FIELDS.schema)]
+            self._batch_fields[chunk] = list(zip(*columns, strict=True))
+        return self._batch_fields[chunk]
 
     def __repr__(self) -> str:
         return (
@@ -236,19 +245,19 @@ class RecordColumns(Table):
         )
 
 
-def _spread_facts(chunk: Chunk, facts: list[_Facts], start: int, stop: int) -> list[_Facts]:
+def _fields_by_row(chunk: Chunk, fields: list[_SequenceFields], start: int, stop: int) -> list[_SequenceFields]:
     """The batch fields of each of the rows [start, stop)."""
     runs = chunk.runs().cast("q").tolist()
-    found: list[_Facts] = []
+    by_row: list[_SequenceFields] = []
     row = 0
     for batch, rows in zip(runs[::2], runs[1::2], strict=True):
         low, high = max(start, row), min(stop, row + rows)
         if low < high:
-            found += [facts[batch]] * (high - low)
+            by_row += [fields[batch]] * (high - low)
         row += rows
         if row >= stop:
             break
-    return found
+    return by_row
 
 
 class BatchBody(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from html import escape
 from itertools import pairwise
@@ -20,10 +21,10 @@ _WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0}
 _CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
 
 
-def _texts(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
+def _byte_strings(offsets: memoryview, data: memoryview | None, start: int, stop: int) -> list[bytes]:
     ends = offsets.cast("i")[start : stop + 1].tolist()
     first = ends[0]
-    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slices of bytes are made faster than of views
+    blob = b"" if data is None else bytes(data[first : ends[-1]])  # slicing bytes is faster than slicing a view
     if first:
         ends = [end - first for end in ends]
     return [blob[a:b] for a, b in pairwise(ends)]
@@ -39,21 +40,26 @@ def _bits(bitmap: memoryview, start: int, stop: int) -> str:
 def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
     """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
     validity, values, data = chunk.column(column, _WIDTHS.get(format_, 8))
-    found: list[Any]
+    result: list[Any]
     if format_ in ("z", "u"):
-        found = _texts(values, data, start, stop)
+        result = _byte_strings(values, data, start, stop)
         if format_ == "u":
-            found = [text.decode() for text in found]
+            result = [text.decode() for text in result]
     elif format_ == "b":
-        found = [bit == "1" for bit in _bits(values, start, stop)]
+        bits = _bits(values, start, stop)
+        result = [bit == "1" for bit in bits] if "1" in bits else [False] * (stop - start)
     else:
-        found = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
-    return found if validity is None else _or_none(found, validity, start, stop)
+        result = values.cast(_CASTS.get(format_, "q"))[start:stop].tolist()
+    return result if validity is None else _with_nulls(result, validity, start, stop)
 
 
-def _or_none(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
+def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) -> list[Any]:
     bits = _bits(validity, start, stop)
-    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)] if "0" in bits else values
+    if "0" not in bits:
+        return values
+    if "1" not in bits:
+        return [None] * len(values)
+    return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
 
 
 def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool) -> list[tuple[Any, ...]]:
@@ -64,15 +70,15 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
     if first == last:
         return [()] * (stop - start)
     key_offsets, key_data, validity, value_offsets, value_data = chunk.headers()
-    keys: list[Any] = _texts(key_offsets, key_data, first, last)
+    keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
     if not binary:
         keys = [key.decode() for key in keys]
-    values = _or_none(_texts(value_offsets, value_data, first, last), validity, first, last)
+    values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
     pairs = list(zip(keys, values, strict=True))
     return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
 
 
-class Table:
+class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
     def __init__(self, layout: Layout, pieces: Iterable[Piece]) -> None:
@@ -85,9 +91,9 @@ class Table:
             raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set")
         object.__setattr__(self, name, value)
 
+    @abstractmethod
     def _same(self, pieces: Iterable[Piece]) -> Self:
-        """The same kind of table over other rows."""
-        raise TypeError("a table is sliced by its own class")
+        """A table of this class over other rows."""
 
     @property
     def schema(self) -> Schema:
@@ -100,23 +106,23 @@ class Table:
 
     def _cut(self, start: int, stop: int) -> list[Piece]:
         """The pieces of rows [start, stop)."""
-        found = []
+        pieces = []
         for chunk, low, high in self._pieces:
             rows = high - low
             first, last = max(start, 0), min(stop, rows)
             if first < last:
-                found.append((chunk, low + first, low + last))
+                pieces.append((chunk, low + first, low + last))
             start -= rows
             stop -= rows
-        return found
+        return pieces
 
-    def _slice(self, wanted: slice) -> Self:
-        start, stop, step = wanted.indices(self._length)
+    def _slice(self, rows: slice) -> Self:
+        start, stop, step = rows.indices(self._length)
         if step != 1:
-            raise ValueError("a table is sliced in steps of 1")
+            raise ValueError("the step of a slice must be 1")
         return self._same(self._cut(start, max(start, stop)))
 
-    def _row(self, index: int) -> int:
+    def _row_number(self, index: int) -> int:
         if not isinstance(index, int):
             raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
         row = index + self._length if index < 0 else index
@@ -129,10 +135,10 @@ class Table:
         index = self.schema.index_of.get(name)
         if index is None:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
-        found: list[Any] = []
+        values: list[Any] = []
         for piece in self._pieces:
-            found += self._cells(index, *piece)
-        return found
+            values += self._cells(index, *piece)
+        return values
 
     def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
         format_ = self.schema[index].format
@@ -143,7 +149,7 @@ class Table:
     _binary_header_keys = False
 
     def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
-        """Per chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none."""
+        """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none."""
         return [
             {
                 name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))

@@ -9,14 +9,14 @@ BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   hea
 from kafkarec import _writer, codecs
 from kafkarec.codecs import native_compress
 
-from .builder import RecordBatchBuilder, write_empty_header
+from .builder import RecordBatchBuilder
 from .compression_ratio import CompressionRatioEstimator
 from .encoding import encode
 from .header import BatchHeader
 from .record_errors import refused
 from .record_input import record_input_of
-from .sizes import estimate_size, estimate_size_upper_bound
-from .stamping import stamp, stamp_all
+from .sizes import estimate_size
+from .stamping import stamp
 
 __all__ = [
     "BatchHeader",
@@ -24,11 +24,8 @@ __all__ = [
     "RecordBatchBuilder",
     "encode",
     "estimate_size",
-    "estimate_size_upper_bound",
     "record_input_of",
     "stamp",
-    "stamp_all",
-    "write_empty_header",
 ]
 
 _writer.attach(codecs, native_compress, refused)

@@ -13,14 +13,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from kafkarec._writer import compression_ratio
 from kafkarec.format.control import ControlRecord, ControlRecordType, type_id
-from kafkarec.format.enums import TimestampType
+from kafkarec.format.layout import BATCH_MAGIC, MAX_SIZE
 from kafkarec.write.compression_ratio import ESTIMATOR
 from kafkarec.write.control_records import MARKERS, ControlAppends, key_of, value_of
-from kafkarec.write.fields import MAX_SIZE, Headers, Timestamp, checked_magic, content, fitting, single, timestamp_of
-from kafkarec.write.header import BatchHeader
-from kafkarec.write.open_batch import ABORTED, BUILT, FULL, OPEN, BatchState
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.fields import Headers, Timestamp, content, fitting, timestamp_of
+from kafkarec.write.open_batch import ABORTED, BUILT, OPEN, BatchState
 
 _MAX_RECORDS = _MAX_DELTA = MAX_SIZE
 
@@ -30,12 +29,12 @@ class RecordBatchBuilder(ControlAppends, BatchState):
 
     compression       a name or member of `Compression`; level: None is Kafka's default (gzip -1, lz4 9, zstd 3)
     timestamp_type    "create_time" or "log_append_time"; None in magic 0 only, which has none
-    log_append_time   ms, -1 for none: what all records get under log append time
+    log_append_time   ms, -1 for none: the timestamp of all records under log append time
     base_offset       of the first record that is appended without an offset
     batch_size        bytes; the limit for `has_room_for` and `is_full`. `append` accepts records beyond it
     producer_id, producer_epoch, base_sequence   -1: none. Checked when the batch is built
     delete_horizon_ms compacted batches: when tombstones and markers may be removed; None or below 0: none
-    topic             the expected compression ratio comes from `ESTIMATOR` and is updated there, as in a producer
+    topic             the expected compression ratio is read from `ESTIMATOR` and updated there, as in a producer
 
     ValueError for what Kafka refuses, and for numbers that do not fit their fields. Belongs to one thread at a time.
     As a context manager it is built at the end of the block, aborted when the block raises.
@@ -55,9 +54,9 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
         """
         if self._is_control:
-            raise ValueError("a control batch takes control records only")
-        taken = self._batch.append(timestamp, key, value, headers, offset)
-        return self._append(timestamp, key, value, headers, offset) if taken is None else taken
+            raise ValueError("a control batch accepts control records only")
+        appended_at = self._batch.append(timestamp, key, value, headers, offset)
+        return self._append(timestamp, key, value, headers, offset) if appended_at is None else appended_at
 
     def append_control_record(
         self,
@@ -117,13 +116,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         return offset
 
     @staticmethod
-    def _most() -> tuple[int, int]:
+    def _limits() -> tuple[int, int]:
         return _MAX_RECORDS, MAX_SIZE
-
-    def close_for_appends(self) -> None:
-        """Ends appends; producer state and last offset may still be set."""
-        if self._state == OPEN:
-            self._state, self._batch.is_open = FULL, False
 
     def build(self) -> bytes:
         """The batch; b"" without records. Closes the builder; further calls return the same bytes.
@@ -136,8 +130,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             self._check_producer()
             self._built = self._batch.write(self._header()) if len(self) else b""
             self._state, self._batch.is_open = BUILT, False
-            if len(self) and (self._magic == 2 or self._codec):
-                self._ratio = single(single(len(self._built) - self._header_size) / single(self._batch.size))
+            if len(self) and (self._magic >= BATCH_MAGIC or self._codec):
+                self._ratio = compression_ratio(len(self._built) - self._batch.header_size, self._batch.size)
             if self._topic is not None and not self._is_control:
                 ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
         return self._built
@@ -152,30 +146,12 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         self._batch.clear()
         self._built = b""
 
-    def set_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
-    ) -> None:
-        """Sets the producer's fields. ValueError once the batch is built: it may have been sent with the old ones."""
-        if self._state == BUILT:
-            raise ValueError("the batch is built: its producer state cannot be set any more")
-        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
-
-    def reopen_and_rewrite_producer_state(
-        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
-    ) -> None:
-        """Sets the producer's fields of a built batch, for the next `build`. It stays closed for appends."""
-        if self._state == ABORTED:
-            raise ValueError("the builder is aborted")
-        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
-        if self._state == BUILT:
-            self._state = FULL
-
     def override_last_offset(self, last_offset: int) -> None:
         """Sets the last offset in the batch's header, as after compaction. ValueError once the batch is built."""
         if self._state == BUILT:
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = fitting("last offset", last_offset, 64)
-        if self._magic == 2:
+        if self._magic >= BATCH_MAGIC:
             fitting("distance from the base offset to the last", last_offset - self._base_offset, 32)
         self._batch.last_offset = last_offset
 
@@ -187,42 +163,3 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             self.abort()
         elif self._state != ABORTED:
             self.build()
-
-
-def write_empty_header(
-    *,
-    base_offset: int,
-    last_offset: int,
-    max_timestamp: int,
-    magic: int = 2,
-    producer_id: int = -1,
-    producer_epoch: int = -1,
-    base_sequence: int = -1,
-    partition_leader_epoch: int = -1,
-    timestamp_type: TimestampType | str = "create_time",
-    is_transactional: bool = False,
-    is_control: bool = False,
-) -> bytes:
-    """The header, 61 bytes, of a batch that compaction emptied (DefaultRecordBatch.writeEmptyHeader), magic 2 only.
-
-    It preserves the producer's last sequence, which follows from `last_offset`.
-    """
-    if checked_magic(magic) < 2:
-        raise ValueError(f"there are no empty batches of magic {magic}")
-    append_time = int(TimestampType.of(timestamp_type))
-    fitting("distance from the base offset to the last", last_offset - base_offset, 32)
-    return record_input_of([]).write(
-        BatchHeader(
-            timestamp_type=append_time,
-            base_offset=fitting("base offset", base_offset, 64),
-            last_offset=fitting("last offset", last_offset, 64),
-            partition_leader_epoch=fitting("partition leader epoch", partition_leader_epoch, 32),
-            log_append_time=fitting("max timestamp", max_timestamp, 64) if append_time else -1,
-            producer_id=fitting("producer id", producer_id, 64),
-            producer_epoch=fitting("producer epoch", producer_epoch, 16),
-            base_sequence=fitting("base sequence", base_sequence, 32),
-            is_transactional=is_transactional,
-            is_control=is_control,
-            max_timestamp=max_timestamp,
-        )
-    )

@@ -2,21 +2,19 @@
 
     ratio   compressed bytes / uncompressed bytes of the records, a 32-bit float, for each topic and codec; 1.0 at first
 
-The estimate is pessimistic: a batch with a higher ratio raises it by at least 0.05, one with a lower ratio lowers it by
-at most 0.005. Numbers equal those of Kafka's CompressionRatioEstimator, which calculates in 32-bit floats.
+The estimate is pessimistic, see next_ratio in `_c/batch_size.pxd`. Numbers equal those of Kafka's
+CompressionRatioEstimator, which calculates in 32-bit floats.
 """
 
 from __future__ import annotations
 
 import threading
 
+from kafkarec._writer import INITIAL_RATIO as INITIAL_RATIO
+from kafkarec._writer import next_ratio
 from kafkarec.codecs import CODECS
 from kafkarec.format.enums import Compression
 from kafkarec.write.fields import single
-
-IMPROVING_STEP = single(0.005)
-DETERIORATE_STEP = single(0.05)
-INITIAL_RATIO = 1.0
 
 
 class CompressionRatioEstimator:
@@ -38,26 +36,8 @@ class CompressionRatioEstimator:
         observed = single(observed)
         with self._lock:
             ratios = self._of(topic)
-            current = ratios[codec]
-            if observed > current:
-                ratios[codec] = max(single(current + DETERIORATE_STEP), observed)
-            elif observed < current:
-                ratios[codec] = max(single(current - IMPROVING_STEP), observed)
+            ratios[codec] = next_ratio(ratios[codec], observed)
             return ratios[codec]
-
-    def set_estimation(self, topic: str, compression: Compression | str, ratio: float) -> None:
-        """Sets the ratio."""
-        codec = Compression.of(compression)
-        with self._lock:
-            self._of(topic)[codec] = single(ratio)
-
-    def reset_estimation(self, topic: str | None = None) -> None:
-        """Resets the ratios of all codecs of the topic to 1.0; without a topic, those of all topics."""
-        with self._lock:
-            if topic is None:
-                self._ratios.clear()
-            else:
-                self._ratios.pop(topic, None)
 
     def _of(self, topic: str) -> list[float]:
         return self._ratios.setdefault(topic, [INITIAL_RATIO] * len(CODECS))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kafkarec.format.enums import Compression, TimestampType
+from kafkarec.format.enums import CODEC_NAMES, Compression, TimestampType
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.tables.records import RecordColumns
 
 from .fields import checked_magic
@@ -41,20 +42,20 @@ def encode(
                         batch: base_offset, partition_leader_epoch, timestamp_type, producer_id, producer_epoch,
                         sequence, is_transactional, is_control. Missing ones are null.
     magic               2, 1 or 0; "keep": that of the batches read, or of the column `magic`
-    compression         none, gzip, snappy, lz4, zstd; "keep": that of the batches read, or of the column `compression`
+    compression         a codec (`Compression`); "keep": that of the batches read, or of the column `compression`
     level               None is Kafka's default: gzip -1, lz4 9, zstd 3
     base_offset         of the first batch: the input's offsets are shifted to it, with their gaps. None: they stay
                         unchanged; an input without offsets gets 0, 1, 2, ...
     batch_size          bytes: a batch ends before a record that would not fit, by MemoryRecordsBuilder.hasRoomFor, and
                         holds one record at least. None: RecordColumns and a column base_offset keep the batches that
-                        they were read from, anything else has 16384
+                        they were read from; for any other input it is 16384
     timestamp_type, log_append_time, partition_leader_epoch, producer_id, producer_epoch, base_sequence,
     is_transactional    of every batch, overriding the input; sequences continue from base_sequence
 
-    RecordColumns keep all header fields of batches whose records are all there, and empty batches. So
-    encode(decode(b, control=True)) equals b if b is uncompressed and canonical (the shortest varints, offsets and times
-    as the builder writes them; under log append time without the original create times, which decode does not return).
-    A batch of which only some records are there keeps its producer, epochs, flags and sequences.
+    With RecordColumns, batches whose records are all present keep all their header fields, and empty batches are kept.
+    So encode(decode(b, control=True)) equals b if b is uncompressed and canonical (the shortest varints, offsets and
+    times as the builder writes them; under log append time without the original create times, which decode does not
+    return). A batch of which only some records are present keeps its producer, epochs, flags and sequences.
 
     ValueError names the record that does not fit a batch: offsets must increase, timestamps may not be below -1, header
     keys not null; magic 0 and 1 have no headers and no producers (`convert` drops and counts them).
@@ -78,15 +79,15 @@ def encode(
         **overrides,
     )
     if keep_codec and level is not None:
-        raise ValueError('compression="keep" takes each codec\'s default level, so level= means nothing')
+        raise ValueError('compression="keep" uses each codec\'s default level; leave out level=')
     if header.timestamp_type == TimestampType.LOG_APPEND_TIME and log_append_time is None:
         raise ValueError("timestamp_type log_append_time needs log_append_time=, in ms; -1 is none")
     _check(header)
-    _demand("base_offset", base_offset, 0, _INT64_MAX)
-    _demand("batch_size", batch_size, 0, _INT32_MAX)
+    _check_range("base_offset", base_offset, 0, _INT64_MAX)
+    _check_range("batch_size", batch_size, 0, _INT32_MAX)
     columns = records_or_arrow if isinstance(records_or_arrow, RecordColumns) else None
     if columns is not None:
-        _demand_one_partition(columns)
+        _check_one_partition(columns)
         if not {"offset", "timestamp"} <= set(columns.schema.names):
             columns = None  # headers are only kept with the records' offsets and timestamps
     record_input = record_input_of(records_or_arrow, plain=columns is not None)
@@ -98,32 +99,20 @@ def encode(
         keep_cuts=batch_size is None,
         keep_codec=keep_codec,
         keep_magic=keep_magic,
-        overrides=sum({_OVERRIDES[name] for name in overrides}),
+        overrides=overrides,
     )
 
 
-_OVERRIDES = {
-    "timestamp_type": 1,
-    "log_append_time": 1,
-    "partition_leader_epoch": 2,
-    "producer_id": 4,
-    "producer_epoch": 4,
-    "base_sequence": 4,
-    "is_transactional": 8,
-}
-"""Bits of `Override` in write_v2.pxd: fields that belong together share one."""
-
-
-def _demand_one_partition(columns: RecordColumns) -> None:
+def _check_one_partition(columns: RecordColumns) -> None:
     names = [name for name in ("topic", "partition") if name in columns.schema.names]
-    several = set(zip(*map(columns.column, names), strict=True)) if names else set()
-    if len(several) > 1:
-        raise ValueError(f"records of {len(several)} partitions: batches are written of one at a time")
+    partitions = set(zip(*map(columns.column, names), strict=True)) if names else set()
+    if len(partitions) > 1:
+        raise ValueError(f"records of {len(partitions)} partitions: encode those of one partition at a time")
 
 
-def _demand(name: str, value: Any, least: int, most: int) -> None:
-    if value is not None and (type(value) is not int or not least <= value <= most):
-        raise ValueError(f"{name} {value!r}: an int from {least} to {most}")
+def _check_range(name: str, value: Any, minimum: int, maximum: int) -> None:
+    if value is not None and (type(value) is not int or not minimum <= value <= maximum):
+        raise ValueError(f"{name} {value!r}: an int from {minimum} to {maximum}")
 
 
 _RANGES = {
@@ -137,13 +126,13 @@ _RANGES = {
 
 def _check(header: BatchHeader) -> None:
     """The checks of MemoryRecordsBuilder and writeHeader: consistent fields, fields that only magic 2 has."""
-    for name, (least, most) in _RANGES.items():
-        _demand(name, getattr(header, name), least, most)
+    for name, (minimum, maximum) in _RANGES.items():
+        _check_range(name, getattr(header, name), minimum, maximum)
     if type(header.is_transactional) is not bool:
         raise ValueError(f"is_transactional {header.is_transactional!r}: True or False")
-    if header.magic < 2 and header.codec == Compression.ZSTD:
-        raise ValueError(f"zstd in magic {header.magic}: only magic 2 has it (KIP-110)")
-    if header.magic < 2 and (header.producer_id >= 0 or header.is_transactional):
+    if header.codec > LATEST_CODECS[header.magic]:
+        raise ValueError(f"{CODEC_NAMES[header.codec]} in magic {header.magic}, which does not have it (KIP-110)")
+    if header.magic < BATCH_MAGIC and (header.producer_id >= 0 or header.is_transactional):
         raise ValueError(f"a producer id or a transaction in magic {header.magic}: only magic 2 has them (KIP-98)")
     if header.producer_id < 0 and (header.producer_epoch >= 0 or header.base_sequence >= 0):
         raise ValueError("a producer epoch and a base sequence need producer_id=")

@@ -17,9 +17,7 @@ from operator import index
 from struct import Struct
 from typing import Any
 
-from kafkarec.format.enums import Compression, TimestampType
-
-MAX_SIZE = 2**31 - 1
+from kafkarec.format.layout import MAGICS
 
 Headers = Iterable[tuple[str | bytes, bytes | None]]
 Timestamp = int | datetime | None
@@ -33,22 +31,6 @@ def single(number: float) -> float:
     """`number` rounded to a 32-bit float, as Java's float arithmetic does after each step."""
     rounded: float = _single.unpack(_single.pack(number))[0]
     return rounded
-
-
-def wrapped(number: int, bits: int) -> int:
-    """`number` wrapped around to Java's int (32 bits) or long (64 bits), as Kafka's deltas are."""
-    half = _HALVES[bits]
-    return number if -half <= number < half else (number + half) % (2 * half) - half
-
-
-def unsigned_varint(number: int) -> bytes:
-    """7 bits a byte, the low group first (ByteUtils.writeUnsignedVarint). `number`: not below 0."""
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 def fitting(name: str, value: Any, bits: int) -> int:
@@ -96,24 +78,14 @@ def header_pair(header: Any) -> tuple[bytes, bytes | None]:
         try:
             key = key.encode()
         except UnicodeEncodeError:
-            raise ValueError("a header key holds half of a surrogate pair, for which UTF-8 has no bytes") from None
+            raise ValueError("a header key has half of a surrogate pair, which is not UTF-8") from None
     name = content("header key", key)
     assert name is not None
     return name, content("header value", value)
 
 
 def checked_magic(magic: Any) -> int:
-    """`magic`; ValueError unless it is 0, 1 or 2."""
-    if type(magic) is not int or magic not in (0, 1, 2):
-        raise ValueError(f"magic {magic!r}: one of 0, 1, 2")
+    """`magic`; ValueError unless it exists."""
+    if type(magic) is not int or magic not in MAGICS:
+        raise ValueError(f"magic {magic!r}: one of {', '.join(map(str, MAGICS))}")
     return magic
-
-
-def codec_of(compression: Compression | str | int) -> int:
-    """The codec id of a name or member; ValueError lists the names."""
-    return int(Compression.of(compression))
-
-
-def timestamp_type_of(value: TimestampType | str | int) -> int:
-    """0 create time, 1 log append time; ValueError lists the names."""
-    return int(TimestampType.of(value))

@@ -11,14 +11,14 @@ from typing import NamedTuple
 class BatchHeader(NamedTuple):
     """Header fields of a batch; the defaults mean "absent". Callers check the values.
 
-    codec                 id: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd
+    codec                 id (`Compression`)
     level                 None: Kafka's default of the codec
     timestamp_type        0 create, 1 log append; without meaning in magic 0
-    last_offset           None: the last record's. After compaction it may be higher
+    last_offset           None: that of the last record; after compaction it may be higher
     log_append_time       ms; under log append the max timestamp (magic 2) or every message's timestamp (magic 1)
     delete_horizon_ms     sets the flag and is stored as the base timestamp (KIP-534)
-    base_timestamp        None: the first record's, or the horizon; -1 without records
-    max_timestamp         None: the greatest of the records', or log_append_time
+    base_timestamp        None: that of the first record, or the horizon; -1 without records
+    max_timestamp         None: the greatest timestamp of the records, or log_append_time
     """
 
     magic: int = 2

@@ -1,21 +1,16 @@
-"""State of a batch that is being built: fields, records so far, size.
-
-A record fits while batch_size >= bytes so far + its own bytes; the first one always fits. With a codec the bytes so far
-are estimated: header + bytes of the records * expected ratio * 1.05, in 32-bit floats.
-"""
+"""State of a batch that is being built: fields, records so far, size. Where it is full: see `_c/batch_size.pxd`."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import NamedTuple
 
-from kafkarec._writer import OpenBatch, record_size
+from kafkarec._writer import INITIAL_RATIO, OpenBatch
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.write.compression_ratio import ESTIMATOR, INITIAL_RATIO
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAX_SIZE
+from kafkarec.write.compression_ratio import ESTIMATOR
 from kafkarec.write.fields import (
-    MAX_SIZE,
     Headers,
     Timestamp,
     checked_magic,
@@ -24,27 +19,10 @@ from kafkarec.write.fields import (
     header_pair,
     single,
     timestamp_of,
-    wrapped,
 )
 from kafkarec.write.header import BatchHeader
-from kafkarec.write.sizes import batch_header_size
 
-OPEN, FULL, BUILT, ABORTED = "open", "closed for appends", "built", "aborted"
-
-_ZSTD = 4
-
-Row = tuple[int, int, bytes | None, bytes | None, list[tuple[bytes, bytes | None]]]
-
-
-class RecordsInfo(NamedTuple):
-    """The max timestamp in ms and the offset that Kafka returns with it; -1 and -1: none.
-
-    That offset is the last one of the batch, even if an earlier record has the timestamp; in uncompressed magic 0 and 1
-    it is that record's, or the base offset under log append time.
-    """
-
-    max_timestamp: int
-    shallow_offset_of_max_timestamp: int
+OPEN, BUILT, ABORTED = "open", "built", "aborted"
 
 
 class BatchState:
@@ -75,7 +53,7 @@ class BatchState:
         if timestamp_type is None and magic > 0:
             raise ValueError(f"magic {magic} needs a timestamp type")
         self._appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
-        if magic < 2:
+        if magic < BATCH_MAGIC:
             _refuse_in_legacy(magic, self._codec, is_transactional, is_control, delete_horizon_ms)
         _load(self._codec)
         self._base_offset = fitting("base offset", base_offset, 64)
@@ -83,14 +61,15 @@ class BatchState:
         self._leader_epoch = fitting("partition leader epoch", partition_leader_epoch, 32)
         horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
         self._horizon = horizon if horizon >= 0 else None
-        self._set_producer(producer_id, producer_epoch, base_sequence, is_transactional)
+        self._producer_id = fitting("producer id", producer_id, 64)
+        self._producer_epoch = fitting("producer epoch", producer_epoch, 16)
+        self._base_sequence = fitting("base sequence", base_sequence, 32)
+        self._is_transactional = bool(is_transactional)
         self._is_control = bool(is_control)
         self._limit = fitting("batch size", batch_size, 32)
         self._topic = topic
-        self._estimated_ratio = INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression)
         self._ratio = 1.0
-        self._header_size = batch_header_size(magic, self._codec)
-        most_records, most_bytes = self._most()
+        most_records, most_bytes = self._limits()
         self._batch = OpenBatch(
             magic,
             self._codec,
@@ -98,16 +77,15 @@ class BatchState:
             base_timestamp=self._horizon,
             log_append_time=self._log_append_time if self._appends_time else None,
             limit=self._limit,
-            header_size=self._header_size,
+            ratio=INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression),
             most_records=most_records,
             most_bytes=most_bytes,
         )
-        self._batch.ratio = self._estimated_ratio
         self._state = OPEN
         self._built = b""
 
     @staticmethod
-    def _most() -> tuple[int, int]:
+    def _limits() -> tuple[int, int]:
         """The maximum number of records, and of bytes with the header."""
         return MAX_SIZE, MAX_SIZE
 
@@ -116,16 +94,15 @@ class BatchState:
     ) -> bool:
         """Whether a record with these fields still fits `batch_size`; with a codec a pessimistic estimate."""
         known = self._batch.has_room(timestamp, key, value, headers)
-        if known is not None:
-            return known
-        time = timestamp_of(timestamp)
-        row = (0, time, content("key", key), content("value", value), self._pairs(headers) if self._magic == 2 else [])
-        return self._limit >= self.estimated_bytes_written + self._size_of(self.next_offset - self._base_offset, row)
+        if known is None:
+            row = timestamp_of(timestamp), content("key", key), content("value", value)
+            known = self._batch.has_room(*row, self._pairs(headers) if self._magic >= BATCH_MAGIC else [])
+        return bool(known)
 
     @property
     def is_full(self) -> bool:
-        """Whether no further record fits, or the builder is closed for appends. False while it has no record."""
-        return self._state != OPEN or bool(len(self._batch) and self._limit <= self._batch.size_so_far)
+        """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
+        return self._batch.is_full
 
     @property
     def estimated_bytes_written(self) -> int:
@@ -140,40 +117,24 @@ class BatchState:
     @property
     def estimated_compression_ratio(self) -> float:
         """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
-        return self._estimated_ratio
+        return self._batch.ratio
 
     @estimated_compression_ratio.setter
     def estimated_compression_ratio(self, ratio: float) -> None:
-        self._estimated_ratio = self._batch.ratio = single(ratio)
-
-    def _size_of(self, offset_delta: int, row: Row) -> int:
-        base = row[1] if self._batch.base_timestamp is None else self._batch.base_timestamp
-        return record_size(self._magic, offset_delta, wrapped(row[1] - base, 64), *row[2:])
+        self._batch.ratio = single(ratio)
 
     def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
-        if headers is None and self._magic == 2:
-            raise ValueError("headers must not be None: () is none")
+        if headers is None and self._magic >= BATCH_MAGIC:
+            raise ValueError("headers must not be None; for no headers give ()")
         pairs = [header_pair(header) for header in headers or ()]
-        if pairs and self._magic < 2:
+        if pairs and self._magic < BATCH_MAGIC:
             raise ValueError(f"magic {self._magic} has no record headers")
         return pairs
 
     @property
-    def info(self) -> RecordsInfo:
-        """The max timestamp and its offset as in MemoryRecordsBuilder.info."""
-        last = -1 if self.last_offset is None else self.last_offset
-        whole = self._codec != 0 or self._magic == 2
-        if self._appends_time:
-            return RecordsInfo(self._log_append_time, last if whole else self._base_offset)
-        max_timestamp, its_offset = self._batch.max_timestamp
-        if max_timestamp == -1:
-            return RecordsInfo(-1, -1)
-        return RecordsInfo(max_timestamp, last if whole else its_offset)
-
-    @property
     def max_timestamp(self) -> int:
         """ms; -1 without one."""
-        return self.info.max_timestamp
+        return self._log_append_time if self._appends_time else self._batch.max_timestamp[0]
 
     @property
     def offset_of_max_timestamp(self) -> int:
@@ -186,16 +147,6 @@ class BatchState:
     def compression_ratio(self) -> float:
         """Bytes of the built batch's payload / uncompressed bytes of its records; 1.0 before it is built."""
         return self._ratio
-
-    @property
-    def uncompressed_bytes_written(self) -> int:
-        """Bytes of the header and of the uncompressed records."""
-        return self._header_size + self._batch.size
-
-    @property
-    def max_allowed_bytes(self) -> int:
-        """`batch_size` without the header."""
-        return self._limit - self._header_size
 
     @property
     def next_offset(self) -> int:
@@ -246,7 +197,7 @@ class BatchState:
 
     @property
     def is_closed(self) -> bool:
-        """Built, and not reopened since."""
+        """Whether the batch is built."""
         return self._state == BUILT
 
     def __len__(self) -> int:
@@ -264,20 +215,14 @@ class BatchState:
             f"{self._base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
 
-    def _set_producer(self, producer_id: int, epoch: int, sequence: int, is_transactional: bool) -> None:
-        fields = fitting("producer id", producer_id, 64), fitting("producer epoch", epoch, 16)
-        self._producer_id, self._producer_epoch = fields
-        self._base_sequence = fitting("base sequence", sequence, 32)
-        self._is_transactional = bool(is_transactional)
-
     def _check_producer(self) -> None:
         """MemoryRecordsBuilder.validateProducerState."""
         if self._producer_id == -1:
             if self._is_transactional:
                 raise ValueError("a transactional batch needs a producer id")
             return
-        if self._magic < 2:
-            raise ValueError(f"magic {self._magic} has no place for a producer id")
+        if self._magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self._magic} has no field for a producer id")
         if self._producer_epoch == -1:
             raise ValueError("a producer id needs a producer epoch")
         if self._base_sequence < 0 and not self._is_control:
@@ -308,8 +253,8 @@ def _refuse_in_legacy(
     """ValueError for features that magic 0 and 1 lack."""
     if is_transactional or is_control:
         raise ValueError(f"magic {magic} has neither transactions nor control batches")
-    if codec == _ZSTD:
-        raise ValueError(f"magic {magic} has no zstd: it came with magic 2 (KIP-110)")
+    if codec > LATEST_CODECS[magic]:
+        raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
     if delete_horizon_ms not in (None, -1):
         raise ValueError(f"magic {magic} has no delete horizon")
 

@@ -14,12 +14,12 @@ from kafkarec.tables.records import Record
 from .fields import content, fitting, header_pair, timestamp_of
 
 NAMES = ("offset", "timestamp", "key", "value", "headers")
-_BESIDE = {"topic", "partition"}
+_IGNORED_NAMES = {"topic", "partition"}
 Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[bytes, bytes | None], ...]]
 
 
 def row_of(record: Any, number: int) -> Row:
-    """A record of any supported type as a row. TypeError and ValueError name the record and the field."""
+    """A record of any supported type as a row. A TypeError or ValueError names the record and the field."""
     offset, timestamp, key, value, headers = _fields(record, number)
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     if not isinstance(pairs, Iterable):
@@ -39,12 +39,12 @@ def row_of(record: Any, number: int) -> Row:
 def _fields(record: Any, number: int) -> tuple[Any, ...]:
     if isinstance(record, Record):
         if record.is_control:
-            raise ValueError(f"record {number} is a control record: give the columns that it is in, or the builder")
+            raise ValueError(f"record {number} is a control record: pass RecordColumns, or use a RecordBatchBuilder")
         return record.offset, record.timestamp, record.key, record.value, record.headers
     if isinstance(record, tuple) and len(record) == len(NAMES):
         return tuple(record)
     if isinstance(record, Mapping):
-        unknown = sorted(map(str, record.keys() - {*NAMES, *_BESIDE}))
+        unknown = sorted(map(str, record.keys() - {*NAMES, *_IGNORED_NAMES}))
         if unknown:
             raise ValueError(f"record {number}: unknown {', '.join(unknown)}; a record has {', '.join(NAMES)}")
         return tuple(record.get(name) for name in NAMES)
@@ -55,5 +55,5 @@ def _fields(record: Any, number: int) -> tuple[Any, ...]:
 
 _SLOTS = tuple(vars(Record)[name] for name in (*NAMES, "is_control"))
 
-WAYS = (row_of, Record, _SLOTS, (*NAMES, *sorted(_BESIDE)))
-"""For the compiled writer: the general conversion, and the slots of Record and names of dicts that it reads itself."""
+RECORD_CONVERSION = (row_of, Record, _SLOTS, (*NAMES, *sorted(_IGNORED_NAMES)))
+"""For the compiled writer: how to convert any record; the slots of Record and names of dicts that it reads itself."""

@@ -6,34 +6,18 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafkarec._writer import RecordInput
+from kafkarec._writer import BATCH_COLUMNS
+from kafkarec._writer import RecordInput as RecordInput
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.tables.records import RecordColumns
 
-from .py_rows import WAYS
-
-FACTS = frozenset(
-    (
-        "base_offset",
-        "partition_leader_epoch",
-        "timestamp_type",
-        "timestampType",
-        "producer_id",
-        "producer_epoch",
-        "sequence",
-        "is_transactional",
-        "is_control",
-        "magic",
-        "compression",
-    )
-)
-"""Columns with header fields of a record's batch."""
+from .py_rows import RECORD_CONVERSION
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
 """See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
 
-KNOWN = frozenset(RECORD_FIELDS) | FACTS
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # how pandas names the index in Arrow's eyes
+KNOWN_COLUMNS = frozenset(RECORD_FIELDS) | BATCH_COLUMNS
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__")  # the name of pandas' index as an Arrow column
 
 
 def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
@@ -47,7 +31,7 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
     Arrow arrays are checked before they are read: InvalidArrowError if one does not fit its schema. RecordColumns are
     trusted and not checked. TypeError and ValueError name the column or the record.
     """
-    left_out = set(FACTS) if plain else set()
+    left_out = set(BATCH_COLUMNS) if plain else set()
     if hasattr(records, "__arrow_c_stream__"):
         own = type(records) is RecordColumns
         return _known(RecordInput(stream=records.__arrow_c_stream__(), left_out=left_out, own=own))
@@ -55,7 +39,7 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
         return _known(RecordInput(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return RecordInput(rows=tuple(records), ways=WAYS)
+    return RecordInput(rows=tuple(records), conversion=RECORD_CONVERSION)
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
@@ -65,13 +49,15 @@ def cuts_of(columns: RecordColumns) -> Cuts:
     for chunk, start, stop in columns._pieces:
         tables.setdefault(id(chunk.rows), chunk.rows)
         pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))
-    return [(tables[key].raw(), found) for key, found in pieces.items()], columns._whole
+    return [(tables[key].raw(), slices) for key, slices in pieces.items()], columns._whole
 
 
 def _known(record_input: RecordInput) -> RecordInput:
-    unknown = sorted(name for name in record_input.names - KNOWN if not _PANDAS_INDEX.fullmatch(name))
+    unknown = sorted(name for name in record_input.names - KNOWN_COLUMNS if not _PANDAS_INDEX.fullmatch(name))
     if unknown:
-        raise ValueError(f"unknown column {', '.join(map(repr, unknown))}; there are: {', '.join(sorted(KNOWN))}")
+        raise ValueError(
+            f"unknown column {', '.join(map(repr, unknown))}; there are: {', '.join(sorted(KNOWN_COLUMNS))}"
+        )
     if not record_input.names & {"key", "value"}:
         raise ValueError("neither a column 'key' nor a column 'value'")
     return record_input

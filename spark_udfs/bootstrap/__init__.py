@@ -1,6 +1,6 @@
 """Makes the compiled package `kafkarec` importable in a Spark worker that does not have it.
 
-`spark_udfs` is shipped as one pure-Python wheel that carries the platform wheels of kafkarec and its codec
+`spark_udfs` is shipped as one pure-Python wheel that contains the platform wheels of kafkarec and its codec
 libraries as data, because a compiled module cannot be imported from inside a zip. The first call of
 `activate()` in a process picks the wheels that fit, unpacks them once per node, and puts the folder on
 sys.path. Standard library only; nothing happens at import: no threads, no open files (pyspark's daemon
@@ -13,10 +13,10 @@ forks).
 | file | what |
 |---|---|
 | tags | which wheels this interpreter can use |
-| wheels | the manifest, and reading a wheel without trusting it |
-| roots | which folder may hold the unpacked files |
+| wheels | reads the manifest and the wheels; checks every file against the wheel's RECORD |
+| roots | which folder of the node may hold the unpacked files |
 | cache | one unpacked copy per node: lock, rename, seal |
-| __main__ | `python -m spark_udfs.bootstrap [--prune]`: the copies on this node |
+| __main__ | `python -m spark_udfs.bootstrap [--prune]`: lists the unpacked copies on this node |
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from typing import Any
 from . import cache, tags, wheels
 from .errors import BootstrapError
 
-__all__ = ["Activation", "BootstrapError", "activate", "carrier", "load"]
+__all__ = ["Activation", "BootstrapError", "activate", "load", "package_origin"]
 
 PACKAGE = "kafkarec"
 # Relative on executors (sys.path holds "./spark_udfs-....zip"), so made absolute before the working folder changes.
-CARRIER = wheels.find_carrier(os.path.dirname(__file__))
+PACKAGE_ORIGIN = wheels.find_origin(os.path.dirname(__file__))
 
-_guard = threading.Lock()
+_lock = threading.Lock()
 _activation: Activation | None = None
 
 
@@ -55,24 +55,24 @@ class Activation:
     interpreter: str
     libc: str
     wheels: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())  # roots passed over, packages that were there already
+    notes: tuple[str, ...] = field(default=())  # roots that were not usable, packages that were already imported
 
 
-def carrier() -> wheels.Carrier:
-    """Where `spark_udfs` itself was imported from."""
-    return CARRIER
+def package_origin() -> wheels.PackageOrigin:
+    """The wheel, zip or folder that `spark_udfs` itself was imported from."""
+    return PACKAGE_ORIGIN
 
 
 def load() -> ModuleType:
-    """The module kafkarec, made importable first where it has to be.  Raises BootstrapError."""
+    """Returns the module kafkarec; makes it importable first, if necessary. Raises BootstrapError."""
     activate()
     return importlib.import_module(PACKAGE)
 
 
 def activate() -> Activation:
-    """Makes `import kafkarec` work in this process; the second call costs nothing.  Raises BootstrapError."""
+    """Makes `import kafkarec` work in this process; later calls return the same Activation. Raises BootstrapError."""
     global _activation
-    with _guard:
+    with _lock:
         if _activation is None:
             _activation = _activate()
         return _activation
@@ -80,7 +80,7 @@ def activate() -> Activation:
 
 def _activate() -> Activation:
     python = tags.this_interpreter()
-    manifest = wheels.load_manifest(CARRIER)
+    manifest = wheels.load_manifest(PACKAGE_ORIGIN)
     loaded = sys.modules.get(PACKAGE)
     if loaded is not None:
         return _describe(loaded, "imported before", python, _same_version(loaded, manifest))
@@ -91,7 +91,7 @@ def _activate() -> Activation:
         except ImportError as error:
             if manifest is None:
                 raise BootstrapError(
-                    f"spark_udfs at {CARRIER.location} carries no wheels, and kafkarec is not installed here "
+                    f"spark_udfs at {PACKAGE_ORIGIN.location} contains no wheels, and kafkarec is not installed here "
                     f"({error}). Use the wheel that tools/wheelhouse.py builds, or pip install kafkarec."
                 ) from None
             notes.append(f"the installed kafkarec {manifest['version']} cannot be imported: {error}")
@@ -104,7 +104,7 @@ def _activate_unpacked(manifest: dict[str, Any], python: tags.Interpreter, notes
     notes += _check_loaded_dependencies(manifest, chosen)
     key = cache.cache_key(chosen, python.name, python.libc)
     folder, refused = cache.provide(
-        key, lambda: (wheels.members(wheels.fetch(CARRIER, wheel), wheel.file) for wheel in chosen)
+        key, lambda: (wheels.members(wheels.fetch(PACKAGE_ORIGIN, wheel), wheel.file) for wheel in chosen)
     )
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
@@ -133,7 +133,7 @@ def _same_version(package: ModuleType, manifest: dict[str, Any] | None) -> tuple
     if manifest is not None and package.__version__ != manifest["version"]:
         raise BootstrapError(
             f"kafkarec {package.__version__} is loaded already from {package.__file__}, and spark_udfs at "
-            f"{CARRIER.location} needs {manifest['version']}. One Python process can hold one of them: use "
+            f"{PACKAGE_ORIGIN.location} needs {manifest['version']}. A Python process can import only one of them: use "
             f"one version in the application, or set spark.python.worker.reuse=false"
         )
     return ()
@@ -146,10 +146,10 @@ def _installed_version() -> str | None:
         return None
     try:
         with open(os.path.join(os.path.dirname(spec.origin), "_version.py"), encoding="utf-8") as file:
-            found = re.search(r'__version__ = "([^"]+)"', file.read())
+            match = re.search(r'__version__ = "([^"]+)"', file.read())
     except OSError:
         return None
-    return found[1] if found else None
+    return match[1] if match else None
 
 
 def _forget_package() -> None:
@@ -158,21 +158,21 @@ def _forget_package() -> None:
 
 
 def _check_loaded_dependencies(manifest: dict[str, Any], chosen: list[wheels.Wheel]) -> list[str]:
-    """A codec library that is imported here already stays if it is new enough; otherwise an error."""
+    """Notes on codec libraries that this process has already imported. BootstrapError if one of them is too old."""
     notes = []
     for wheel in chosen:
         for module in manifest["modules"].get(wheel.project, ()):
             if wheel.project == PACKAGE or module not in sys.modules:
                 continue
-            found = _loaded_version(wheel.project, sys.modules[module])
+            loaded = _loaded_version(wheel.project, sys.modules[module])
             least = manifest["requires"].get(wheel.project, "0")
-            if found is None or _release(found) < _release(least):
+            if loaded is None or _release(loaded) < _release(least):
                 raise BootstrapError(
-                    f"{wheel.project} {found or 'of unknown version'} is loaded already from "
+                    f"{wheel.project} {loaded or 'of unknown version'} is loaded already from "
                     f"{sys.modules[module].__file__}; kafkarec {manifest['version']} needs {least} or later "
-                    f"(and brings {wheel.version}). Two versions of it cannot be in one process"
+                    f"(spark_udfs contains {wheel.version}). Two versions of it cannot be in one process"
                 )
-            notes.append(f"{wheel.project} {found} was imported before and stays")
+            notes.append(f"{wheel.project} {loaded} was imported before and stays")
     return notes
 
 
@@ -187,5 +187,5 @@ def _loaded_version(project: str, module: ModuleType) -> str | None:
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """2.9.post0 -> (2, 9): the release part is all that our lower bounds speak of."""
+    """The release part of a version, 2.9.post0 -> (2, 9); the lower bounds in the manifest have no other part."""
     return tuple(int(part) for part in re.findall(r"\d+", re.match(r"[\d.]*", version)[0]))  # type: ignore[index]

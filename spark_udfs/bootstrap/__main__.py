@@ -1,10 +1,10 @@
-"""The caches of this node, by hand: which unpacked copies there are, and removing those of other versions.
+"""Lists the unpacked copies on this node, and removes those of other versions.
 
     PYTHONPATH=spark_udfs-<version>-py3-none-any.whl python -m spark_udfs.bootstrap [--prune]
 
 Lists every unpacked copy in every folder that the bootstrap would try here, with size and age. `--prune` removes all
 but the one that this version uses with this interpreter. The bootstrap itself never removes another version's copy:
-it cannot know who uses it. Do not prune under running applications of another version.
+an application may be using it. Do not prune while applications of another version are running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import CARRIER, cache, roots, tags, wheels
+from . import PACKAGE_ORIGIN, cache, roots, tags, wheels
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class UnpackedCopy:
 
 
 def copies() -> Iterator[UnpackedCopy]:
-    """Every unpacked copy below the roots of this process' environment that is ours."""
+    """Yields every unpacked copy of this user below the roots of this process' environment."""
     for _, root in roots.candidates():
         folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
         if not os.path.isdir(folder) or os.path.islink(folder) or os.lstat(folder).st_uid != os.geteuid():
@@ -47,8 +47,8 @@ def copies() -> Iterator[UnpackedCopy]:
 
 
 def own_key() -> str | None:
-    """The name of the copy that this version uses with this interpreter, None where no wheels travel with it."""
-    manifest = wheels.load_manifest(CARRIER)
+    """The name of the copy that this version uses with this interpreter, None if it contains no wheels."""
+    manifest = wheels.load_manifest(PACKAGE_ORIGIN)
     if manifest is None:
         return None
     python = tags.this_interpreter()

@@ -1,10 +1,10 @@
 """One unpacked copy of the chosen wheels per node, interpreter and libc, made by the first process that needs it.
 
-    <root>/kafkarec-cache-<uid>/          mode 0700, ours
-        <key>/                            complete or absent: it gets its name by a single rename
+    <root>/kafkarec-cache-<uid>/          mode 0700, owned by this user
+        <key>/                            complete or absent: renamed to this name once it is complete
             seal.json                     path -> [size, mtime_ns, sha256] of every other file; its own hash
         <key>.lock                        flock while unpacking; the kernel releases it when the holder dies
-        <key>.tmp-<pid>                   an unpacking in progress, or the rest of a killed one
+        <key>.tmp-<pid>                   being unpacked, or left by a process that was killed
 
 `key` is the hash of the wheels' hashes, the interpreter and the libc: two versions never share a folder.
 """
@@ -44,10 +44,10 @@ def cache_key(chosen: Iterable[wheels.Wheel], interpreter: str, libc: str) -> st
 
 
 def provide(key: str, open_wheels: Opener) -> tuple[str, list[str]]:
-    """(folder to put on sys.path, notes on roots that were passed over).
+    """Returns (folder to put on sys.path, notes on roots that could not be used).
 
-    Raises BootstrapError that lists every root with its reason when none will do.  A bad wheel (also a
-    BootstrapError) ends the search at once: it would be as bad in the next root.
+    Raises BootstrapError with every root and its reason if none can be used. A bad wheel (also a BootstrapError) ends
+    the search at once, since it is bad for every root.
     """
     refused: list[str] = []
     for source, root in roots.candidates():
@@ -59,8 +59,8 @@ def provide(key: str, open_wheels: Opener) -> tuple[str, list[str]]:
     tried = "\n".join(f"  {line}" for line in refused)
     raise BootstrapError(
         f"no folder on this node can hold the unpacked wheels of kafkarec:\n{tried}\n"
-        f"Set one with --conf spark.executorEnv.KAFKAREC_CACHE=/a/folder (ours, not noexec), or ship a whole "
-        f"environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"
+        f"Set one with --conf spark.executorEnv.KAFKAREC_CACHE=/a/folder (owned by the user, not noexec), or "
+        f"ship a whole environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"
     )
 
 
@@ -82,7 +82,7 @@ def _provide_in(folder: str, key: str, open_wheels: Opener) -> str:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    import fcntl  # a client of Spark Connect may be on a system without it, and gets no further than this
+    import fcntl  # not at the top: a Spark Connect client on a system without it imports this module
 
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -108,7 +108,7 @@ def _unpack(folder: str, key: str, open_wheels: Opener) -> None:
             for name, content in files:
                 if name in sealed:
                     if sealed[name][2] != hashlib.sha256(content).hexdigest():
-                        raise BootstrapError(f"refused: two wheels bring different files {name!r}")
+                        raise BootstrapError(f"refused: two wheels contain different files {name!r}")
                     continue
                 path = os.path.join(temporary, *name.split("/"))
                 _write(path, content)
@@ -150,7 +150,7 @@ def _compile(temporary: str, name: str, final_path: str, sealed: dict[str, list[
     file."""
     source = os.path.join(temporary, *name.split("/"))
     if sys.pycache_prefix is not None:
-        return  # byte code goes elsewhere, by this interpreter's settings
+        return  # this interpreter writes byte code to another folder
     try:
         compiled = py_compile.compile(source, dfile=final_path, doraise=True)
     except py_compile.PyCompileError:
@@ -176,7 +176,7 @@ def _sync(path: str) -> None:
 
 
 def _check_seal(target: str, rehash: bool) -> str | None:
-    """Compares the folder with its seal; returns one library of it.  Raises RootRefused on any difference."""
+    """Compares the folder with its seal; returns the path of one library in it. RootRefused for any difference."""
     if not stat.S_ISDIR(os.lstat(target).st_mode):
         raise RootRefused(f"{target} is a symlink or a file")
     with open(os.path.join(target, SEAL), encoding="utf-8") as file:
@@ -184,8 +184,8 @@ def _check_seal(target: str, rehash: bool) -> str | None:
     if hashlib.sha256(body.encode()).hexdigest() != seal:
         raise RootRefused(f"{target}: its seal is broken")
     sealed: dict[str, list[int | str]] = json.loads(body)["files"]
-    found = set(files_below(target))
-    differing = found ^ (set(sealed) | {SEAL})
+    files = set(files_below(target))
+    differing = files ^ (set(sealed) | {SEAL})
     if differing:
         raise RootRefused(f"{target}: {sorted(differing)[0]!r} was added or removed after it was sealed")
     for name, (size, mtime, digest) in sealed.items():
@@ -202,7 +202,7 @@ def _check_seal(target: str, rehash: bool) -> str | None:
 
 
 def files_below(folder: str, prefix: str = "") -> Iterator[str]:
-    """Every file below `folder`; anything but plain files and folders has a remark behind its name."""
+    """Yields every file below `folder`; what is neither a plain file nor a folder has a remark after its name."""
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):

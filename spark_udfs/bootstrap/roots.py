@@ -1,8 +1,8 @@
-"""Where on this node the unpacked wheels may live: each candidate folder is probed before it is used.
+"""Chooses the folder of this node that holds the unpacked wheels; each candidate is checked before it is used.
 
-Another user who can write to a folder of shared libraries can run code as this user, so the rules are those of a
-careful `mkdtemp`: our own folder of mode 0700, below a root that is ours (or root's, or sticky),
-below ancestors that are not open to everybody. No home folder and no passwd entry is assumed.
+Another user who can write to a folder of shared libraries can run code as this user. So the wheels are unpacked to a
+folder of this user with mode 0700, in a folder that belongs to this user or to root, below folders that only their
+owners can write to (or that have the sticky bit). Neither a home folder nor a passwd entry is needed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 
-# In this order, each with what separates its entries. (The executor's local dirs die with the application;
-# KAFKAREC_CACHE is one for the node.)
+# Tried in this order; each with the separator of its entries. Spark deletes the executor's local folders when the
+# application ends; the folder of KAFKAREC_CACHE stays.
 ROOT_VARIABLES = (
     ("KAFKAREC_CACHE", None),
     ("SPARK_EXECUTOR_DIRS", os.pathsep),
@@ -24,7 +24,7 @@ ROOT_VARIABLES = (
 
 
 class RootRefused(Exception):
-    """This root cannot be used; the message is the reason, for the list of all roots tried."""
+    """This root cannot be used; the message is the reason, which is shown if no root can be used."""
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, str]]:
@@ -46,7 +46,7 @@ def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[tuple[str, s
 def _working_folder() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it was removed under us
+    except OSError:  # it was removed while this process uses it
         return ""
 
 
@@ -58,7 +58,7 @@ def _temporary_folder() -> str:
 
 
 def own_folder(root: str) -> str:
-    """Checks `root` and returns our folder of mode 0700 in it, made if it is missing.  Raises RootRefused."""
+    """Checks `root` and returns the folder of mode 0700 in it, created if it is missing. Raises RootRefused."""
     try:
         _check_root(root)
         folder = os.path.join(root, f"kafkarec-cache-{os.geteuid()}")
@@ -73,7 +73,7 @@ def own_folder(root: str) -> str:
 def _check_root(root: str) -> None:
     _check_ancestors(root)
     if not os.path.lexists(root):
-        os.makedirs(root, 0o700, exist_ok=True)  # sixteen processes may come at once
+        os.makedirs(root, 0o700, exist_ok=True)  # other processes may do the same at this moment
     status = os.lstat(root)
     if stat.S_ISLNK(status.st_mode):
         raise RootRefused("is a symlink")
@@ -113,7 +113,7 @@ def can_load(library: str) -> None:
     try:
         import _ctypes
         import ctypes
-    except ImportError:  # an interpreter built without libffi: the import itself will be the probe
+    except ImportError:  # an interpreter built without libffi: importing kafkarec shows whether it works
         return
     try:
         handle = ctypes.CDLL(library, mode=os.RTLD_LAZY | os.RTLD_LOCAL)._handle

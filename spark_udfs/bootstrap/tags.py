@@ -22,7 +22,7 @@ FIRST_ABI3_MINOR = 2
 
 
 class Interpreter:
-    """What decides about tags, for this process or (in the wheelhouse builder) for another one."""
+    """The properties that determine the tags: of this interpreter or (in the wheelhouse builder) of another one."""
 
     def __init__(self, version: tuple[int, int], abiflags: str, platforms: list[str], libc: str) -> None:
         self.version = version
@@ -54,18 +54,18 @@ def libc_version() -> str:
         if name == "glibc" and re.fullmatch(r"\d+\.\d+.*", version):
             return f"glibc-{version}"
     except (AttributeError, OSError, ValueError):
-        pass  # no such name: not glibc
+        pass  # confstr does not have this name: not glibc
     return _musl_version()
 
 
 def _musl_version() -> str:
-    """musl tells its version only when its loader is run; the interpreter's ELF header names the loader."""
+    """The version of musl, which only its loader prints; the interpreter's ELF header has the path of the loader."""
     try:
         with open(sys.executable, "rb") as file:
             loader = re.search(rb"/[\w/.-]*ld-musl-[\w.-]+", file.read(1 << 16))
         if loader:
-            said = subprocess.run([os.fsdecode(loader[0])], capture_output=True, text=True, check=False).stderr
-            version = re.search(r"Version (\d+\.\d+)", said)
+            output = subprocess.run([os.fsdecode(loader[0])], capture_output=True, text=True, check=False).stderr
+            version = re.search(r"Version (\d+\.\d+)", output)
             if version:
                 return f"musl-{version[1]}"
     except OSError:
@@ -120,7 +120,7 @@ def compatible_tags(python: Interpreter) -> list[str]:
 
 
 def wheel_tags(file_name: str) -> list[str]:
-    """The tags that a wheel's file name stands for: `a.b-c-d.e` is four of them (PEP 425)."""
+    """The tags in a wheel's file name; `a.b-c-d.e` means four of them (PEP 425)."""
     parts = file_name.removesuffix(".whl").split("-")
     if len(parts) not in (5, 6) or not file_name.endswith(".whl"):
         raise ValueError(f"not the name of a wheel: {file_name!r}")

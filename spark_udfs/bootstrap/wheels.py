@@ -1,8 +1,8 @@
-"""The wheels inside the `spark_udfs` wheel: which of them fit, and how one is unpacked without trusting it.
+"""The wheels inside the `spark_udfs` wheel: chooses those that fit, and checks every file before it is unpacked.
 
 A wheel is a zip with a RECORD: one line per file, `path,sha256=<urlsafe base64>,size`.  Every file is checked
 against RECORD before it is written, and every name is checked before it becomes a path.  That proves that the
-files are those the wheel's builder listed; it does not prove who the builder was.
+files are those that the builder of the wheel listed; it does not prove who built the wheel.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .errors import BootstrapError
 
 MANIFEST = "spark_udfs/_wheels/manifest.json"
 MANIFEST_FORMAT = 1
-# No file of a wheel of ours is near this size; a crafted one could otherwise inflate without end.
+# Far above the size of any file in our wheels; without a limit a crafted wheel could fill the memory.
 MAX_FILE_BYTES = 256 << 20
-# Signatures of RECORD itself; nothing lists them (PEP 427).
+# RECORD and its signatures, which RECORD does not list (PEP 427).
 UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
 
@@ -43,7 +43,7 @@ class Wheel:
     size: int
 
 
-class Carrier:
+class PackageOrigin:
     """The place `spark_udfs` was imported from: a wheel or zip on sys.path, or an installed folder."""
 
     def __init__(self, location: str, is_archive: bool) -> None:
@@ -64,28 +64,28 @@ class Carrier:
             raise BootstrapError(f"cannot read {name} in {self.location}: {error}") from None
 
 
-def find_carrier(package_file: str) -> Carrier:
-    """From `spark_udfs.__file__` to the archive (or folder) that holds it."""
+def find_origin(package_file: str) -> PackageOrigin:
+    """The archive or folder that contains the package; package_file: `spark_udfs.__file__`."""
     parent = os.path.dirname(os.path.dirname(os.path.abspath(package_file)))
-    return Carrier(parent, is_archive=os.path.isfile(parent))
+    return PackageOrigin(parent, is_archive=os.path.isfile(parent))
 
 
-def load_manifest(carrier: Carrier) -> dict[str, Any] | None:
-    """The manifest inside the fat wheel, None in a source checkout (it carries no wheels)."""
-    raw = carrier.read(MANIFEST)
+def load_manifest(origin: PackageOrigin) -> dict[str, Any] | None:
+    """The manifest inside the wheel of spark_udfs; None in a source checkout, which contains no wheels."""
+    raw = origin.read(MANIFEST)
     if raw is None:
         return None
     manifest: dict[str, Any] = json.loads(raw)
     if manifest.get("format") != MANIFEST_FORMAT:
         raise BootstrapError(
-            f"{carrier.location} has a wheel manifest of format {manifest.get('format')!r}; "
+            f"{origin.location} has a wheel manifest of format {manifest.get('format')!r}; "
             f"this bootstrap reads format {MANIFEST_FORMAT}"
         )
     return manifest
 
 
 def choose(manifest: dict[str, Any], python: tags.Interpreter) -> list[Wheel]:
-    """One wheel per project, the best that fits, small ones first.
+    """One wheel per project: the best one that fits; small wheels first.
 
     Raises BootstrapError with the list of wheels seen where a project has none that fits.
     """
@@ -110,18 +110,18 @@ def choose(manifest: dict[str, Any], python: tags.Interpreter) -> list[Wheel]:
     return sorted((wheel for _, wheel in best.values()), key=lambda wheel: (wheel.size, wheel.file))
 
 
-def fetch(carrier: Carrier, wheel: Wheel) -> bytes:
-    """A wheel's bytes, equal to what the manifest says."""
+def fetch(origin: PackageOrigin, wheel: Wheel) -> bytes:
+    """The bytes of a wheel. BootstrapError if their hash is not the one in the manifest."""
     if "/" in wheel.file or "\\" in wheel.file or wheel.file.startswith("."):
         raise BootstrapError(f"refused: the manifest names a wheel outside its folder: {wheel.file!r}")
-    raw = carrier.read(f"{MANIFEST.rpartition('/')[0]}/{wheel.file}")
+    raw = origin.read(f"{MANIFEST.rpartition('/')[0]}/{wheel.file}")
     if raw is None:
-        raise BootstrapError(f"{carrier.location} lists the wheel {wheel.file} but does not hold it")
-    found = hashlib.sha256(raw).hexdigest()
-    if found != wheel.sha256:
+        raise BootstrapError(f"{origin.location} lists the wheel {wheel.file} but does not contain it")
+    digest = hashlib.sha256(raw).hexdigest()
+    if digest != wheel.sha256:
         raise BootstrapError(
-            f"refused: {wheel.file} in {carrier.location} is not the wheel the manifest lists: "
-            f"sha256 {found}, listed {wheel.sha256}"
+            f"refused: {wheel.file} in {origin.location} is not the wheel the manifest lists: "
+            f"sha256 {digest}, listed {wheel.sha256}"
         )
     return raw
 
@@ -142,7 +142,7 @@ def safe_path(name: str, wheel: str) -> str:
 
 
 def members(raw: bytes, wheel: str) -> Iterator[tuple[str, bytes]]:
-    """(path, content) of every file to install, each checked against RECORD; all names are checked first."""
+    """Yields (path, content) of every file to install. All names are checked first, then each file against RECORD."""
     with _opened(raw, wheel) as archive:
         infos = [info for info in archive.infolist() if not info.is_dir()]
         names = [safe_path(info.filename, wheel) for info in infos]
@@ -195,15 +195,15 @@ def _record(archive: zipfile.ZipFile, names: list[str], wheel: str) -> dict[str,
 
 def _matches(content: bytes, listed: str) -> bool:
     algorithm, _, digest = listed.partition("=")
-    if algorithm not in ("sha256", "sha384", "sha512"):  # PEP 427 forbids the weak ones
+    if algorithm not in ("sha256", "sha384", "sha512"):  # PEP 427 forbids weaker ones
         return False
-    found = base64.urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=")
-    return found.decode() == digest
+    computed = base64.urlsafe_b64encode(hashlib.new(algorithm, content).digest()).rstrip(b"=")
+    return computed.decode() == digest
 
 
 def _install_path(name: str) -> str | None:
-    """Where a file is installed: `x.data/purelib/y` at `y`; None for scripts, headers and data, which workers do not
-    need."""
+    """The path at which a file is installed: `y` for `x.data/purelib/y`; None for scripts, headers and data, which
+    workers do not need."""
     scheme = re.match(r"[^/]+\.data/(\w+)/(.+)", name)
     if scheme:
         return scheme[2] if scheme[1] in ("purelib", "platlib") else None

@@ -7,22 +7,22 @@
 |---|---|
 | options | every option: name, type, default, use |
 | paths | paths, globs, folders and URLs to partitions and their segments |
-| listing | the same for folders that are written to meanwhile: consistent names, current sizes |
+| listing | the same for folders that are being written to: consistent names, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads |
-| isolation | read_committed: what is aborted or open, from the segment in which reading begins |
-| relocated | in a task: the file that was planned, or the files that hold its records now |
-| reading | in a task: one split to Arrow record batches |
-| filters | the reader with pushDownFilters |
+| isolation | read_committed: aborted and open transactions, from the first segment that is read |
+| relocated | in a task: opens the planned file or, if it was replaced, the files that have its records now |
+| reading | in a task: reads a split as Arrow record batches |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |
-| offsets, admission | a stream's offsets as JSON; how many of them one micro-batch takes |
+| offsets, admission | a stream's offsets as JSON; how many of them one micro-batch reads |
 | tails | one growing partition: its end, the position of an offset |
-| writing, rows_by_partition, partitioner | the writer of `df.write`: rows to partitions |
+| writing, rows_by_partition, partitioner | the writer of `df.write`: assigns rows to partitions |
 | destination | the path that a job writes to: a folder, or one in a bucket |
-| staging, publishing, folders | tasks stage their records, the driver publishes all of a job, or nothing |
-| bucket_staging, bucket_publishing, bucket_segments, buckets, bucket_lock | the same in a bucket |
+| staging, publishing | tasks stage their records; the driver publishes all records of a job, or none |
+| folder_publishing, folders | how that is done in a folder |
+| bucket_staging, bucket_publishing, bucket_segments, buckets, bucket_lock | how that is done in a bucket |
 | stream_writing | the writer of `df.writeStream` |
 | worker_path | pickles that make this package importable in the processes of a stream |
 """
@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSource
+from spark_udfs.capabilities import DataSource
 
 from .worker_path import PicklesWithPackage
 
@@ -40,7 +40,12 @@ NAME = "kafkarec"
 
 
 class KafkarecDataSource(PicklesWithPackage, DataSource):
-    """The source as Spark knows it: schema, readers and writers, each made by a module of its own."""
+    """The entry points for Spark: schema, readers and writers, each implemented in a separate module.
+
+    overwrites: what an overwrite without the option partitionOverwriteMode replaces
+    """
+
+    overwrites = "static"
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(dict(options))
@@ -55,7 +60,7 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
         return schema(self.options)
 
     def reader(self, schema: Any) -> Any:
-        from .filters import reader
+        from .batch import reader
 
         return reader(self.options, schema)
 
@@ -67,9 +72,15 @@ class KafkarecDataSource(PicklesWithPackage, DataSource):
     def writer(self, schema: Any, overwrite: bool) -> Any:
         from .writing import writer
 
-        return writer(self.options, schema, overwrite)
+        return writer(self.options, schema, self.overwrites if overwrite else None)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
         from .stream_writing import writer
 
-        return writer(self.options, schema, overwrite)
+        return writer(self.options, schema, self.overwrites if overwrite else None)
+
+
+class DynamicOverwriteSource(KafkarecDataSource):
+    """The source of a session with spark.sql.sources.partitionOverwriteMode=dynamic, which Spark does not pass on."""
+
+    overwrites = "dynamic"

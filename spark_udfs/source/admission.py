@@ -1,8 +1,8 @@
-"""How far a micro-batch goes: maxOffsetsPerTrigger or maxBytesPerTrigger, shared out among the partitions.
+"""The end offsets of a micro-batch: divides maxOffsetsPerTrigger or maxBytesPerTrigger among the partitions.
 
-Each partition gets a share of the limit in proportion to its lag, as in Spark's Kafka source, and stops at a batch
-border, so that no batch is decompressed twice. Only a single batch that has more bytes than the whole limit exceeds it;
-a batch that has more offsets than that is cut. Offsets without records (compacted, lost) are not counted.
+Each partition gets a share of the limit in proportion to its lag, as in Spark's Kafka source, and stops at the end of
+a batch, so that no batch is decompressed twice. Only a single batch that has more bytes than the whole limit exceeds
+it; a batch that has more offsets than that is cut. Offsets without records (compacted, lost) are not counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .paths import TopicPartition
 
 
 class PendingBatch(NamedTuple):
-    """A batch that is to be read. first: its first offset that has not been read yet; size: bytes."""
+    """A batch that has still to be read. first: its first offset that has not been read yet; size: bytes."""
 
     first: int
     next_offset: int
@@ -24,7 +24,7 @@ class PendingBatch(NamedTuple):
 
 
 class Limit(NamedTuple):
-    """The most that one micro-batch takes. unit: "offsets" or "bytes"."""
+    """The limit of one micro-batch. unit: "offsets" or "bytes"."""
 
     unit: str
     most: int
@@ -42,8 +42,8 @@ def end_offsets(
 ) -> Offsets:
     """The offsets to read up to, from `starts` and not beyond `ends`, which has the same partitions.
 
-    batches(key, start, end): the partition's batches there, in order; no more are taken than the limit admits
-    round_number: one more for each call. Another partition is the first one then, so that each gets a large batch read
+    batches(key, start, end): yields the batches of a partition in order; only as many are consumed as the limit allows
+    round_number: increases by one with each call, so that another partition comes first and can read a large batch
     """
     if limit is None or (limit.unit == "offsets" and _total(starts, ends) <= limit.most):
         return dict(ends)
@@ -57,14 +57,14 @@ def end_offsets(
     while queue and remaining > 0:
         _, rank, key = heapq.heappop(queue)
         batch = next(pending[key], None)
-        if batch is None:  # no more batches: the rest was lost or compacted
+        if batch is None:  # no more batches: the other offsets were lost or compacted
             reached[key] = ends[key]
             continue
         cost = limit.cost(batch)
         if cost > remaining:
             if remaining < limit.most:
                 continue
-            # Larger than the whole limit: it is admitted alone, or it would never be read.
+            # Larger than the whole limit: it is read alone, otherwise it would never be read.
             reached[key] = min(ends[key], batch.next_offset if limit.unit == "bytes" else batch.first + remaining)
             break
         remaining -= cost

@@ -10,30 +10,35 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
-
-from spark_udfs import bootstrap
+from spark_udfs import bootstrap, capabilities
+from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.schema import SparkColumn
 
 from . import columns, options, paths, planning, selection
-from .listing import Listing
+from .listing import Listing, retry
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .selection import OffsetRange
 
-_TRIES = 10
-
 
 def schema(given: Mapping[str, str]) -> Any:
-    """The StructType of what the options ask for."""
+    """The StructType of the columns that the options select."""
     chosen = options.parse(given, "read or stream")
+    capabilities.check_options(chosen)
     bootstrap.load()
     paths.existing(chosen)
     return columns.struct(columns.chosen(chosen))
 
 
+def checked(given: Mapping[str, str], wanted: Any) -> tuple[options.SourceOptions, tuple[SparkColumn, ...]]:
+    """The options and columns for a reader."""
+    chosen = options.parse(given, "read")
+    capabilities.check_options(chosen)
+    return chosen, columns.from_schema(wanted, chosen)
+
+
 class BatchReader(DataSourceReader):
-    """On the driver it makes the `partitions`; pickled to each task it does `read`."""
+    """On the driver Spark calls `partitions`; pickled to each task, `read`."""
 
     def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
@@ -46,17 +51,13 @@ class BatchReader(DataSourceReader):
         return selection.ranges(self.options, listed)
 
     def splits(self) -> list[Split]:
-        """The splits; planned again where a file disappears meanwhile: a broker may rename it at any time."""
+        """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
-        listing = Listing(self.options)
-        for tries in range(_TRIES):
-            listed = self.chosen(listing.current())
-            try:
-                return planning.plan(self.options, listed, self.ranges(listed))
-            except FileNotFoundError:
-                if tries == _TRIES - 1:
-                    raise
-        return []
+        return retry(self._splits)
+
+    def _splits(self) -> list[Split]:
+        listed = self.chosen(Listing(self.options).current())
+        return planning.plan(self.options, listed, self.ranges(listed))
 
     def partitions(self) -> list[InputPartition]:
         return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]
@@ -67,3 +68,8 @@ class BatchReader(DataSourceReader):
 
         reading.log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
+
+
+def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:
+    """The reader of the columns in `wanted`, a StructType. It has no pushFilters: see docs/decisions/0034."""
+    return BatchReader(*checked(given, wanted))

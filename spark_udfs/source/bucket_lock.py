@@ -1,9 +1,9 @@
-"""One job at a time publishes below a URL: a lock made of objects, since an object store has none
+"""A lock made of objects, so that one job at a time publishes below a URL (object stores have no locks)
 
-    _temporary/_commits/<job>.lock      the lock object, from before the job lists others until it is done
+    _temporary/_commits/<job>.lock      the lock object: put before the job lists other locks, deleted when it is done
 
 A job puts its lock object and then lists all lock objects. If there is no other, it holds the lock: of two jobs that
-put theirs at the same time at least one sees the other's, because a listing shows every object that was put before it.
+put theirs at the same time, at least one sees the other's, because a listing shows every object that was put before it.
 Of two that see each other the one whose name sorts first waits and keeps its object; the other deletes its own and
 tries again.
 
@@ -31,11 +31,11 @@ _log = logging.getLogger("spark_udfs")
 
 
 class LockLost(RuntimeError):
-    """The lock was not renewed in time, so another job may hold it by now; that job undoes this half-done commit."""
+    """The lock was not renewed in time, so another job may hold it by now; that job undoes this unfinished commit."""
 
 
 class BucketLock:
-    """The lock of one job. `heartbeat` is called in front of every step of publishing."""
+    """The lock of one job. `heartbeat` must be called before every step of publishing."""
 
     def __init__(self, bucket: Bucket, job: str) -> None:
         self.job = job
@@ -43,7 +43,7 @@ class BucketLock:
         self._renewed = 0.0
 
     def heartbeat(self) -> None:
-        """Renews the lock when it is due; LockLost where that is too late."""
+        """Renews the lock when it is due; LockLost if it was not renewed in time."""
         since = time.time() - self._renewed
         if since > STALE / 2:
             raise LockLost(f"{self._bucket.url}/{self._name} was not renewed for {since:.0f} seconds")
@@ -69,7 +69,7 @@ def acquired(bucket: Bucket, job: str, stale: float | None = None) -> Iterator[B
         _wait(lock, bucket, job, STALE if stale is None else stale)
         yield lock
     finally:
-        with suppress(OSError):  # what was published stays; a lock that is left over goes stale
+        with suppress(OSError):  # what was published stays; a lock that was not deleted becomes stale
             lock.release()
 
 
@@ -83,7 +83,7 @@ def _wait(lock: BucketLock, bucket: Bucket, job: str, stale: float) -> None:
         if own is not None and not others:
             return
         if others and not warned:
-            text = "%s: job %s is publishing; this one waits. If its driver is dead, spark_udfs.sweep(path, 0) helps"
+            text = "%s: waiting for job %s, which is publishing. If its driver is dead, call spark_udfs.sweep(path, 0)"
             _log.warning(text, bucket.url, others[0])
             warned = True
         if others and min(others) < job:

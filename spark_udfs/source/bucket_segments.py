@@ -4,8 +4,8 @@
     00000000000000000030.index  .timeindex  .snapshot    copied before their .log
     00000000000000000030.log
 
-Producer snapshots are written for a new log only. Appending does not read the existing log, so it does not know all of
-its producers; a broker rebuilds missing snapshots.
+Producer snapshots are written for a new log only. Appending does not read the existing log, and without it the
+producers are not known; a broker rebuilds missing snapshots.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from . import folders
 from .buckets import Bucket, ListedObject
-from .publishing import WriteJob, leader_epoch
-from .staging import TEMPORARY, StagedPartition
+from .staging import EMPTY_LOG, TEMPORARY, StagedPartition, WriteJob
 
 _SEGMENT = re.compile(r"[0-9]{20}\.(index|timeindex|txnindex|snapshot|log)")
 _LAST = (1 << 62) - 1
@@ -33,35 +32,36 @@ class ExistingLog(NamedTuple):
     epoch: int
 
     def accepts_unchanged(self, part: StagedPartition) -> bool:
-        """Whether staged segments can follow it unchanged. ValueError where its offsets overlap theirs."""
+        """Whether staged segments can be appended unchanged. ValueError if their offsets overlap those of this log."""
         if part.first_offset < self.end:
             raise ValueError(
-                f"{self.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the log goes on "
-                f"at offset {self.end}"
+                f"{self.name}: offsets {part.first_offset} to {part.next_offset - 1} do not follow: the next offset "
+                f"of the log is {self.end}"
             )
         return self.epoch == 0
 
 
 def log_of(bucket: Bucket, job: WriteJob, name: str, listed: Sequence[ListedObject]) -> ExistingLog | None:
-    """The log of a partition's folder, of which these objects are listed; None: it has no segments."""
+    """The log of a partition's folder, from the objects listed in it; None: it has no segments, or only the
+    empty one that an overwrite has left, which a new log replaces."""
     logs = [one for one in listed if _SEGMENT.fullmatch(one.name) and one.name.endswith(".log")]
     compressed = [one.name for one in listed if one.name.endswith((".log.gz", ".log.zst"))]
     if compressed:
-        raise ValueError(f"{bucket.url}/{name}/{compressed[0]}: a log with compressed segment files is not appended to")
-    if not logs:
+        raise ValueError(f"{bucket.url}/{name}/{compressed[0]}: cannot append to a log with compressed segment files")
+    if not logs or (logs[-1].name == EMPTY_LOG and not logs[-1].size):
         return None
     end = None
     for one in reversed(logs):
         end = _end(job, f"{bucket.url}/{name}/{one.name}") if one.size else None
         if end is not None:
             break
-    epoch = leader_epoch(lambda file: bucket.read(f"{name}/{file}"))
+    epoch = folders.leader_epoch(lambda file: bucket.read(f"{name}/{file}"))
     return ExistingLog(name, int(logs[-1].name[:20]) if end is None else end, epoch)
 
 
 def _end(job: WriteJob, url: str) -> int | None:
-    """The next offset after the last batch, read from the last index entry on; None: no batch. ValueError where the
-    segment does not end with a whole batch."""
+    """The next offset after the last batch, read from the last index entry on; None: there is no batch. ValueError if
+    the segment does not end with a whole batch."""
     import kafkarec
 
     segment = kafkarec.open(url, storage_options=dict(job.storage))
@@ -70,13 +70,13 @@ def _end(job: WriteJob, url: str) -> int | None:
         tables = list(segment.between(segment.position_of(_LAST), segment.size).scan_pieces(errors="skip"))
     if any(table.damage for table in tables) or (tables and tables[-1].remaining):
         raise ValueError(f"{url} does not end with a whole batch: salvage this log first (kafkarec salvage)")
-    found = [table[-1]["next_offset"] for table in tables if len(table)]
-    return int(found[-1]) if found else None
+    ends = [table[-1]["next_offset"] for table in tables if len(table)]
+    return int(ends[-1]) if ends else None
 
 
 def append(bucket: Bucket, job: WriteJob, folder: str, parts: Sequence[StagedPartition], start: int, epoch: int) -> int:
     """Writes staged segments as one log in a local folder; returns its next offset. Batches get their offsets and the
-    log's leader epoch by a change of their headers outside of the checksum."""
+    log's leader epoch in header fields that the checksum does not cover."""
     import kafkarec
 
     name, copy = parts[0].name, f"{folder}.copy"
@@ -116,7 +116,7 @@ def order(name: str) -> tuple[str, bool, str]:
     return (name[:20] if _SEGMENT.fullmatch(name) else "", name.endswith(".log"), name)
 
 
-def local_folder() -> str | None:
+def temporary_folder() -> str | None:
     """The folder for temporary files of this machine: the first writable one of SPARK_LOCAL_DIRS, else the system's."""
-    found = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
-    return next(found, tempfile.gettempdir())
+    writable = (each for each in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if os.access(each, os.W_OK))
+    return next(writable, tempfile.gettempdir())

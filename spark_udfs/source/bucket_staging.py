@@ -1,4 +1,4 @@
-"""What a task writes for a bucket: on its local disk first, as objects cannot be appended to, then to the bucket
+"""Stages what a task writes for a bucket: first on the local disk, since objects cannot be appended to, then there
 
     <local>/kafkarec-x1y2/_temporary/<job>/00003.0-5f3a91c2/orders-0/...     while the task runs
     <url>/_temporary/<job>/00003.0-5f3a91c2/orders-0/...                     when it ends
@@ -17,20 +17,19 @@ from typing import Any
 
 from . import bucket_segments as segments
 from .buckets import Bucket
-from .publishing import WriteJob
-from .staging import TEMPORARY, StagedPartition, StagingWriter, job_folder
+from .staging import TEMPORARY, StagedPartition, StagingWriter, WriteJob, job_folder
 
 BEGUN = "_begun"
 _AT_ONCE = 8
 
 
 class BucketStagingWriter:
-    """As staging.StagingWriter, for a URL."""
+    """The staging.StagingWriter for a URL."""
 
     def __init__(self, bucket: Bucket, job: WriteJob, task: int, attempt: int) -> None:
         self._bucket, self._job = bucket, job
-        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.local_folder())
-        self._stage = StagingWriter(self._local, job.job, task, attempt, job.settings, home=job.path)
+        self._local = tempfile.mkdtemp(prefix="kafkarec-", dir=segments.temporary_folder())
+        self._stage = StagingWriter(self._local, job.job, task, attempt, job.settings, target=job.path)
         self._name = os.path.basename(self._stage.folder)
         self.folder = f"{bucket.url}/{TEMPORARY}/{job.job}/{self._name}"
 
@@ -41,7 +40,7 @@ class BucketStagingWriter:
         """Closes the logs and uploads them; returns what was staged."""
         staged = self._stage.close()
         if staged:
-            self._demand_begun()
+            self._check_begun()
             self._upload(staged)
         shutil.rmtree(self._local, ignore_errors=True)
         return staged
@@ -54,15 +53,15 @@ class BucketStagingWriter:
         with suppress(Exception):
             self._bucket.drop(f"{TEMPORARY}/{self._job.job}/{self._name}")
 
-    def _demand_begun(self) -> None:
-        """FileNotFoundError where the job has ended. Not for a stream's batch: the driver calls no `begin` for it."""
+    def _check_begun(self) -> None:
+        """FileNotFoundError if the job has ended. Not checked for a stream: its batches have no `begin`."""
         job = f"{TEMPORARY}/{self._job.job}"
-        if self._job.query is None and not self._bucket.is_there(f"{job}/{BEGUN}"):
+        if self._job.query is None and not self._bucket.exists(f"{job}/{BEGUN}"):
             raise FileNotFoundError(f"{self._bucket.url}/{job} is gone: the job has ended")
 
     def _upload(self, staged: tuple[StagedPartition, ...]) -> None:
         root = job_folder(self._local, self._job.job)
-        wanted = [os.path.join(one.folder, name) for one in staged for name in segments.files(f"{root}/{one.folder}")]
+        names = [os.path.join(one.folder, name) for one in staged for name in segments.files(f"{root}/{one.folder}")]
 
         def send(name: str) -> None:
             path = os.path.join(root, name)
@@ -70,4 +69,4 @@ class BucketStagingWriter:
             os.unlink(path)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            list(pool.map(send, wanted))
+            list(pool.map(send, names))

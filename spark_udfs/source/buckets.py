@@ -1,11 +1,11 @@
-"""A folder in a bucket that is written to: operations on objects, each of them all or nothing
+"""A folder in a bucket that is written to: operations on objects, each of which succeeds completely or not at all
 
     put, upload, copy     make a whole object or none; copy runs in the store, without a download
     names, folders        current listings (S3 has been strongly consistent since December 2020)
     delete, drop          an object that does not exist is no error
 
 Uses pyarrow.fs, which executors have. Its marker of an empty folder, an object of 0 bytes, may remain after a `delete`;
-listings leave it out. Tested with S3; gs:// and abfs:// take the same calls.
+listings leave it out. Tested with S3; gs:// and abfs:// use the same calls.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 S3 = ("s3", "s3a", "s3n")
 SCHEMES = (*S3, "gs", "gcs", "abfs", "abfss")
-# One request for a small object instead of three, and no background threads in a worker.
-_PLAIN = {"allow_delayed_open": True, "background_writes": False}
+# These need one request for a small object instead of three, and no background threads in a worker.
+_S3_DEFAULTS = {"allow_delayed_open": True, "background_writes": False}
 _PIECE = 8 << 20
 
 
@@ -42,14 +42,14 @@ class Bucket:
         self.url = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
         scheme = url.partition("://")[0]
-        given = {**storage, **_PLAIN} if scheme in S3 else dict(storage)
+        given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
         with self._errors_of(""):
             made = remote.Arrow(self.url, scheme, given)
             self._fs, self._root = made.filesystem, made.path(self.url)
         self._endpoint = made.endpoint
 
-    def demand(self) -> None:
+    def check_access(self) -> None:
         """RemoteError where the bucket does not exist or cannot be accessed."""
         name = self._root.partition("/")[0]
         with self._errors_of(""):
@@ -91,7 +91,7 @@ class Bucket:
         with self._errors_of(name), self._fs.open_input_stream(self._path(name)) as file, open(path, "wb") as out:
             shutil.copyfileobj(file, out, _PIECE)
 
-    def is_there(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         with self._errors_of(name):
             return bool(self._fs.get_file_info(self._path(name)).type == self._types.File)
 
@@ -104,14 +104,14 @@ class Bucket:
         )
 
     def folders(self, folder: str = "") -> list[str]:
-        """Names of the folders in it."""
+        """The names of the folders in a folder."""
         return sorted(name for name, one in self._listed(folder, False) if one.type == self._types.Directory)
 
     def _listed(self, folder: str, below: bool) -> Iterator[tuple[str, Any]]:
         root = self._path(folder)
         with self._errors_of(folder):
-            found = self._fs.get_file_info(self._selector(root, allow_not_found=True, recursive=below))
-        for one in found:
+            entries = self._fs.get_file_info(self._selector(root, allow_not_found=True, recursive=below))
+        for one in entries:
             yield one.path[len(root) :].strip("/"), one
 
     def _path(self, name: str) -> str:
@@ -127,7 +127,7 @@ class Bucket:
         except Exception as error:
             failure = remote.translate(error, url, self._endpoint)
             if failure.kind == "denied":
-                words = f"{failure}; to write they need s3:PutObject and s3:DeleteObject, too"
+                words = f"{failure}; writing also needs s3:PutObject and s3:DeleteObject"
                 failure = type(failure)(words, failure.filename or "", failure.kind)
             raise failure from error
 

@@ -1,4 +1,4 @@
-"""Which columns: those of Spark's Kafka source, a user's schema or list, metadata, or the batches view.
+"""The columns that are read: those of Spark's Kafka source, a user's schema or list, metadata, or the batches view.
 
 | option | columns |
 |---|---|
@@ -6,7 +6,7 @@
 | includeHeaders | and headers |
 | includeMetadata | and METADATA: file, batch, producer |
 | columnNameOfCorruptRecord | and the column of that name |
-| view=batches | topic, partition, file and what kafka_scan gives |
+| view=batches | topic, partition, file and the columns of kafka_scan |
 | columns=offset,_magic or a user's schema | any of these, in that order; only they are decoded |
 """
 
@@ -68,7 +68,7 @@ def struct(columns: tuple[SparkColumn, ...]) -> T.StructType:
 
 
 def chosen(options: SourceOptions) -> tuple[SparkColumn, ...]:
-    """The columns that the options ask for, in order."""
+    """The columns that the options select, in order."""
     if options["columns"] is not None:
         return tuple(_known(name, options) for name in _without_repeats(options["columns"]))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
@@ -78,9 +78,9 @@ def chosen(options: SourceOptions) -> tuple[SparkColumn, ...]:
     return headers + (METADATA if options["includeMetadata"] else ()) + corrupt
 
 
-def of_schema(given: Any, options: SourceOptions) -> tuple[SparkColumn, ...]:
+def from_schema(given: Any, options: SourceOptions) -> tuple[SparkColumn, ...]:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
-    found = []
+    selected = []
     for name, field in zip(_without_repeats(given.fieldNames()), given.fields, strict=True):
         column = _known(name, options)
         sql_type = field.dataType.simpleString()
@@ -88,14 +88,14 @@ def of_schema(given: Any, options: SourceOptions) -> tuple[SparkColumn, ...]:
             raise ValueError(f"column {name} is {column.type}, not {sql_type}; cast it after reading")
         if not field.nullable:
             raise ValueError(f"column {name} may be null: leave NOT NULL out of the schema")
-        found.append(column)
-    return tuple(found)
+        selected.append(column)
+    return tuple(selected)
 
 
 def corrupt_column(options: SourceOptions) -> SparkColumn:
     name = options["columnNameOfCorruptRecord"]
     if any(column.name == name for column in (*RECORDS, *METADATA, *BATCHES)):
-        raise ValueError(f"columnNameOfCorruptRecord={name!r} is the name of a column that has another meaning")
+        raise ValueError(f"columnNameOfCorruptRecord={name!r} is the name of another column")
     return SparkColumn(None, name, "string")
 
 

@@ -1,26 +1,26 @@
-"""The path that a job writes to: a folder that driver and executors share, or a folder in a bucket
-
-publisher(path)     publishing, or bucket_publishing: both have begin, staging_writer, commit, abort and sweep
-"""
+"""The path that a job writes to: a folder that driver and executors share, or a folder in a bucket"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 from spark_udfs import bootstrap
 
-from . import bucket_publishing, publishing
+from .bucket_publishing import BucketPublisher
 from .buckets import SCHEMES, Bucket
+from .folder_publishing import FolderPublisher
+from .paths import FOLDERS, hadoop_scheme
+from .publishing import FOLDER, Publisher
+from .staging import NO_STORAGE
 
 _LOG = re.compile(r"[0-9]{20}\.log")
 
 
-def publisher(path: str) -> ModuleType:
-    return bucket_publishing if "://" in path else publishing
+def publisher(path: str, storage: Mapping[str, Any] = NO_STORAGE) -> Publisher:
+    return BucketPublisher(path, storage) if "://" in path else FolderPublisher(path)
 
 
 def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str, int]]:
@@ -30,6 +30,8 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
         raise ValueError('kafkarec needs a path: .save("/backup/kafka")')
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
+    if hadoop_scheme(path) is not None:
+        raise ValueError(f"kafkarec cannot write to {path}. {FOLDERS}")
     path, names = _bucket(path, storage) if "://" in path else _folder(os.path.abspath(path))
     if "meta.properties" in names:
         raise ValueError(
@@ -38,25 +40,25 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
         )
     if any(_LOG.fullmatch(name) for name in names):
         raise ValueError(f"{path} is one partition's folder: name the folder above it")
-    found: dict[str, int] = {}
-    for match in filter(None, map(publishing.FOLDER.fullmatch, names)):
-        found[match["topic"]] = max(found.get(match["topic"], 0), int(match["partition"]) + 1)
-    return path, found
+    partition_counts: dict[str, int] = {}
+    for match in filter(None, map(FOLDER.fullmatch, names)):
+        partition_counts[match["topic"]] = max(partition_counts.get(match["topic"], 0), int(match["partition"]) + 1)
+    return path, partition_counts
 
 
 def _folder(path: str) -> tuple[str, list[str]]:
     if not os.path.exists(path):
         return path, []
     if not os.path.isdir(path):
-        raise NotADirectoryError(f"{path} is a file; name the folder that is to hold the partitions' folders")
+        raise NotADirectoryError(f"{path} is a file; name the folder for the partitions' folders")
     return path, os.listdir(path)
 
 
 def _bucket(url: str, storage: Mapping[str, Any]) -> tuple[str, list[str]]:
     scheme = url.partition("://")[0]
     if scheme not in SCHEMES:
-        raise ValueError(f"kafkarec does not write to {scheme}://, but to {', '.join(SCHEMES)} and to folders")
+        raise ValueError(f"kafkarec cannot write to {scheme}://. {FOLDERS}")
     bootstrap.load()
     bucket = Bucket(url, storage)
-    bucket.demand()
+    bucket.check_access()
     return bucket.url, [*bucket.folders(), *(one.name for one in bucket.names(below=False))]

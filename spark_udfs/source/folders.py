@@ -1,7 +1,7 @@
-"""Operations on folders and logs for publishing, each of which can be repeated after a crash
+"""Operations on folders and logs for publishing; each can be repeated after a crash
 
 exchange     swaps the names of two folders in one step (Linux renameat2)
-clone        a copy of a log to append to, while readers go on with the original
+clone        copies a log to append to, while readers use the original
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -20,7 +20,7 @@ _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV, errno.EACCES)
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 WRITER_LOCK = ".kafkarec.lock"
-# A smaller last segment is copied and appended to, so that many small appends do not make many small segments.
+# A last segment below this size is copied and appended to, so that many small appends do not make many small segments.
 SMALL_SEGMENT = 16 << 20
 
 
@@ -52,16 +52,16 @@ def read_file(folder: str, name: str) -> bytes | None:
 
 
 def inode(path: str) -> list[int] | None:
-    """Device and inode, by which a folder is recognised under another name; None: it does not exist."""
+    """Device and inode, which identify a folder after a rename; None: it does not exist."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return None
-    return [found.st_dev, found.st_ino]
+    return [status.st_dev, status.st_ino]
 
 
 def exchange(one: str, other: str) -> bool:
-    """Swaps the names of two folders in one step. False: this (file) system cannot, and nothing was changed."""
+    """Swaps the names of two folders in one step. False: the system does not support it, and nothing was changed."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (AttributeError, OSError):
@@ -76,8 +76,8 @@ def exchange(one: str, other: str) -> bool:
 
 @contextmanager
 def locked(path: str) -> Iterator[None]:
-    """Holds an exclusive lock on a folder, so that one job commits at a time; none where the file system has no
-    locks."""
+    """Holds an exclusive lock on a folder, so that one job commits at a time; without effect where the file
+    system has no locks."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -92,7 +92,7 @@ def locked(path: str) -> Iterator[None]:
 
 @contextmanager
 def writer_locked(folder: str) -> Iterator[None]:
-    """Holds the writer's lock of a partition folder; BlockingIOError where a kafkarec.SegmentWriter has it."""
+    """Holds the writer's lock of a partition folder; BlockingIOError if a kafkarec.SegmentWriter holds it."""
     try:
         descriptor = os.open(os.path.join(folder, WRITER_LOCK), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -102,13 +102,13 @@ def writer_locked(folder: str) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise BlockingIOError(errno.EWOULDBLOCK, "another writer is at work in this folder", folder) from None
+        raise BlockingIOError(errno.EWOULDBLOCK, "another writer has locked this folder", folder) from None
     finally:
         os.close(descriptor)
 
 
 def end_of(folder: str) -> list[Any] | None:
-    """Name and size of the last segment, which change when somebody appends; None: there is no segment."""
+    """Name and size of the last segment, which change with each append; None: there is no segment."""
     names = logs(folder)
     return [names[-1], os.path.getsize(os.path.join(folder, names[-1]))] if names else None
 
@@ -121,9 +121,9 @@ def logs(folder: str) -> list[str]:
 def clone(folder: str, target: str, largest: int) -> int | None:
     """Makes `target`, a clone of a log to which batches of at most `largest` bytes can be appended; 0: none will be.
 
-    Files are hard links, which take no space, so none of them may be written to. The last segment is copied instead
-    where it is small or does not end with a whole batch; otherwise a new segment has to be started. Then this returns
-    the last segment's size: a writer with at most so many segment_bytes starts a new one, and every batch fits.
+    Files become hard links, which take no space and must not be written to. The last segment is copied instead if it is
+    small or does not end with a whole batch. Otherwise the writer must start a new segment; then the size of the last
+    one is returned: with at most this many segment_bytes a writer starts a new segment, and every batch fits.
     """
     os.makedirs(target)
     last = (logs(folder) or [""])[-1]
@@ -151,25 +151,39 @@ def _linked(path: str, target: str) -> bool:
 
 
 def _ends_with_a_batch(path: str) -> bool:
-    """Whether a log ends with a whole batch, by the length fields of its batches."""
-    with open(path, "rb") as file:
-        position, size = 0, os.fstat(file.fileno()).st_size
-        while position < size:
-            head = os.pread(file.fileno(), 12, position)
-            length = int.from_bytes(head[8:12], "big", signed=True)
-            if len(head) < 12 or length <= 0:
+    """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
+    import kafkarec
+    from kafkarec.storage import batch_frames
+
+    last = None
+    opened = kafkarec.open(path)
+    assert isinstance(opened, kafkarec.Segment)
+    with opened:
+        for batches in opened.scan_pieces(errors="skip"):
+            if batches.damage or batches.remaining:
                 return False
-            position += 12 + length
-        return position == size
+            last = batches[-1] if len(batches) else last
+        end = opened.size
+        return last is None or batch_frames.has_valid_checksum(opened, last["position"], end)
 
 
-def batch_pieces(path: str, size: int = 8 << 20) -> Iterator[bytes]:
-    """The bytes of a log, some whole batches at a time."""
+def leader_epoch(read: Callable[[str], bytes | None]) -> int:
+    """The leader epoch of a log's last batches. read(name): the content of a file in its folder; None: there is
+    none."""
+    from kafkarec.sidecars import leader_epochs
+
+    data = read(leader_epochs.NAME)
+    entries = leader_epochs.read(data) if data else ()
+    return entries[-1].epoch if entries else 0
+
+
+def batch_pieces(path: str) -> Iterator[bytes]:
+    """Yields the bytes of a log in pieces of whole batches."""
     import kafkarec
 
     rest = b""
     with open(path, "rb") as file:
-        while piece := file.read(size):
+        while piece := file.read(8 << 20):
             data = rest + piece
             end = len(data) - kafkarec.scan(data).remaining
             if end:

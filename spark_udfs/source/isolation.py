@@ -1,12 +1,12 @@
-"""read_committed without a scan of the whole partition: transactions from the segment in which reading begins.
+"""read_committed without a scan of the whole partition: transactions from the first segment that is read.
 
     000.log   100.log   200.log   300.log
                         200.snapshot: the producers with a transaction open at 200, and its first offset
                         ^ headers and markers are read from here to the end
 
 An aborted transaction that has records at 200 or above also has its marker there, so the scan finds both. A transaction
-that began below 200 and is still open may have no record above 200; the snapshot names it, and with it the last stable
-offset is known. Without a readable snapshot the whole log is scanned.
+that began below 200 and is still open may have no record above 200; the snapshot has its first
+offset, from which the last stable offset follows. Without a readable snapshot the whole log is scanned.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TransactionState(NamedTuple):
-    """What read_committed needs to know of a partition.
+    """The transactions of a partition, for read_committed.
 
     aborted: (producer id, first offset in the scanned segments, marker's offset) of each aborted transaction that ends
         at `start` or above
@@ -33,10 +33,10 @@ class TransactionState(NamedTuple):
     stable_offset: int | None
 
 
-def walk(partition: PartitionPaths, options: SourceOptions, start: int | None) -> TransactionState:
+def read_transactions(partition: PartitionPaths, options: SourceOptions, start: int | None) -> TransactionState:
     """The transactions of a partition, from the segment that holds `start` on.
 
-    start: the caller reads nothing below it, nor below the last stable offset where that is lower; None: everything
+    start: the caller reads no offset below this one and below the last stable offset; None: it reads everything
     """
     log = log_of(partition, options)
     bases = [each.base_offset or 0 for each in partition.segments]
@@ -45,10 +45,10 @@ def walk(partition: PartitionPaths, options: SourceOptions, start: int | None) -
         open_before = _open_before(log.segments[number]) if number else {}
         if open_before is None:
             number, open_before = 0, {}
-        found = _walk_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
-        if not number or found.stable_offset is None or found.stable_offset >= bases[number]:
-            return found
-        number = _segment_of(bases, found.stable_offset)
+        state = _scan_segments(log.segments[number:], open_before, options["mode"] != "FAILFAST")
+        if not number or state.stable_offset is None or state.stable_offset >= bases[number]:
+            return state
+        number = _segment_of(bases, state.stable_offset)
 
 
 def _segment_of(bases: list[int], offset: int) -> int:
@@ -56,8 +56,8 @@ def _segment_of(bases: list[int], offset: int) -> int:
 
 
 def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
-    """Producer id -> first offset of its transaction that is open at the segment's start, as the snapshot beside it has
-    it. None: there is no readable snapshot."""
+    """Producer id -> first offset of its transaction that is open at the segment's start, from its producer
+    snapshot. None: there is no readable snapshot."""
     import kafkarec
     from kafkarec.sidecars import producer_snapshot
 
@@ -71,10 +71,10 @@ def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
     return {one.producer_id: one.current_txn_first_offset for one in entries if one.current_txn_first_offset >= 0}
 
 
-def _walk_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> TransactionState:
+def _scan_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> TransactionState:
     from kafkarec.read import isolation
 
-    found = isolation.ended_and_open(segments, skip=skip)
-    still_open = [*found.open_first_offsets]
-    still_open += [since for producer, since in open_before.items() if producer not in found.marked_producer_ids]
-    return TransactionState(found.aborted, min(still_open, default=None))
+    transactions = isolation.ended_and_open(segments, skip=skip)
+    still_open = [*transactions.open_first_offsets]
+    still_open += [since for producer, since in open_before.items() if producer not in transactions.marked_producer_ids]
+    return TransactionState(transactions.aborted, min(still_open, default=None))

@@ -1,14 +1,15 @@
-"""Lists the partitions below the paths while somebody writes there: consistent names, current sizes.
+"""Lists the partitions below the paths while brokers write to them: consistent names, current sizes.
 
     1  names of all folders
     2  partitions of all folders, sizes of their files
     3  names of all folders: a folder with other names than in step 1 is listed again
 
-A segment that has a later one grows no more, so its size in step 2 is final where the later one existed in step 1.
-Segments that appear between 1 and 3 are left to the next listing. When the log cleaner replaces a segment, there is a
-moment between the renames A.log -> A.log.deleted and A.log.swap -> A.log without A.log: the listing waits for it.
+A segment that is followed by another one no longer grows: its size in step 2 is final if the other existed in step 1.
+Segments that appear between 1 and 3 are left to the next listing. While the log cleaner replaces a segment, A.log does
+not exist between the renames A.log -> A.log.deleted and A.log.swap -> A.log: the listing waits for the second one.
 
 A repeated listing of a folder with unchanged names costs one listing of its names and one `stat` of its last segment.
+It does not see a segment that was replaced by a file of the same name: who opens it does, and makes a new Listing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from typing import TypeVar
 
 from pyspark.errors import AnalysisException
 
@@ -26,7 +30,7 @@ from .paths import PartitionPaths, SegmentPath, TopicPartition
 
 logger = logging.getLogger("spark_udfs")
 
-# Enough for a busy broker: a listing rarely meets two changes, and a replacement takes the cleaner milliseconds.
+# Enough for a busy broker: two changes during one listing are rare, and the cleaner replaces a segment in milliseconds.
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
 _SWAP = ".swap"
@@ -34,14 +38,24 @@ _SWAP = ".swap"
 _DEEPEST = 2
 
 _Names = dict[str, frozenset[str]]
+_T = TypeVar("_T")
 
 
 class DataLoss(RuntimeError):
-    """Offsets that the query was to read do not exist any more; failOnDataLoss=false goes on without them."""
+    """Offsets that the query should read no longer exist; with failOnDataLoss=false it continues without them."""
+
+
+def retry(call: Callable[[], _T]) -> _T:
+    """The result of `call`, which is repeated while files that it listed are removed or replaced before it opens them.
+    It has to make a new Listing each time: after a replacement the folder may have the same names as before."""
+    for _ in range(_TRIES - 1):
+        with suppress(FileNotFoundError):
+            return call()
+    return call()
 
 
 class Listing:
-    """`current()` is what exists now; of remote folders, what a single listing says."""
+    """`current()` returns the partitions that exist now; remote folders are listed only once per call."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -62,18 +76,18 @@ class Listing:
             names = _names_below(roots, self._strict)
             if roots != self._roots or names.keys() != self._names.keys() or not self._relist_changed(names):
                 self._list_all(roots, names)
-            found = self._with_sizes()
-            if found is not None:
-                return found
+            partitions = self._with_sizes()
+            if partitions is not None:
+                return partitions
         return self._found
 
     def _list_all(self, roots: list[str], before: _Names) -> None:
-        found = paths.partitions(self._options)
+        partitions = paths.partitions(self._options)
         self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
-        for key, partition in found.items():
+        for key, partition in partitions.items():
             self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
         after = _names_below(roots, self._strict)
-        self._found = {key: _with_known_sizes(partition) for key, partition in found.items()}
+        self._found = {key: _with_known_sizes(partition) for key, partition in partitions.items()}
         for folder, names in after.items():
             if (before.get(folder) != names or _interrupted_replacements(names)) and folder in self._keys:
                 self._relist(folder, names)
@@ -98,31 +112,31 @@ class Listing:
         options = SourceOptions(self._options)
         options |= {"path": folder, "paths": ()}
         keys = sorted(self._keys[folder])
-        found: dict[TopicPartition, PartitionPaths] = {}
+        partitions: dict[TopicPartition, PartitionPaths] = {}
         for tries in range(_TRIES):
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             try:
-                found = paths.partitions(options)
+                partitions = paths.partitions(options)
             except (ValueError, OSError, AnalysisException):
-                found = {}  # the folder is gone, or holds nothing known any more
-            found = {key: _with_known_sizes(each) for key, each in found.items()}
+                partitions = {}  # the folder is gone, or no longer has any segment
+            partitions = {key: _with_known_sizes(each) for key, each in partitions.items()}
             after = _names_in(folder, self._strict)
             if before <= after and not _interrupted_replacements(after):
                 break
             before = after
         else:
             self._report_broken_replacement(folder, after)
-        if sorted(found) != keys:
+        if sorted(partitions) != keys:
             return False
-        self._found |= {key: _up_to(each, before) for key, each in found.items()}
+        self._found |= {key: _up_to(each, before) for key, each in partitions.items()}
         self._names[folder] = before
         return True
 
     def _report_broken_replacement(self, folder: str, names: frozenset[str]) -> None:
         swaps = _interrupted_replacements(names)
         if not swaps:
-            return  # a folder whose names change all the time: take the last listing
+            return  # a folder whose names change all the time: the last listing is used
         problem = (
             f"{folder} has {swaps[0]} and no {swaps[0].removesuffix(_SWAP)}: the replacement of that segment was "
             f"interrupted, and only that file has its offsets. A broker that starts there completes the renaming"
@@ -139,8 +153,8 @@ class Listing:
                 self._found.pop(key, None)
 
     def _with_sizes(self) -> dict[TopicPartition, PartitionPaths] | None:
-        """The partitions with the current sizes of their last segments; None where one of these does not exist any
-        more."""
+        """The partitions with the current sizes of their last segments; None if one of these no longer
+        exists."""
         for key, partition in self._found.items():
             last = partition.segments[-1]
             if last.size is None:
@@ -157,7 +171,7 @@ class Listing:
 
 
 def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
-    """The partition without segments after the last of these names: among the new ones another may still be missing."""
+    """The partition without segments after the last of these names: between newer segments one may still be missing."""
     known = [number for number, each in enumerate(partition.segments) if os.path.basename(each.path) in names]
     if not known or known[-1] == len(partition.segments) - 1:
         return partition
@@ -166,7 +180,7 @@ def _up_to(partition: PartitionPaths, names: frozenset[str]) -> PartitionPaths:
 
 
 def _with_known_sizes(partition: PartitionPaths) -> PartitionPaths:
-    """A listing has size 0 for a file whose `stat` failed too: such a file is not empty, its size is unknown (None)."""
+    """Replaces size 0 by the file's size, or by None (unknown): a listing has 0 for a file whose `stat` failed, too."""
     if all(each.size != 0 for each in partition.segments):
         return partition
     return partition._replace(segments=tuple(_known_size(each) for each in partition.segments))
@@ -188,31 +202,31 @@ def _interrupted_replacements(names: frozenset[str]) -> list[str]:
 def _names_below(roots: list[str], strict: bool) -> _Names:
     """Folder -> relevant names in it, for each root and the partition folders below it. strict: OSError for a folder
     that cannot be listed, which the listing of the folder above would leave out."""
-    found: _Names = {}
+    names: _Names = {}
     waiting = [(root, 0) for root in roots if os.path.isdir(root)]
     while waiting:
         folder, depth = waiting.pop()
-        if folder not in found:
-            found[folder] = _names_in(folder, strict)
+        if folder not in names:
+            names[folder] = _names_in(folder, strict)
             if depth < _DEEPEST:
-                below = (name[:-1] for name in found[folder] if name[-1] == "/")
+                below = (name[:-1] for name in names[folder] if name[-1] == "/")
                 waiting += [(os.path.join(folder, name), depth + 1) for name in below]
-    return found
+    return names
 
 
 def _names_in(folder: str, strict: bool) -> frozenset[str]:
     """The names of segments and of their replacements, and those of partition folders, with a slash at the end."""
     own = os.path.basename(folder)
-    found = []
+    names = []
     try:
         with os.scandir(folder) as listing:
             for each in listing:
                 name = each.name
                 if each.is_dir():
                     if _is_folder(name, own):
-                        found.append(f"{name}/")
+                        names.append(f"{name}/")
                 elif ".log" in name or name.endswith(".checkpoint"):
-                    found.append(name)
+                    names.append(name)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError as error:
@@ -220,7 +234,7 @@ def _names_in(folder: str, strict: bool) -> frozenset[str]:
             error.add_note("failOnDataLoss=false reads the other folders")
             raise
         logger.warning("%s: left out; failOnDataLoss is false", error)
-    return frozenset(found)
+    return frozenset(names)
 
 
 @lru_cache(1 << 16)

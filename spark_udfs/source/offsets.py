@@ -1,7 +1,7 @@
-"""A stream's offsets: what Spark writes into its checkpoint and gives back, {"orders": {"0": 123, "1": 7}}.
+"""A stream's offsets: as Spark writes them to its checkpoint and returns them, {"orders": {"0": 123, "1": 7}}.
 
 The offset of a partition is the next one to be read. Spark compares two of these as JSON *text*: with the same numbers
-in another order it would start empty batches without end. So `to_json` alone writes them, always in the same order.
+in another order it would endlessly start empty batches. So only `to_json` writes them, always in the same order.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ OffsetsJson = dict[str, dict[str, int]]
 
 
 def parse(content: Mapping[str, Any]) -> Offsets:
-    """Offsets from a checkpoint's JSON; ValueError where another source has written it."""
+    """Offsets from a checkpoint's JSON; ValueError if another source has written it."""
     try:
-        found = {(topic, int(number)): offset for topic, each in content.items() for number, offset in each.items()}
+        offsets = {(topic, int(number)): offset for topic, each in content.items() for number, offset in each.items()}
     except (AttributeError, TypeError, ValueError):
         raise ValueError(_not_ours(content)) from None
-    if not all(type(offset) is int for offset in found.values()):
+    if not all(type(offset) is int for offset in offsets.values()):
         raise ValueError(_not_ours(content))
-    return found
+    return offsets
 
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
@@ -35,4 +35,4 @@ def to_json(offsets: Mapping[TopicPartition, int]) -> OffsetsJson:
 
 
 def _not_ours(content: Any) -> str:
-    return f'the checkpoint has {content!r}, which is not {{"topic": {{"0": 123}}}}: it is another source\'s'
+    return f'the checkpoint has {content!r}, which is not {{"topic": {{"0": 123}}}}: it was written by another source'

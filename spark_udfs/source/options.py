@@ -2,8 +2,8 @@
 
     options.parse({"maxpartitionbytes": "64m"}, "read")["maxPartitionBytes"]      67108864
 
-Spark passes names in lower case and values as text. An option that Spark's Kafka source has too means the same here. A
-name that is not in the table, or not for this use, is an error that names the nearest one.
+Spark passes names in lower case and values as text. An option that Spark's Kafka source also has means the same here. A
+name that is not in the table, or not for this use, is an error with the most similar name.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from spark_udfs import schema
+from spark_udfs import bootstrap, schema
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 VIEWS = ("records", "batches")
+# What an overwrite replaces: each topic that the option or the rows name, in all its partitions; or the partitions that
+# have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
+OVERWRITES = ("static", "dynamic")
 ISOLATION_LEVELS = ("read_uncommitted", "read_committed")
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+)\s*([bkmgt]?)(?:i?b)?")
@@ -35,7 +38,7 @@ class Option(NamedTuple):
 
 
 class SourceOptions(dict[str, Any]):
-    """The values of all options by name, defaults included; `given`: the names that the user has set."""
+    """The values of all options by name, including defaults. `given`: the names of those that the user has set."""
 
     given: frozenset[str] = frozenset()
 
@@ -50,9 +53,9 @@ def _restored(values: dict[str, Any], given: frozenset[str]) -> SourceOptions:
 
 
 def parse(given: Mapping[str, str], use: str) -> SourceOptions:
-    """All options for one use ("read", "stream" or "write"); ValueError names option, value and what there is.
+    """All options for one use ("read", "stream" or "write"); ValueError names the option, its value and what is valid.
 
-    "read or stream": either of the two; Spark asks for a schema without saying for which.
+    "read or stream": options of either use, since Spark asks for a schema without saying for which of them.
     """
     options = _restored({each.name: each.default for each in TABLE if _is_for(use, each)}, frozenset())
     known = {each.name.lower(): each for each in TABLE}
@@ -68,9 +71,9 @@ def parse(given: Mapping[str, str], use: str) -> SourceOptions:
             raise ValueError(f"{shown}: {error}") from None
         names.append(option.name)
     options.given = frozenset(names)
-    _demand_one_of(options, "subscribe", "subscribePattern", "assign")
-    _demand_one_of(options, "isolationLevel", "kafka.isolation.level")
-    _demand_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
+    _check_one_of(options, "subscribe", "subscribePattern", "assign")
+    _check_one_of(options, "isolationLevel", "kafka.isolation.level")
+    _check_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
     return options
 
 
@@ -78,17 +81,17 @@ def _is_for(use: str, option: Option) -> bool:
     return any(each in option.uses.split() for each in use.split(" or "))
 
 
-def _demand_one_of(options: SourceOptions, *names: str) -> None:
-    found = [name for name in names if name in options.given]
-    if len(found) > 1:
-        raise ValueError(f"only one of the options {', '.join(names)} can be set, not {' and '.join(found)}")
+def _check_one_of(options: SourceOptions, *names: str) -> None:
+    both = [name for name in names if name in options.given]
+    if len(both) > 1:
+        raise ValueError(f"only one of the options {', '.join(names)} can be set, not {' and '.join(both)}")
 
 
 def _unknown(name: str, option: Option | None, use: str) -> str:
     if option is not None:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
-    if name.lower() == "owner":  # Spark's own property of a table; the path is not handed on
-        return "kafkarec has no tables, but views: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
+    if name.lower() == "owner":  # a property that Spark sets for tables; their path is not passed on
+        return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)
     if near:
@@ -105,7 +108,7 @@ def text(given: str) -> str:
 
 def flag(given: str) -> bool:
     if given.lower() not in ("true", "false"):
-        raise ValueError("true or false")
+        raise ValueError("must be true or false")
     return given.lower() == "true"
 
 
@@ -113,13 +116,13 @@ def size(given: str) -> int:
     """Bytes, as Spark writes them: 1048576, 64m, 1g, 128MiB."""
     match = _SIZE.fullmatch(given.strip().lower())
     if match is None or int(match[1]) < 1:
-        raise ValueError("bytes above 0, such as 1048576, 64m or 1g")
+        raise ValueError("must be a number of bytes above 0, such as 1048576, 64m or 1g")
     return int(match[1]) * _UNITS[match[2]]
 
 
 def count(given: str) -> int:
     if not given.strip().isdecimal() or int(given) < 1:
-        raise ValueError("a whole number above 0")
+        raise ValueError("must be a whole number above 0")
     return int(given)
 
 
@@ -127,20 +130,30 @@ def whole(given: str) -> int:
     try:
         return int(given)
     except ValueError:
-        raise ValueError("a whole number") from None
+        raise ValueError("must be a whole number") from None
 
 
-def milliseconds(given: str) -> int:
-    if not given.strip().isdecimal():
-        raise ValueError("milliseconds since 1970")
-    return int(given)
+def instant(given: str) -> int:
+    """Milliseconds since 1970 from that number, a date or an ISO 8601 time; UTC if the text has no time zone."""
+    if given.strip().isdecimal():
+        return int(given)
+    try:
+        time = datetime.fromisoformat(given.strip())
+    except ValueError:
+        raise ValueError(
+            "must be milliseconds since 1970, or a time such as 2026-11-01, 2026-11-01T12:30Z or 2026-11-01T12:30+02:00"
+        ) from None
+    since = (time if time.tzinfo else time.replace(tzinfo=UTC)) - datetime(1970, 1, 1, tzinfo=UTC)
+    if since < timedelta(0):
+        raise ValueError("must not be before 1970")
+    return -(-since // timedelta(milliseconds=1))
 
 
 def refused(why: str) -> Callable[[str], Any]:
-    """An option of Spark's Kafka source that has no meaning here."""
+    """An option of Spark's Kafka source, or of an earlier version, that cannot be supported."""
 
     def read(given: str) -> Any:
-        raise ValueError(f"{why}; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither")
+        raise ValueError(why)
 
     return read
 
@@ -150,19 +163,26 @@ def one_of(choices: Iterable[str]) -> Callable[[str], str]:
 
     def read(given: str) -> str:
         if given.lower() not in by_lower:
-            raise ValueError(f"one of {', '.join(by_lower.values())}")
+            raise ValueError(f"must be one of {', '.join(by_lower.values())}")
         return by_lower[given.lower()]
 
     return read
+
+
+def codec(given: str) -> str:
+    bootstrap.load()  # Spark plans a write in a process of the driver that may not have kafkarec yet
+    import kafkarec
+
+    return one_of(codec.name.lower() for codec in kafkarec.Compression)(given)
 
 
 def json_object(given: str) -> dict[str, Any]:
     try:
         parsed = json.loads(given)
     except ValueError:
-        raise ValueError("a JSON object") from None
+        raise ValueError("must be a JSON object") from None
     if not isinstance(parsed, dict):
-        raise ValueError("a JSON object")
+        raise ValueError("must be a JSON object")
     return parsed
 
 
@@ -183,15 +203,15 @@ def pattern(given: str) -> str:
     try:
         re.compile(given)
     except re.error as error:
-        raise ValueError(f"no regular expression: {error}") from None
+        raise ValueError(f"is not a regular expression: {error}") from None
     return given
 
 
 def names(given: str) -> tuple[str, ...]:
-    found = tuple(each.strip() for each in given.split(",") if each.strip())
-    if not found:
-        raise ValueError("names with commas between them")
-    return found
+    parts = tuple(each.strip() for each in given.split(",") if each.strip())
+    if not parts:
+        raise ValueError("must be names with commas between them")
+    return parts
 
 
 def path_list(given: str) -> tuple[str, ...]:
@@ -213,20 +233,27 @@ def timestamps(given: str) -> dict[str, dict[str, int]]:
 def per_partition(given: str, example: str) -> dict[str, dict[str, int]]:
     try:
         parsed = json.loads(given)
-        found = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in parsed.items()}
+        values = {topic: {str(int(number)): value for number, value in each.items()} for topic, each in parsed.items()}
     except (ValueError, AttributeError):
-        raise ValueError(example) from None
-    if not all(type(value) is int for each in found.values() for value in each.values()):
-        raise ValueError(example)
-    return found
+        raise ValueError(f"must be {example}") from None
+    if not all(type(value) is int for each in values.values() for value in each.values()):
+        raise ValueError(f"must be {example}")
+    return values
 
 
 def assigned(given: str) -> dict[str, list[int]]:
     topics = json_object(given)
     if not all(isinstance(each, list) and all(type(one) is int for one in each) for each in topics.values()):
-        raise ValueError('JSON such as {"topic": [0, 1]}')
+        raise ValueError('must be JSON such as {"topic": [0, 1]}')
     return topics
 
+
+_NO_LOWER_LIMIT = "a lower limit is not supported; set maxOffsetsPerTrigger or maxBytesPerTrigger, or neither"
+# PythonScanBuilder.pushFilters saves the plan with the pushed filters in the DataFrame's source (Spark 4.1 to 4.3).
+_NO_PUSHED_FILTERS = (
+    "Spark would also apply the filters of one use of this DataFrame to its other uses, which then lack rows. Leave "
+    "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
+)
 
 # ---- the table ----------------------------------------------------------------------------------------------
 
@@ -243,16 +270,16 @@ TABLE = (
     Option("endingOffsets", offsets, "latest", "read", "latest, or JSON by partition; exclusive"),
     Option("startingOffsetsByTimestamp", timestamps, None, "read stream", "JSON of milliseconds by partition"),
     Option("endingOffsetsByTimestamp", timestamps, None, "read", "JSON of milliseconds by partition"),
-    Option("startingTimestamp", milliseconds, None, "read stream", "one for all partitions"),
-    Option("endingTimestamp", milliseconds, None, "read", "one for all partitions"),
+    Option("startingTimestamp", instant, None, "read stream", "one time for all partitions: milliseconds or ISO 8601"),
+    Option("endingTimestamp", instant, None, "read", "one time for all partitions; exclusive"),
     Option(
         "startingOffsetsByTimestampStrategy",
         one_of(("error", "latest")),
         "error",
         "read stream",
-        "where no record is that late",
+        "if no record is that late: error or latest",
     ),
-    Option("failOnDataLoss", flag, True, "read stream", "fail where requested offsets do not exist (any more)"),
+    Option("failOnDataLoss", flag, True, "read stream", "fail if requested offsets do not exist (any more)"),
     Option("isolationLevel", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "as a consumer's"),
     Option("kafka.isolation.level", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "the same"),
     # which columns
@@ -265,22 +292,30 @@ TABLE = (
     Option("mode", one_of(MODES), MODES[0], "read stream", "FAILFAST, PERMISSIVE, DROPMALFORMED"),
     Option("columnNameOfCorruptRecord", text, schema.CORRUPT, "read stream", "adds this column, for damaged ranges"),
     Option("checkCrcs", flag, True, "read stream", "verify the checksum of every batch"),
+    Option("restore", flag, True, "read stream", "not in FAILFAST: return batches with proven header fields"),
     # tasks
-    Option("maxPartitionBytes", size, 128 << 20, "read stream", "bytes of one task, about"),
-    Option("minPartitions", count, 1, "read stream", "at least so many tasks, where there is enough to read"),
-    Option("splitScan", flag, False, "read stream", "split remote segments without an index too, by their headers"),
+    Option("maxPartitionBytes", size, 128 << 20, "read stream", "approximate bytes per task"),
+    Option("minPartitions", count, 1, "read stream", "at least this many tasks, if there is enough to read"),
+    Option("splitScan", flag, False, "read stream", "split also remote segments without an index, by their headers"),
     Option("maxRecordsPerBatch", count, 1 << 20, "read stream", "rows of one Arrow batch"),
-    Option("maxDecompressedBytes", size, 128 << 20, "read stream", "of one compressed payload; beyond it: damage"),
-    Option("pushDownFilters", flag, False, "read", "prune by filters; one load() for each use of the frame"),
+    Option("maxDecompressedBytes", size, 128 << 20, "read stream", "limit of one compressed payload; above it: damage"),
+    Option("pushDownFilters", refused(_NO_PUSHED_FILTERS), None, "read", "not supported"),
     # how much at once
-    Option("maxOffsetsPerTrigger", count, None, "stream", "offsets of one micro-batch, of all partitions together"),
+    Option("maxOffsetsPerTrigger", count, None, "stream", "offsets per micro-batch, all partitions together"),
     Option("maxBytesPerTrigger", size, None, "stream", "the same in bytes of the segments; whole batches"),
-    Option("minOffsetsPerTrigger", refused("there is no lower limit here"), None, "stream", "an error"),
+    Option("minOffsetsPerTrigger", refused(_NO_LOWER_LIMIT), None, "stream", "not supported"),
     # what is written
-    Option("topic", text, None, "write", "of all records, instead of the column"),
+    Option(
+        "partitionOverwriteMode",
+        one_of(OVERWRITES),
+        None,
+        "write",
+        "what overwrite replaces: static, each topic written; dynamic, the partitions that have rows",
+    ),
+    Option("topic", text, None, "write", "topic of all records, instead of the column"),
     Option("numPartitions", count, None, "write", "for the partitioner; default: as many as the topic has, or 1"),
-    Option("compression", one_of(CODECS), CODECS[0], "write", "none, gzip, snappy, lz4, zstd"),
-    Option("level", whole, None, "write", "of the codec; default: Kafka's"),
+    Option("compression", codec, "none", "write", "the name of a codec, such as zstd"),
+    Option("level", whole, None, "write", "level of the codec; default: Kafka's"),
     Option("batchSize", size, 16384, "write", "bytes of a batch before it is compressed, as batch.size"),
-    Option("segmentBytes", size, 1 << 30, "write", "of a segment, as segment.bytes"),
+    Option("segmentBytes", size, 1 << 30, "write", "bytes of a segment, as segment.bytes"),
 )

@@ -1,9 +1,9 @@
-"""The partition of a record that names none: Kafka's default partitioner
+"""The partition of a record without one: Kafka's default partitioner
 
     with a key      murmur2(key), its sign bit cleared, modulo the number of partitions (BuiltInPartitioner)
-    without         one partition until about batchSize bytes of values went there, then the next one (KIP-480, KIP-794)
+    without         one partition until it has about batchSize bytes of values, then the next one (KIP-480, KIP-794)
 
-Kafka chooses the next partition at random; here it is the following number, and each task starts at another one.
+Kafka chooses the next partition at random; here it is the next number, and each task starts at another one.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ def murmur2(keys: Any) -> Any:
 def _of_one_size(data: Any, starts: Any, size: int) -> Any:
     """All keys of one length together, four bytes at a time."""
     with np.errstate(over="ignore"):
-        found = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
+        hashes = np.full(len(starts), (_SEED ^ size) & 0xFFFFFFFF, np.uint32)
         whole = size & ~3
         for at in range(0, whole, 4):
             word = _bytes(data, starts + at, 4) * _M
             word = (word ^ (word >> _R)) * _M
-            found = (found * _M) ^ word
+            hashes = (hashes * _M) ^ word
         if size > whole:
-            found = (found ^ _bytes(data, starts + whole, size - whole)) * _M
-        found = (found ^ (found >> np.uint32(13))) * _M
-        return found ^ (found >> np.uint32(15))
+            hashes = (hashes ^ _bytes(data, starts + whole, size - whole)) * _M
+        hashes = (hashes ^ (hashes >> np.uint32(13))) * _M
+        return hashes ^ (hashes >> np.uint32(15))
 
 
 def _bytes(data: Any, starts: Any, count: int) -> Any:
     """A little-endian number of one to four bytes from each start."""
-    found = np.zeros(len(starts), np.uint32)
+    words = np.zeros(len(starts), np.uint32)
     for number in range(count):
-        found |= data[starts + number].astype(np.uint32) << np.uint32(8 * number)
-    return found
+        words |= data[starts + number].astype(np.uint32) << np.uint32(8 * number)
+    return words
 
 
 class Partitioner:
-    """The state of one task. task: its number, the first partition for records without a key."""
+    """The state of one task. task: its number, which is also the first partition for records without a key."""
 
     def __init__(self, task: int, batch_size: int) -> None:
         self._partition, self._batch_size, self._filled = task, batch_size, 0
@@ -68,17 +68,17 @@ class Partitioner:
 
         keys: a BinaryArray, sizes: bytes of each record, count: number of partitions
         """
-        found = np.empty(len(keys), np.int32)
+        assigned = np.empty(len(keys), np.int32)
         has_key = np.asarray(keys.is_valid())
         if has_key.any():
             hashes = murmur2(keys.filter(pa.array(has_key)))
-            found[has_key] = (hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)
+            assigned[has_key] = (hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)
         without = np.flatnonzero(~has_key)
         if len(without):
             filled = self._filled + np.cumsum(np.asarray(sizes)[without])
             # the record that fills a batch still belongs to it
             batches_filled = np.concatenate(([self._filled], filled[:-1])) // self._batch_size
-            found[without] = (self._partition + batches_filled) % count
+            assigned[without] = (self._partition + batches_filled) % count
             self._partition += int(filled[-1]) // self._batch_size
             self._filled = int(filled[-1]) % self._batch_size
-        return found
+        return assigned

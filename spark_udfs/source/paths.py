@@ -1,4 +1,4 @@
-"""On the driver: paths, globs, folders and URLs to partitions and their segments, by names and sizes alone.
+"""On the driver: from paths, globs, folders and URLs to partitions and their segments, by names and sizes alone.
 
 load("/kafka/data")                 a broker's data folder: every partition below it
 load("/kafka/data/orders-0")        one partition
@@ -29,10 +29,14 @@ TopicPartition = tuple[str, int]
 _WILD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _SEGMENT = re.compile(r".*\.log(\.gz|\.zst)?")
-_PACKED = (".gz", ".zst")
-# A broker gives these names to folders that are no partitions any more; read only where named without a glob.
+_COMPRESSED = (".gz", ".zst")
+_HADOOP_PATH = re.compile(r"(?!file:)([a-z][a-z0-9+.-]+):/(?!/)")
+FOLDERS = (
+    "It reads and writes folders that the driver and all executors share (dbfs:/x is /dbfs/x), s3://, gs:// and abfs://"
+)
+# Names of folders that a broker has renamed and no longer uses; read only if named without a glob.
 _RENAMED = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
-# What a Spark job leaves in the folder that it writes to.
+# Names of files that a Spark job writes to its output folder.
 _JOB_NAMES = re.compile(r"[_.].*")
 _STAGED = "_temporary"
 
@@ -41,7 +45,7 @@ class SegmentPath(NamedTuple):
     """One segment of a listing.
 
     size: bytes when it was listed; None: unknown, as the file is compressed
-    base_offset: by its name; None: the name has none
+    base_offset: from its name; None: the name has none
     later_segment: a later segment of the same partition exists
     """
 
@@ -52,7 +56,7 @@ class SegmentPath(NamedTuple):
 
 
 class PartitionPaths(NamedTuple):
-    """One partition's segments in order. topic, partition: None where no name has them."""
+    """One partition's segments in order. topic, partition: None if no name contains them."""
 
     topic: str | None
     partition: int | None
@@ -62,7 +66,7 @@ class PartitionPaths(NamedTuple):
 def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
     """All partitions below `path` and `paths`, by topic and number. AnalysisException for a path that does not exist,
     ValueError where one partition is in two folders."""
-    found: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
+    segments: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
     folders: dict[TopicPartition, str] = {}
     problems: list[str] = []
     for path in existing(options):
@@ -75,10 +79,10 @@ def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
                         f"{key[0]}-{key[1]} is in {folders[key]} and in {folder}: load one of them, or one after the "
                         f"other (their offsets would be read twice)"
                     )
-                found.setdefault(key, {})[segment.path] = segment
-    if problems and not found:
+                segments.setdefault(key, {})[segment.path] = segment
+    if problems and not segments:
         raise ValueError(problems[0])
-    return {key: _partition_paths(list(found[key].values())) for key in sorted(found)}
+    return {key: _partition_paths(list(segments[key].values())) for key in sorted(segments)}
 
 
 def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
@@ -89,22 +93,48 @@ def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
 
 
 def existing(options: SourceOptions) -> list[str]:
-    """The existing paths, globs expanded, each once; AnalysisException in Spark's words for a missing one. kafkarec
-    must be importable: bootstrap.load()."""
+    """The existing paths, globs expanded, each once; AnalysisException with Spark's message for a missing one.
+    kafkarec must be importable: bootstrap.load()."""
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     if not given:
         raise ValueError('kafkarec needs a path: .load("/kafka/data/orders-0")')
     unique: dict[str, None] = {}
     for path in given:
-        matches = list(_matches(path, options))
+        matches = _all_matches(path, options)
         if not matches:
             raise not_found(path)
         unique.update(dict.fromkeys(matches))
     return list(unique)
 
 
+def _all_matches(path: str, options: SourceOptions) -> list[str]:
+    """The matches of a path; ValueError for a scheme that nothing here reads, with what does."""
+    from kafkarec.storage import remote
+
+    scheme = hadoop_scheme(path)
+    try:
+        matches = list(_matches(path, options))
+        if matches or scheme is None:
+            return matches
+        why = f"{scheme}: is no scheme that it knows"
+    except remote.RemoteError as error:
+        if error.kind not in ("missing", "no_hadoop"):
+            raise
+        why = str(error).removeprefix(f"{shown(path)}: ")
+    raise ValueError(
+        f"kafkarec cannot read {shown(path)}: {why}. {FOLDERS}. A path of any scheme that Spark itself reads: "
+        f'kafka_explode(spark.read.format("binaryFile").load({shown(path)!r}), "content"), for files below 2 GiB'
+    )
+
+
+def hadoop_scheme(path: str) -> str | None:
+    """The scheme of a path such as dbfs:/mnt/x, which is neither a URL with :// nor a file of this machine."""
+    match = _HADOOP_PATH.match(path)
+    return match and match[1]
+
+
 def shown(path: str) -> str:
-    """A path as rows, logs and messages show it: a URL without what may be a password or a signature."""
+    """A path for rows, logs and messages: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
     from kafkarec.storage import remote
@@ -129,12 +159,12 @@ def _matches(path: str, options: SourceOptions) -> Iterator[str]:
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
-        found = {match for each in _expand_braces(path) for match in _glob(each)}
-        yield from (os.path.abspath(each) for each in sorted(found) if _wanted(each, path, os.path.isdir(each)))
+        matches = {match for each in _expand_braces(path) for match in _glob(each)}
+        yield from (os.path.abspath(each) for each in sorted(matches) if _is_read(each, path, os.path.isdir(each)))
 
 
 def _glob(pattern: str) -> Iterator[str]:
-    """The matches of a glob, without what jobs have staged, unless the glob's fixed part is in a staging folder."""
+    """The matches of a glob, without staging folders of jobs, unless the part before its first wildcard is in one."""
     wild = _WILD.search(pattern)
     fixed = pattern[: wild.start()] if wild else pattern
     for match in glob.glob(pattern, recursive=True):
@@ -143,7 +173,7 @@ def _glob(pattern: str) -> Iterator[str]:
 
 
 def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
-    """The matches of a URL's glob, with one listing per matching folder; the URL itself where it has no wildcard."""
+    """The matches of a URL's glob, with one listing per matching folder; the URL itself if it has no wildcard."""
     from kafkarec.storage import remote
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
@@ -156,22 +186,22 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
     for each in _expand_braces(url):
         root, _, rest = each.partition("://")
         bucket, *parts = rest.strip("/").split("/")
-        found = [f"{root}://{bucket}"]
+        urls = [f"{root}://{bucket}"]
         for number, part in enumerate(parts):
             last = number + 1 == len(parts)
-            if len(found) == 1 and not _WILD.search("".join(parts[: number + 1])):
-                found = [f"{one}/{part}" for one in found]
+            if len(urls) == 1 and not _WILD.search("".join(parts[: number + 1])):
+                urls = [f"{one}/{part}" for one in urls]
                 continue
-            found = [
+            urls = [
                 f"{one}/{entry.name}"
-                for one in found
+                for one in urls
                 for entry in _listing(one, storage)
                 if fnmatch.fnmatchcase(entry.name, part)
                 and (entry.is_dir or last)
                 and entry.name != _STAGED
-                and (not last or _wanted(entry.name, part, entry.is_dir))
+                and (not last or _is_read(entry.name, part, entry.is_dir))
             ]
-        yield from found
+        yield from urls
 
 
 def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.RemoteEntry]:
@@ -188,12 +218,12 @@ def _expand_braces(path: str) -> list[str]:
     match = _BRACES.search(path)
     if match is None:
         return [path]
-    front, back = path[: match.start()], path[match.end() :]
-    return [each for one in match[1].split(",") for each in _expand_braces(f"{front}{one}{back}")]
+    prefix, suffix = path[: match.start()], path[match.end() :]
+    return [each for one in match[1].split(",") for each in _expand_braces(f"{prefix}{one}{suffix}")]
 
 
-def _wanted(match: str, pattern: str, is_folder: bool) -> bool:
-    """Whether a match of a glob is read: no folder that a broker has renamed, and only files with the name of a
+def _is_read(match: str, pattern: str, is_folder: bool) -> bool:
+    """Whether a match of a glob is read: not a folder that a broker has renamed, and only files with the name of a
     segment, unless the pattern itself ends with a suffix."""
     name = os.path.basename(match.rstrip("/"))
     if is_folder:
@@ -213,8 +243,8 @@ def _open(path: str, options: SourceOptions) -> kafkarec.Segment | kafkarec.Log 
 def _logs_of(
     opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, path: str, problems: list[str]
 ) -> list[kafkarec.Log]:
-    """The logs of what was opened; a single segment is a log of one. A folder without any known name is most likely the
-    wrong one: then a sentence is added to `problems`."""
+    """The logs of what was opened; a single segment is a log of one. A folder without any known name is probably the
+    wrong one: then a message is appended to `problems`."""
     import kafkarec
 
     if isinstance(opened, kafkarec.Segment):
@@ -233,22 +263,22 @@ def _logs_of(
 def _partition_paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
-    found = (
+    segment_paths = (
         SegmentPath(
             segment.path,
-            None if segment.name.endswith(_PACKED) else segment.size,
+            None if segment.name.endswith(_COMPRESSED) else segment.size,
             segment.base_offset,
             number < last,
         )
         for number, segment in enumerate(segments)
     )
-    return PartitionPaths(segments[0].topic, segments[0].partition, tuple(found))
+    return PartitionPaths(segments[0].topic, segments[0].partition, tuple(segment_paths))
 
 
 def open_segment(
     path: str, options: SourceOptions, topic: str | None = None, partition: int | None = None
 ) -> kafkarec.Segment:
-    """A file by its path or URL; IsADirectoryError where a folder has its name now."""
+    """A file by its path or URL; IsADirectoryError if it is a folder now."""
     import kafkarec
 
     opened = kafkarec.open(path, topic=topic, partition=partition, storage_options=options["storageOptions"])

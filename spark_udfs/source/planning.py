@@ -1,11 +1,11 @@
-"""What each task reads: pieces of segments, cut at batch borders.
+"""Plans what each task reads: pieces of segments, cut between batches.
 
     segment of 1 GiB, .index     cut at entries of the index, each checked against the log around it
     no .index, on a disk         cut by a walk over the headers (Segment.splits)
     no .index, at a URL          one piece, unless splitScan=true
 
-A cut needs good batches on both sides of it, with rising offsets: then no damage extends from one piece into the next,
-and the pieces together give exactly the records and the damage of the file.
+A cut needs good batches with rising offsets on both sides: then no damage extends from one piece into the next, and the
+pieces together have exactly the records and the damage of the file.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from itertools import pairwise
-from struct import Struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyspark.sql.datasource import InputPartition
+from spark_udfs.capabilities import InputPartition
 
 from . import isolation
 from .options import SourceOptions
@@ -29,37 +28,35 @@ if TYPE_CHECKING:
 # The cost of opening a file, in bytes, when small ones are combined; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
 _NO_END = (1 << 63) - 1
-# Base offset, length, partition leader epoch, magic.
-_HEAD = Struct(">qiib")
 
 
 class Uncommitted(NamedTuple):
-    """What read_committed leaves out of a partition: everything from the last stable offset on, and aborted
-    transactions as (producer id, first offset, marker's offset)."""
+    """The records of a partition that read_committed leaves out: those from the last stable offset on, and those of
+    aborted transactions, as (producer id, first offset, marker's offset)."""
 
     aborted: tuple[tuple[int, int, int], ...]
     last_stable_offset: int
 
 
 class PlannedFile(NamedTuple):
-    """The identity of a local file when it was planned. sealed: a later segment existed, so it grows no more."""
+    """The identity of a local file when it was planned. inactive: a later segment existed, so it no longer
+    grows."""
 
     inode: int
     size: int
-    sealed: bool
+    inactive: bool
 
 
 class Split(NamedTuple):
-    """Bytes [begin, end) of one segment, and which of their records are read.
+    """The bytes [begin, end) of one segment, and the range of records to read from them.
 
     end                            None: to the file's end
     later_segment                  more bytes or segments of the same log follow, so a cut batch at its end is damage
     start_offset, end_offset       bounds of the records, the end exclusive; None: no bound
-    start_timestamp, end_timestamp the same in ms
     uncommitted                    for read_committed; None: read_uncommitted
-    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. By these they
-                                   are found again where the file is replaced before it is read
-    file                           None: it is remote
+    first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. Used to find
+                                   the records again if the file is replaced before it is read
+    file                           the planned file; None: it is remote
     """
 
     path: str
@@ -70,8 +67,6 @@ class Split(NamedTuple):
     later_segment: bool = False
     start_offset: int | None = None
     end_offset: int | None = None
-    start_timestamp: int | None = None
-    end_timestamp: int | None = None
     uncommitted: Uncommitted | None = None
     first_offset: int | None = None
     until_offset: int | None = None
@@ -85,11 +80,21 @@ class Task(InputPartition):
         super().__init__(splits)
 
 
+def split_of_json(fields: list[Any]) -> Split:
+    """The inverse of JSON, which makes lists of named tuples."""
+    split = Split(*fields)
+    file, uncommitted = split.file, split.uncommitted
+    if uncommitted is not None:
+        aborted, last_stable_offset = uncommitted
+        uncommitted = Uncommitted(tuple((each[0], each[1], each[2]) for each in aborted), last_stable_offset)
+    return split._replace(file=file and PlannedFile(*file), uncommitted=uncommitted)
+
+
 class _CutPoint(NamedTuple):
     """A border between two pieces, at byte `position`.
 
-    offset: records in front of it have lower offsets, those behind it this one or higher ones; None: unknown
-    proven: the batches on both sides were read; otherwise it follows from rising offsets alone
+    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
+    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
     """
 
     position: int
@@ -105,7 +110,7 @@ def plan(
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        uncommitted = _uncommitted_of(partition, options, ranges[key][0]) if committed(options) else None
+        uncommitted = _uncommitted_of(partition, options, ranges[key][0]) if is_read_committed(options) else None
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
             for begin, stop in _pieces(options, segment, later, most, ranges[key]):
@@ -130,14 +135,14 @@ def plan(
 
 
 def file_of(segment: SegmentPath) -> PlannedFile | None:
-    """The identity of a segment's file; None: it is remote. FileNotFoundError where it is gone or another file since it
-    was listed: then list again."""
+    """The identity of a segment's file; None: it is remote. FileNotFoundError if it was removed or replaced since
+    it was listed: the caller lists again."""
     if segment.size is None or "://" in segment.path:
         return None
-    found = os.stat(segment.path)
-    if found.st_size < segment.size or (segment.later_segment and found.st_size != segment.size):
-        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {found.st_size}")
-    return PlannedFile(found.st_ino, found.st_size, segment.later_segment)
+    status = os.stat(segment.path)
+    if status.st_size < segment.size or (segment.later_segment and status.st_size != segment.size):
+        raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {status.st_size}")
+    return PlannedFile(status.st_ino, status.st_size, segment.later_segment)
 
 
 def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
@@ -155,33 +160,33 @@ def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
-    """Combines small neighbouring splits into tasks of up to maxPartitionBytes; at least minPartitions tasks, if
-    possible."""
+    """Combines small consecutive splits into tasks of up to maxPartitionBytes; makes at least minPartitions tasks,
+    if possible."""
     sizes = [_OPEN_COST + ((split.end or split.begin) - split.begin) for split in splits]
     most = min(options["maxPartitionBytes"], -(-sum(sizes) // options["minPartitions"]))
-    found: list[list[Split]] = []
+    combined: list[list[Split]] = []
     filled = most
     for split, size in zip(splits, sizes, strict=True):
         if filled + size > most:
-            found.append([])
+            combined.append([])
             filled = 0
-        found[-1].append(split)
+        combined[-1].append(split)
         filled += size
-    return [tuple(each) for each in found]
+    return [tuple(each) for each in combined]
 
 
-def committed(options: SourceOptions) -> bool:
+def is_read_committed(options: SourceOptions) -> bool:
     return "read_committed" in (options["isolationLevel"], options["kafka.isolation.level"])
 
 
 def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
-    found = isolation.walk(partition, options, start)
-    return Uncommitted(found.aborted, _NO_END if found.stable_offset is None else found.stable_offset)
+    state = isolation.read_transactions(partition, options, start)
+    return Uncommitted(state.aborted, _NO_END if state.stable_offset is None else state.stable_offset)
 
 
 def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
-    """The part of `uncommitted` that matters for one segment: transactions that end in it or later, and begin before
-    the next one."""
+    """The part of `uncommitted` for one segment: the transactions that end in it or later, and begin before the next
+    one."""
     if uncommitted is None or segment.base_offset is None:
         return uncommitted
     base = segment.base_offset
@@ -195,7 +200,7 @@ def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition
 def _within(
     segments: tuple[SegmentPath, ...], start: int | None, end: int | None
 ) -> Iterator[tuple[SegmentPath, int | None]]:
-    """The segments that may have records of a range, by their base offsets, each with that of the next segment."""
+    """The segments that may have records of a range, each with the base offset of the next segment."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
         if segment.size == 0:
@@ -231,24 +236,20 @@ def _pieces(
 
 
 def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint]:
-    found = _indexed_cuts(opened, segment, most)
-    if found is not None:
-        return found
+    from kafkarec.storage import batch_frames
+
+    cuts = _indexed_cuts(opened, segment, most)
+    if cuts is not None:
+        return cuts
     if opened.fetch_counter is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
-    return [_CutPoint(position, _base_offset(opened.raw(position, _HEAD.size))) for position in borders]
-
-
-def _base_offset(head: bytes) -> int | None:
-    """The base offset of a batch; None below magic 2, where that field is the last offset of a wrapper."""
-    base, _, _, magic = _HEAD.unpack(head)
-    return base if magic >= 2 else None
+    return [_CutPoint(position, batch_frames.first_offset(opened, position)) for position in borders]
 
 
 def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:
-    """Cuts at entries of the .index; None without one, where it contradicts the log, or where it has too few
+    """Cuts at entries of the .index; None if there is none, if it contradicts the log, or if it has too few
     entries."""
     import kafkarec
     from kafkarec.sidecars import offset_index
@@ -261,26 +262,26 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
     except kafkarec.KafkaRecordError:
         return None
     cuts = [_CutPoint(0, None)]
-    for before, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
+    for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
-        front = _batches(opened, before.position, entry.position)
-        back = _batches(opened, entry.position, following.position)
-        if not front or not back or back[0]["last_offset"] != entry.offset or front[-1]["next_offset"] > entry.offset:
+        left = _batches(opened, previous.position, entry.position)
+        right = _batches(opened, entry.position, following.position)
+        if not left or not right or right[0]["last_offset"] != entry.offset or left[-1]["next_offset"] > entry.offset:
             return None
-        cuts.append(_CutPoint(entry.position, front[-1]["next_offset"], proven=True))
+        cuts.append(_CutPoint(entry.position, left[-1]["next_offset"], proven=True))
     borders = [cut.position for cut in cuts] + [segment.size]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
 
 def _batches(opened: kafkarec.Segment, begin: int, end: int) -> kafkarec.BatchTable | None:
-    """The batches between two positions; None unless these bytes are whole good batches and nothing else."""
+    """The batches between two positions; None unless these bytes are only whole good batches."""
     import kafkarec
 
     if not begin < end:
         return None
     try:
-        found = opened.between(begin, end).read(columns=[], control=True)
+        records = opened.between(begin, end).read(columns=[], control=True)
     except kafkarec.KafkaRecordError:
         return None
-    return None if found.remaining else found.batches
+    return None if records.remaining else records.batches

@@ -1,4 +1,4 @@
-"""In a task: splits to Arrow record batches of exactly Spark's schema, damage included.
+"""In a task: reads splits as Arrow record batches with exactly Spark's schema, damage included.
 
     from kafkarec         in the record batch
     offset ... headers    the same buffers under Spark's names; only timestampType and headers are converted
@@ -28,7 +28,7 @@ from spark_udfs.schema import SparkColumn
 from . import relocated
 from .options import SourceOptions
 from .paths import shown
-from .planning import Split, committed
+from .planning import Split, is_read_committed
 
 if TYPE_CHECKING:
     import kafkarec
@@ -40,7 +40,7 @@ logger = logging.getLogger("spark_udfs")
 # Larger pieces are no faster, and a worker of 512 MiB has little memory left when it starts.
 PIECE_BYTES = 4 << 20
 LARGEST_BATCH = 64 << 20
-# Read where only constants are selected: some column must give the number of rows.
+# Read if only constant columns are selected: one column is needed for the number of rows.
 _CHEAPEST = {"records": "offset", "batches": "position"}
 _POSITION = {"records": "batch_position", "batches": "position"}
 
@@ -50,7 +50,7 @@ def read_splits(
 ) -> Iterator[pa.RecordBatch]:
     """The work of a task: loads kafkarec, reads each split, logs one line at its end."""
     bootstrap.load()
-    with closing(TaskCounters()) as counters:  # with `finally` tracebacks would show that line in place of the failure
+    with closing(TaskCounters()) as counters:  # with `finally`, tracebacks would show that line instead of the failure
         for split in splits:
             yield from read_split(split, options, columns, counters)
 
@@ -60,9 +60,9 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
-    FAILFAST: yields everything in front of the damage before it raises KafkaRecordError. Where a file was replaced
-    since it was listed, its offsets are read from the files that have them now; DataLoss where they are gone, unless
-    failOnDataLoss is false.
+    FAILFAST: yields all records before the damage, then raises KafkaRecordError. If a file was replaced since it was
+    listed, its offsets are read from the files that have them now; DataLoss if they are gone, unless failOnDataLoss is
+    false.
     """
     import kafkarec
 
@@ -70,21 +70,21 @@ def read_split(
     rows = _RowBuilder(split, options, columns)
     try:
         with closing(relocated.open_parts(options, split)) as parts:
-            for here, part in parts:
-                counters.add_split(here)
-                rows = rows if here is split else _RowBuilder(here, options, columns)
-                with closing(_pieces(part, here, options, rows)) as pieces:
+            for current_split, part in parts:
+                counters.add_split(current_split)
+                rows = rows if current_split is split else _RowBuilder(current_split, options, columns)
+                with closing(_pieces(part, current_split, options, rows)) as pieces:
                     for piece in pieces:
                         counters.add_piece(piece)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
-            raise  # this is no damage
+            raise  # not damage
         if options["mode"] == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
             error.add_note(_advice(split, error, counters))
             raise
-        lost = _damage_of(split, error)  # no segment at all, such as an encrypted object
+        lost = _damage_of(split, error)  # not a segment at all, for example an encrypted object
         counters.add_damage(lost)
         yield rows.damage_only([lost])
 
@@ -95,18 +95,17 @@ def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: 
     if options["view"] == "batches":
         yield from part.scan_pieces(errors=errors, **wanted)
         return
-    if committed(options) and split.uncommitted is not None:
+    if is_read_committed(options) and split.uncommitted is not None:
         wanted |= {"isolation": "read_committed", "last_stable_offset": split.uncommitted.last_stable_offset}
-        wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so they are not searched again
+        wanted["aborted"] = split.uncommitted.aborted  # with the markers' offsets, so no scan for markers is needed
     yield from part.stream(
         **wanted,
-        start_timestamp=split.start_timestamp,
-        end_timestamp=split.end_timestamp,
         batch_bytes=PIECE_BYTES,
         columns=rows.sources,
         control=options["includeControl"],
         check_crcs=options["checkCrcs"],
         errors=errors,
+        restore=options["restore"],
         max_decompressed_bytes=options["maxDecompressedBytes"],
         timestamp_unit="us",
     )
@@ -119,25 +118,25 @@ def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damag
     return kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error))
 
 
-# Reasons of damage at byte 0 of a file that is no log at all.
+# Reasons of damage at byte 0 of a file that is not a log at all.
 _NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
 
 
 def _advice(split: Split, error: kafkarec.KafkaRecordError, counters: TaskCounters) -> str:
     if error.reason in _NO_FRAME and error.position == 0 and not counters.batches:
-        return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log leaves others out"
-    return "mode PERMISSIVE keeps everything else; with columnNameOfCorruptRecord it tells the reason"
+        return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log excludes other files"
+    return "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
 
 
 class _RowBuilder:
-    """Makes record batches of one schema from the pieces of a split. `sources`: the columns to read with kafkarec."""
+    """Makes record batches of one schema from the pieces of a split. `sources`: the columns that kafkarec decodes."""
 
     def __init__(self, split: Split, options: SourceOptions, columns: tuple[SparkColumn, ...]) -> None:
         self.columns = columns
         self.schema = pa.schema(list(schema.arrow_struct(columns)))
         self.corrupt = options["columnNameOfCorruptRecord"]
         self.position_column = _POSITION[options["view"]]
-        self.wants_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
+        self.has_reasons = options["mode"] == "PERMISSIVE" and self.corrupt in self.schema.names
         path = shown(split.path)
         self.constants = {
             "topic": split.topic,
@@ -147,25 +146,25 @@ class _RowBuilder:
         }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)
-        if (self.wants_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
+        if (self.has_reasons or "_batch_crc" in self.schema.names) and self.position_column not in sources:
             sources.append(self.position_column)
         self.sources = sources or [_CHEAPEST[options["view"]]]
 
     def batch(self, piece: Piece) -> pa.RecordBatch:
-        """The rows of one piece, with those of its damage in between."""
+        """The rows of one piece, with a row for each damaged range in its place."""
         table = pa.table(piece).combine_chunks()
         count = len(table)
         arrays = [self._array(column, table, piece, count) for column in self.columns]
-        if self.wants_reasons and piece.damage:
+        if self.has_reasons and piece.damage:
             positions = table.column(self.position_column)
-            places = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
+            indices = [pc.sum(pc.less(positions, each.position)).as_py() or 0 for each in piece.damage]
             rows = self.damage_only(piece.damage)
-            arrays = [decoding.inserted(array, places, rows.column(at)) for at, array in enumerate(arrays)]
+            arrays = [decoding.insert(array, indices, rows.column(at)) for at, array in enumerate(arrays)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def damage_only(self, damage: Iterable[kafkarec.Damage]) -> pa.RecordBatch:
         """A row for each damaged range: position and reason; all other columns are null."""
-        if not self.wants_reasons:
+        if not self.has_reasons:
             return pa.RecordBatch.from_pylist([], self.schema)
         values = [
             self.constants
@@ -178,15 +177,15 @@ class _RowBuilder:
     def _array(self, column: SparkColumn, table: pa.Table, piece: Piece, count: int) -> pa.Array:
         wanted = schema.arrow_type(column.type)
         if column.source == "timestamp_type" and self.position_column == _POSITION["records"]:
-            kinds = set(_batches(piece).column("timestamp_type"))
-            if len(kinds) == 1:  # nearly always one value for all records
-                kind = kinds.pop()
-                value = schema.NO_TIMESTAMP_TYPE if kind is None else int(kind)
+            types = set(_batches(piece).column("timestamp_type"))
+            if len(types) == 1:  # nearly always one value for all records
+                type_ = types.pop()
+                value = schema.NO_TIMESTAMP_TYPE if type_ is None else int(type_)
                 return self._repeated(column.name, value, wanted, count)
         if column.source is not None:
             return decoding.convert(_one_array(table.column(column.source)), column, wanted)
         if column.name == "_batch_crc":
-            return _spread(_batches(piece), _one_array(table.column(self.position_column)), wanted)
+            return _crc_of_each_record(_batches(piece), _one_array(table.column(self.position_column)), wanted)
         return self._repeated(column.name, self.constants.get(column.name), wanted, count)
 
     def _repeated(self, name: str, value: Any, wanted: pa.DataType, count: int) -> pa.Array:
@@ -197,7 +196,7 @@ class _RowBuilder:
 
 
 def _batches(piece: Piece) -> kafkarec.BatchTable:
-    """The batches of a piece of records, or the piece itself in the view of batches."""
+    """The batches of a piece of records, or the piece itself if it is a table of batches."""
     import kafkarec
 
     return piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
@@ -207,7 +206,7 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.array([], column.type)])
 
 
-def _spread(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _crc_of_each_record(batches: kafkarec.BatchTable, positions: pa.Array, wanted: pa.DataType) -> pa.Array:
     """The checksum of each record's batch."""
     table = pa.table(batches)
     rows = pc.index_in(positions, value_set=_one_array(table.column("position")))
@@ -228,7 +227,7 @@ def _cut(batch: pa.RecordBatch, most_rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class TaskCounters:
-    """Counts what a task has read, for its line in the executor's log. what: the first word of the line."""
+    """Counts what a task has read, for one line in the executor's log. what: the verb of that line."""
 
     def __init__(self, what: str = "read") -> None:
         self.what = what
@@ -255,7 +254,7 @@ class TaskCounters:
     def add_damage(self, damage: kafkarec.Damage) -> None:
         self.damaged += 1
         self.bytes += damage.length
-        if self.damaged <= 100:  # a wholly damaged disk must not fill the log
+        if self.damaged <= 100:  # a completely damaged disk must not fill the log
             fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
             logger.warning("damaged: %s", json.dumps(fields))
 
@@ -279,7 +278,7 @@ class TaskCounters:
 
 
 def log_to_stderr() -> None:
-    """Logs to standard error, which is the executor's log, unless logging is configured: in workers it is not."""
+    """Logs to standard error, which is the executor's log, unless logging is configured; in workers it is not."""
     if not logger.hasHandlers():
         handler = logging.StreamHandler(sys.stderr)
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))

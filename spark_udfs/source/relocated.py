@@ -1,13 +1,13 @@
-"""In a task: opens the file that was planned, or the files that hold its records now.
+"""In a task: opens the planned file or, if it was replaced, the files that have its records now.
 
-| there is now | because | read is |
+| now there is | because | what is read |
 |---|---|---|
 | the same file | | the planned bytes |
 | another file of that name | the log cleaner has rewritten it | the planned offsets, from any segment of the folder |
 | no file of that name | the log cleaner has merged it with another segment | the same |
 | no file of that name | retention has deleted it | nothing: data loss |
 
-Offsets never change, so records are found again by them. Records that the cleaner has removed are not read, as a
+Offsets never change, so records are found again by their offsets. Records that the cleaner has removed are not read; a
 consumer would not read them either.
 """
 
@@ -34,13 +34,13 @@ class FileReplaced(OSError):
 
 
 def open_parts(options: SourceOptions, split: Split) -> Generator[tuple[Split, kafkarec.Segment]]:
-    """Opens a split: itself and the planned bytes of its file; where that file was replaced, splits of the files that
-    have its offsets now. DataLoss where the offsets are gone, unless failOnDataLoss is false."""
+    """Yields the split and the planned bytes of its file; if that file was replaced, splits of the files that have its
+    offsets now. DataLoss if the offsets are gone, unless failOnDataLoss is false."""
     waiting, tries = [split], 0
     while waiting:
         one = waiting.pop(0)
         try:
-            found = open_part(options, one)
+            part = open_part(options, one)
         except (FileReplaced, FileNotFoundError) as error:
             tries += 1
             if tries > _TRIES:
@@ -48,48 +48,48 @@ def open_parts(options: SourceOptions, split: Split) -> Generator[tuple[Split, k
             waiting[:0] = _current_splits(options, one, error)
             continue
         try:
-            yield one, found
+            yield one, part
         finally:
-            found.close()
+            part.close()
 
 
 def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
-    """Opens the bytes of one split; FileReplaced or FileNotFoundError where the file is not the one that was planned. A
-    truncated file is read to its end where failOnDataLoss is false."""
-    found = open_segment(split.path, options, split.topic, split.partition)
-    size, end = (0, 0) if split.end is None else (found.size, split.end)
+    """Opens the bytes of one split; FileReplaced or FileNotFoundError if the file is not the one that was planned. A
+    truncated file is read to its end if failOnDataLoss is false."""
+    part = open_segment(split.path, options, split.topic, split.partition)
+    size, end = (0, 0) if split.end is None else (part.size, split.end)
     if split.begin or split.end is not None:
-        stop = min(end, size) if split.end is not None else found.size
-        found = found.between(min(split.begin, stop), stop)
-        found.later_segment = split.later_segment
-    found.__enter__()
+        stop = min(end, size) if split.end is not None else part.size
+        part = part.between(min(split.begin, stop), stop)
+        part.later_segment = split.later_segment
+    part.__enter__()
     try:
-        _check_unchanged(found, split)
+        _check_unchanged(part, split)
         if end > size:
             reason = f"{shown(split.path)} has {size} bytes, and had {end} when the query was planned: it was truncated"
             _data_loss(options, split, reason)
     except BaseException:
-        found.close()
+        part.close()
         raise
-    return found
+    return part
 
 
-def _check_unchanged(open_parts: kafkarec.Segment, split: Split) -> None:
-    """FileReplaced where a segment that grows no more has another size, or one that grows another size and inode. An
-    inode alone proves nothing: the file system gives free ones to new files."""
-    descriptor, planned = open_parts.source.descriptor, split.file
+def _check_unchanged(part: kafkarec.Segment, split: Split) -> None:
+    """FileReplaced if an inactive segment has another size, or an active one another size and inode. The inode alone
+    proves nothing: file systems reuse inodes of deleted files."""
+    descriptor, planned = part.source.descriptor, split.file
     if planned is None or descriptor is None:
         return
-    found = os.fstat(descriptor)
-    grown = not planned.sealed and found.st_ino == planned.inode
-    if found.st_size != planned.size and not grown:
+    status = os.fstat(descriptor)
+    grown = not planned.inactive and status.st_ino == planned.inode
+    if status.st_size != planned.size and not grown:
         raise FileReplaced(f"{split.path} is another file than when the query was planned")
 
 
 def _current_splits(options: SourceOptions, split: Split, error: OSError) -> list[Split]:
     """Splits of the folder's current segments for the offsets of a split whose file was replaced."""
     if os.path.islink(split.path) and not os.path.exists(split.path):
-        return _data_loss(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which is not there")
+        return _data_loss(options, split, f"{split.path} is a link to {os.readlink(split.path)}, which does not exist")
     if split.file is None or split.first_offset is None:
         return _data_loss(options, split, str(error))
     ends = [each for each in (split.until_offset, split.end_offset) if each is not None]
@@ -106,7 +106,7 @@ def _current_splits(options: SourceOptions, split: Split, error: OSError) -> lis
     elif last <= start or last < (end or 0):  # the log cleaner never rewrites the active segment
         active = partition.segments[-1]
         if active.path == split.path and (active.size or 0) >= (split.end or 0):
-            return [split._replace(file=None)]  # it has grown, and this file system has no stable inodes
+            return [split._replace(file=None)]  # it has grown, on a file system without stable inodes
         _data_loss(options, split, f"{planned}, and the log was truncated or rewritten since")
     logger.info("%s, and are read from the segments that have them now", planned)
     return list(_splits(partition, split, start, end))
@@ -137,17 +137,17 @@ def _current_partition(options: SourceOptions, split: Split) -> PartitionPaths |
     where = SourceOptions(options)
     where |= {"path": os.path.dirname(split.path), "paths": (), "failOnDataLoss": True}
     try:
-        found = Listing(where).current()
+        partitions = Listing(where).current()
     except (ValueError, LookupError, OSError):
         return None
     return next(
-        (each for each in found.values() if (each.topic, each.partition) == (split.topic, split.partition)), None
+        (each for each in partitions.values() if (each.topic, each.partition) == (split.topic, split.partition)), None
     )
 
 
 def _data_loss(options: SourceOptions, split: Split, what: str) -> list[Split]:
     name = f"{split.topic}-{split.partition}: " if split.topic is not None else ""
     if options["failOnDataLoss"]:
-        raise DataLoss(f"data loss in {name}{what}. failOnDataLoss=false goes on with what there is")
+        raise DataLoss(f"data loss in {name}{what}. failOnDataLoss=false continues with the records that exist")
     logger.warning("data loss in %s%s; failOnDataLoss is false", name, what)
     return []

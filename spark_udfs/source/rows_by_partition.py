@@ -1,10 +1,10 @@
-"""In a task: splits a batch of rows into one table per topic and partition, rows in their order
+"""In a task: splits a batch of rows into one table per topic and partition; rows keep their order
 
 value, key   binary (a string becomes its UTF-8 bytes)
 topic        from the option, else from the column
 partition    from the column; where that is null, from the partitioner
 timestamp    null becomes the current time, as in a producer
-offset       all rows of a partition have one, or none has
+offset       either all rows of a partition have one, or none
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WritePlan(NamedTuple):
 
 
 class PartitionSplitter:
-    """Splits the batches of one task; keeps a partitioner per topic, whose state is where records without a key go."""
+    """Splits the batches of one task. A partitioner per topic assigns records without a partition."""
 
     def __init__(self, plan: WritePlan, task: int) -> None:
         self._plan, self._task = plan, task
@@ -55,15 +55,15 @@ class PartitionSplitter:
         columns = {name: batch.column(name) for name in self._plan.columns}
         corrupt = columns.pop(CORRUPT, None)
         if corrupt is not None and corrupt.null_count < len(corrupt):
-            raise ValueError(f"a row with {CORRUPT} is damage and no record: filter such rows out, {CORRUPT} IS NULL")
+            raise ValueError(f"a row with {CORRUPT} is damage, not a record: keep only rows with {CORRUPT} IS NULL")
         table = pa.table(_records(columns))
         for topic, rows in _groups(self._topics(columns, batch.num_rows)):
             check_topic(topic)
             own = table if rows is None else table.take(rows)
-            num_partitions = columns.get("partition")
-            if num_partitions is not None and rows is not None:
-                num_partitions = num_partitions.take(rows)
-            for partition, within in _groups(self._partitions(topic, own, num_partitions)):
+            given = columns.get("partition")
+            if given is not None and rows is not None:
+                given = given.take(rows)
+            for partition, within in _groups(self._partitions(topic, own, given)):
                 part = own if within is None else own.take(within)
                 yield from _with_or_without_offsets(topic, partition, part)
 
@@ -72,29 +72,29 @@ class PartitionSplitter:
             return pa.repeat(pa.scalar(self._plan.topic), count)
         return columns["topic"]
 
-    def _partitions(self, topic: str, table: Any, num_partitions: Any) -> Any:
-        """The partition of each row: from the column, where that is null from the partitioner."""
-        if num_partitions is not None and not num_partitions.null_count:
-            return num_partitions
+    def _partitions(self, topic: str, table: Any, given: Any) -> Any:
+        """The partition of each row: from the column `given`, and from the partitioner where that is null."""
+        if given is not None and not given.null_count:
+            return given
         partitioner = self._partitioners.setdefault(topic, Partitioner(self._task, self._plan.settings.batch_size))
         keys, values = (_binary(table.column(name)) for name in ("key", "value"))
-        unassigned = None if num_partitions is None else pc.indices_nonzero(num_partitions.is_null())
+        unassigned = None if given is None else pc.indices_nonzero(given.is_null())
         if unassigned is not None:
             keys, values = keys.take(unassigned), values.take(unassigned)
         sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False)
-        found = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
+        assigned = partitioner.partitions(keys, sizes, self._plan.partitions_of(topic))
         if unassigned is None:
-            return pa.array(found)
-        whole = pc.fill_null(num_partitions.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
-        whole[unassigned.to_numpy(zero_copy_only=False)] = found
+            return pa.array(assigned)
+        whole = pc.fill_null(given.cast(pa.int64()), -1).to_numpy(zero_copy_only=False).copy()
+        whole[unassigned.to_numpy(zero_copy_only=False)] = assigned
         return pa.array(whole)
 
 
 def _records(columns: dict[str, Any]) -> dict[str, Any]:
-    """The columns that kafkarec.encode takes."""
+    """The columns for kafkarec.encode."""
     value = columns["value"]
     count = len(value)
-    found = {"value": _bytes(value), "key": _bytes(columns.get("key", pa.nulls(count, pa.binary())))}
+    records = {"value": _bytes(value), "key": _bytes(columns.get("key", pa.nulls(count, pa.binary())))}
     now = time.time_ns() // 1_000_000
     times = columns.get("timestamp", pa.nulls(count, pa.int64()))
     if times.null_count:
@@ -102,11 +102,11 @@ def _records(columns: dict[str, Any]) -> dict[str, Any]:
         if times.type != pa.int64():
             filling = filling.cast(pa.timestamp("ms", "UTC")).cast(times.type)
         times = pc.fill_null(times, filling)
-    found["timestamp"] = times
+    records["timestamp"] = times
     for name in ("headers", "offset"):
         if name in columns:
-            found[name] = columns[name]
-    return found
+            records[name] = columns[name]
+    return records
 
 
 def _bytes(column: Any) -> Any:
@@ -127,17 +127,17 @@ def _groups(labels: Any) -> Iterator[tuple[Any, Any]]:
         return
     codes = pc.fill_null(coded.indices, -1).to_numpy(zero_copy_only=False)
     order = np.argsort(codes, kind="stable")
-    found, starts = np.unique(codes[order], return_index=True)
-    for code, rows in zip(found, np.split(order, starts[1:]), strict=True):
+    unique_codes, starts = np.unique(codes[order], return_index=True)
+    for code, rows in zip(unique_codes, np.split(order, starts[1:]), strict=True):
         yield None if code < 0 else coded.dictionary[int(code)].as_py(), pa.array(rows)
 
 
 def _with_or_without_offsets(topic: str, partition: int, table: Any) -> Iterator[tuple[str, int, Any, bool]]:
-    """Drops the column of offsets where all are null. ValueError where only some are."""
+    """Drops the column of offsets if all are null. ValueError if only some are."""
     if "offset" not in table.column_names:
         yield topic, partition, table, False
         return
     missing = table.column("offset").null_count
     if 0 < missing < table.num_rows:
-        raise ValueError(f"{topic}-{partition}: either all records have an offset or none has")
+        raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
     yield topic, partition, table.drop_columns(["offset"]) if missing else table, not missing

@@ -1,12 +1,12 @@
-"""Which partitions, and which offsets of each, by the options of Spark's Kafka source.
+"""Selects partitions, and the offsets of each, by the options of Spark's Kafka source.
 
 | bound | first of these that is set |
 |---|---|
 | start | startingTimestamp, startingOffsetsByTimestamp, startingOffsets (earliest) |
 | end, exclusive | endingTimestamp, endingOffsetsByTimestamp, endingOffsets (latest) |
 
-A time stands for the offset of the first record at or after it, as in the Kafka source. JSON names every partition that
-is read; -2 is earliest, -1 is latest.
+A timestamp means the offset of the first record at or after it, as in the Kafka source. JSON must name every partition
+that is read; -2 is earliest, -1 is latest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import kafkarec
 
 OffsetRange = tuple[int | None, int | None]
-"""Offsets from the first to the second, which is exclusive; None: no bound."""
+"""(start, end) offsets, the end exclusive; None: no bound."""
 
 EARLIEST, LATEST = -2, -1
 
@@ -52,19 +52,19 @@ def ranges(
     begins, ends = starts(options, partitions), _end_of_each(options, partitions)
     if ("offset", LATEST) in begins.values():
         raise ValueError("startingOffsets=latest is for streams: a batch would read nothing (-1 in JSON is latest)")
-    found = {}
+    checked = {}
     for key, partition in partitions.items():
-        ends_of = _LogEnds(partition, options)
-        start = ends_of.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
-        end = ends_of.offset(ends[key], key, "no bound")
-        found[key] = (
-            _checked(start, "startingOffsets", key, ends_of, options),
-            _checked(end, "endingOffsets", key, ends_of, options),
+        bounds = _LogEnds(partition, options)
+        start = bounds.offset(begins[key], key, options["startingOffsetsByTimestampStrategy"])
+        end = bounds.offset(ends[key], key, "no bound")
+        checked[key] = (
+            _checked(start, "startingOffsets", key, bounds, options),
+            _checked(end, "endingOffsets", key, bounds, options),
         )
-    return found
+    return checked
 
 
-# A bound as the options give it: an offset (-2, -1: earliest, latest), or a time.
+# A bound from the options: an offset (-2, -1: earliest, latest), or a time.
 _RequestedOffset = tuple[str, int]
 
 
@@ -112,14 +112,14 @@ def _by_partition(
     return requested
 
 
-def _check_names(named: Iterable[Any], there: Iterable[Any], option: str) -> None:
+def _check_names(named: Iterable[Any], existing: Iterable[Any], option: str) -> None:
     def shown(each: Any) -> str:
         return each if isinstance(each, str) else f"{each[0]}-{each[1]}"
 
-    known = set(there)
+    known = set(existing)
     unknown = [shown(each) for each in named if each not in known]
     if unknown:
-        raise ValueError(f"{option} names {_some(unknown)}, not there; there are: {_some(sorted(map(shown, known)))}")
+        raise ValueError(f"{option}: cannot find {_some(unknown)}; there are: {_some(sorted(map(shown, known)))}")
 
 
 def _some(names: list[str]) -> str:
@@ -127,7 +127,7 @@ def _some(names: list[str]) -> str:
 
 
 class _LogEnds:
-    """Start and end of a partition's log, looked up when needed."""
+    """The start and end of a partition's log, which is opened when they are needed."""
 
     def __init__(self, partition: PartitionPaths, options: SourceOptions) -> None:
         self._log: kafkarec.Log | None = None
@@ -139,25 +139,25 @@ class _LogEnds:
             self._log = log_of(*self._made_of)
         return self._log
 
-    def offset(self, asked: _RequestedOffset, key: TopicPartition, otherwise: str) -> int | None:
-        """The requested offset; None: no bound. otherwise: "error", "latest" or "no bound" where no record is that
+    def offset(self, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
+        """The requested offset; None: no bound. fallback: "error", "latest" or "no bound" if no record is that
         late."""
-        kind, value = asked
+        kind, value = requested
         if kind == "offset":
             return None if value in (EARLIEST, LATEST) else value
-        found = self.log.offset_for_timestamp(value)
-        if found is None and otherwise == "error":
+        offset = self.log.offset_for_timestamp(value)
+        if offset is None and fallback == "error":
             raise ValueError(
                 f"{key[0]}-{key[1]} has no record at or after {value} ms; "
-                f"startingOffsetsByTimestampStrategy=latest takes its end then"
+                f"startingOffsetsByTimestampStrategy=latest starts at its end then"
             )
-        return self.log.next_offset if found is None and otherwise == "latest" else found
+        return self.log.next_offset if offset is None and fallback == "latest" else offset
 
 
 def _checked(
     offset: int | None, option: str, key: TopicPartition, ends: _LogEnds, options: SourceOptions
 ) -> int | None:
-    """The offset itself. ValueError where the log does not have it, which Kafka's source calls data loss."""
+    """The offset itself. ValueError if the log does not have it, which Spark's Kafka source calls data loss."""
     if offset is None or option not in options.given:
         return offset
     first, last = ends.log.start_offset, ends.log.next_offset
@@ -166,6 +166,6 @@ def _checked(
     if options["failOnDataLoss"]:
         raise ValueError(
             f"{option} asks for offset {offset} of {key[0]}-{key[1]}, which has {first} to {last} (exclusive): the "
-            f"others were deleted, or never existed. failOnDataLoss=false reads what there is"
+            f"others were deleted, or never existed. failOnDataLoss=false reads those that exist"
         )
     return offset  # reads the offsets in the requested range that exist

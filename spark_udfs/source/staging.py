@@ -2,8 +2,8 @@
 
     <path>/_temporary/<job>/00003.0-5f3a91c2/orders-0/00000000000000000000.log ...
 
-An attempt's folder is named by task, attempt and random digits, so that no two attempts share one, not even of a driver
-that was started again while old tasks still run. kafkarec.SegmentWriter writes the segments and closes them when the
+An attempt's folder is named by task, attempt and random digits, so that no two attempts share one, even if the driver
+was restarted while old tasks still run. kafkarec.SegmentWriter writes the segments and closes them when the
 task ends. Publishing them is the driver's work: see publishing.
 """
 
@@ -14,25 +14,31 @@ import re
 import secrets
 import shutil
 from collections import OrderedDict
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import NAMESPACE_URL, UUID, uuid5
 
+from .options import StorageOptions
+
 if TYPE_CHECKING:
     import kafkarec
 
+NO_STORAGE = StorageOptions()
 TEMPORARY = "_temporary"
-ADVICE = "spark_udfs.write_log(df, path) brings each partition's records into one task, in order"
-# Records of a partition are buffered up to so many bytes, so that batches are full.
-ENOUGH = 1 << 20
-MOST_WAITING = 64 << 20
-MOST_OPEN = 128
+# The only segment of a log without records, as a broker makes it.
+EMPTY_LOG = f"{0:020}.log"
+ADVICE = "spark_udfs.write_log(df, path) moves each partition's records into one task, in order"
+# Up to this many bytes of a partition's records are buffered, so that batches are full.
+FLUSH_BYTES = 1 << 20
+MAX_BUFFERED_BYTES = 64 << 20
+MAX_OPEN_WRITERS = 128
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 INT_MAX = (1 << 31) - 1
 
 
 class StagedPartition(NamedTuple):
-    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets of their own.
+    """One partition's records of one task. folder: relative to the job's. given: the rows have offsets.
     largest: upper bound of a batch's size in bytes."""
 
     topic: str
@@ -60,6 +66,28 @@ class WriteSettings(NamedTuple):
     segment_bytes: int = 1 << 30
 
 
+class WriteJob(NamedTuple):
+    """One write to a path.
+
+    job: its id. query, batch: of a stream; the id then consists of both, so that a batch that runs again is recognised.
+    overwrite: one of options.OVERWRITES; None: append. topic: the option, None if the rows have a column for it
+    storage: options of the library that opens a URL
+    """
+
+    path: str
+    job: str
+    overwrite: str | None
+    settings: WriteSettings
+    topic: str | None = None
+    query: str | None = None
+    batch: int = -1
+    storage: Mapping[str, Any] = NO_STORAGE
+
+    @property
+    def folder(self) -> str:
+        return job_folder(self.path, self.job)
+
+
 def job_folder(path: str, job: str) -> str:
     return os.path.join(path, TEMPORARY, job)
 
@@ -69,13 +97,13 @@ def attempt_name(task: int, attempt: int) -> str:
 
 
 def topic_id(path: str, topic: str) -> UUID:
-    """The id of a topic that is new below an absolute path or URL. It is derived from both, so all tasks get the
-    same."""
+    """The id of a new topic, derived from its name and the absolute path or URL, so that all tasks use the same
+    one."""
     return uuid5(NAMESPACE_URL, f"kafkarec:{path}/{topic}")
 
 
 def check_topic(topic: str | None) -> str:
-    """Kafka's rule for names (org.apache.kafka.common.internals.Topic); so no name leads out of the folder."""
+    """Kafka's rule for names (org.apache.kafka.common.internals.Topic); which also keeps paths inside the folder."""
     if topic is None:
         raise ValueError("a record's topic is null: give the column topic a value, or the option topic")
     if topic in (".", "..") or not _TOPIC.fullmatch(topic):
@@ -84,10 +112,10 @@ def check_topic(topic: str | None) -> str:
 
 
 class _OpenPartition:
-    """One partition of the task. rows: buffered tables, of `waiting` bytes."""
+    """One partition of the task. rows: buffered tables, of `buffered_bytes` bytes in total."""
 
     def __init__(self, given: bool) -> None:
-        self.given, self.rows, self.waiting = given, list[Any](), 0
+        self.given, self.rows, self.buffered_bytes = given, list[Any](), 0
         self.records, self.first = 0, -1
         self.end, self.size, self.largest = 0, 0, 0
 
@@ -95,8 +123,8 @@ class _OpenPartition:
 class StagingWriter:
     """Writes the rows of a task, a table of one partition at a time, in their order. Not thread-safe.
 
-    begun: the driver has made the job's folder; where that is gone, nothing is written
-    home: the path or URL that the job writes to, if that is not `path`
+    begun: the driver has made the job's folder; if it no longer exists, nothing is written
+    target: the path or URL that the job writes to, if that is not `path`
     """
 
     def __init__(
@@ -107,33 +135,33 @@ class StagingWriter:
         attempt: int,
         settings: WriteSettings,
         begun: bool = False,
-        home: str | None = None,
+        target: str | None = None,
     ) -> None:
-        self._begun, self._home = begun, home or os.path.abspath(path)
+        self._begun, self._target = begun, target or os.path.abspath(path)
         self._path, self._settings, self._task = path, settings, task
         self._name = attempt_name(task, attempt)
         self.folder = os.path.join(job_folder(path, job), self._name)
         self._partitions: dict[tuple[str, int], _OpenPartition] = {}
         self._writers: OrderedDict[tuple[str, int], kafkarec.SegmentWriter] = OrderedDict()
-        self._waiting = 0
+        self._buffered_bytes = 0
 
     def put(self, topic: str, partition: int, table: Any, given: bool) -> None:
-        """A pyarrow.Table of the columns key, value, timestamp, headers and, where they are given, offset."""
+        """Adds a pyarrow.Table of the columns key, value, timestamp, headers and, if `given`, offset."""
         key = topic, partition
-        found = self._partitions.get(key)
-        if found is None:
+        state = self._partitions.get(key)
+        if state is None:
             check_topic(topic)
             if not 0 <= partition <= INT_MAX:
-                raise ValueError(f"partition {partition} of topic {topic}: 0 or more")
-            found = self._partitions[key] = _OpenPartition(given)
-        if found.given != given:
-            raise ValueError(f"{topic}-{partition}: either all records have an offset or none has")
-        found.rows.append(table)
-        found.waiting += table.nbytes
-        self._waiting += table.nbytes
-        if found.waiting >= max(ENOUGH, 4 * self._settings.batch_size):
+                raise ValueError(f"partition {partition} of topic {topic}: must be 0 or more")
+            state = self._partitions[key] = _OpenPartition(given)
+        if state.given != given:
+            raise ValueError(f"{topic}-{partition}: either all records must have an offset, or none")
+        state.rows.append(table)
+        state.buffered_bytes += table.nbytes
+        self._buffered_bytes += table.nbytes
+        if state.buffered_bytes >= max(FLUSH_BYTES, 4 * self._settings.batch_size):
             self._flush(key)
-        elif self._waiting >= MOST_WAITING:
+        elif self._buffered_bytes >= MAX_BUFFERED_BYTES:
             self._flush_all()
 
     def close(self) -> tuple[StagedPartition, ...]:
@@ -175,8 +203,8 @@ class StagingWriter:
 
         one, (topic, partition) = self._partitions[key], key
         table = pa.concat_tables(one.rows)
-        self._waiting -= one.waiting
-        one.rows, one.waiting = [], 0
+        self._buffered_bytes -= one.buffered_bytes
+        one.rows, one.buffered_bytes = [], 0
         settings = self._settings
         options: dict[str, Any] = {"compression": settings.compression, "level": settings.level}
         options["batch_size"] = min(settings.batch_size, settings.segment_bytes)
@@ -193,28 +221,28 @@ class StagingWriter:
         one.largest = max(one.largest, 2 * settings.batch_size + _largest(table))
 
     def _writer(self, key: tuple[str, int]) -> kafkarec.SegmentWriter:
-        """The open writer of a partition. At most MOST_OPEN are open: the least recently used one is closed, and opened
-        again when needed."""
+        """The open writer of a partition. At most MAX_OPEN_WRITERS are open: the least recently used one is closed, and
+        opened again when needed."""
         import kafkarec
 
         found = self._writers.get(key)
         if found is not None:
             self._writers.move_to_end(key)
             return found
-        while len(self._writers) >= MOST_OPEN:
+        while len(self._writers) >= MAX_OPEN_WRITERS:
             self._close(next(iter(self._writers)))
         topic, partition = key
         folder = os.path.join(self.folder, f"{topic}-{partition}")
         self._make(folder)
         writer = kafkarec.SegmentWriter(
-            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._home, topic), check_all=False
+            folder, segment_bytes=self._settings.segment_bytes, topic_id=topic_id(self._target, topic), check_all=False
         )
         self._writers[key] = writer
         return writer
 
     def _make(self, folder: str) -> None:
         if not self._begun:
-            make(folder)
+            make_folder(folder)
             return
         try:
             for each in (self.folder, folder):
@@ -240,8 +268,8 @@ def _largest(table: Any) -> int:
     return 1024 + sum(longest) + 4 * headers
 
 
-def make(folder: str) -> None:
-    """Makes a folder and those above it, while other tasks do the same and a job that ends removes _temporary."""
+def make_folder(folder: str) -> None:
+    """Makes a folder and those above it, while other tasks do the same and a job that ends may remove _temporary."""
     for _ in range(10):
         with suppress(FileNotFoundError):
             os.makedirs(folder, exist_ok=True)

@@ -1,11 +1,11 @@
-"""The reader of `spark.readStream.format("kafkarec")`: follows partition folders while somebody writes to them.
+"""The reader of `spark.readStream.format("kafkarec")`: follows partition folders while brokers write to them.
 
     new query        initialOffset, from the options, before the first batch
     each trigger     latestOffset -> (Spark writes the offsets to the checkpoint) -> partitions -> read, in the tasks
     restart          partitions for the batch that was not committed, then as above
 
-A new partition begins at its log's start. A partition that is gone, or offsets that do not exist any more, are data
-loss: failOnDataLoss fails the query, otherwise reading goes on at the log's current start or end. Nothing depends on
+A new partition begins at its log's start. A partition or offsets that no longer exist are data loss:
+failOnDataLoss fails the query, otherwise reading continues at the log's current start or end. Nothing depends on
 `commit` or `stop`, which Spark does not always call.
 """
 
@@ -13,43 +13,42 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import (
+from spark_udfs import bootstrap, capabilities
+from spark_udfs.capabilities import (
+    DataSourceStreamReader,
+    InputPartition,
     ReadAllAvailable,
     ReadLimit,
     ReadMaxBytes,
     ReadMaxRows,
     SupportsTriggerAvailableNow,
 )
-
-from spark_udfs import bootstrap
 from spark_udfs.schema import SparkColumn
 
 from . import columns, options, paths, planning, reading, selection, worker_path
 from .admission import Limit, end_offsets
-from .listing import DataLoss, Listing
+from .listing import DataLoss, Listing, retry
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .tails import Tail
 
-# A broker may delete or rename a file after it was listed; then the folder is listed again.
-_TRIES = 5
 _T = TypeVar("_T")
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
     """ValueError for a wrong option."""
     chosen = options.parse(given, "stream")
+    capabilities.check_options(chosen)
     chosen["view"] = options.VIEWS[0]
-    return StreamReader(chosen, columns.of_schema(wanted, chosen))
+    kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
+    return kind(chosen, columns.from_schema(wanted, chosen))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One instance lives on the driver as long as the query; others are made for each plan and pickled to the tasks."""
+    """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
 
     def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.options = chosen
@@ -62,53 +61,56 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._round_number = 0
 
     def __reduce__(self) -> Any:
-        """Pickles options and columns; what the driver knows of the logs is not needed in tasks."""
-        return worker_path.reduce_with_package(StreamReader, self.options, self.columns)
+        """Pickles options and columns; the driver's state of the logs is not needed in tasks."""
+        return worker_path.reduce_with_package(type(self), self.options, self.columns)
 
     # ---- offsets
 
     def initialOffset(self) -> OffsetsJson:
-        """The offsets that the options ask for. Where that is the log's end, it may be another one when Spark asks
-        again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has their
-        offsets."""
+        """The offsets that the options request. If that is the log's end, it may be another offset when Spark calls
+        this again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has
+        their offsets."""
         bootstrap.load()
+        return self._retry(self._initial_offset)
+
+    def _initial_offset(self) -> OffsetsJson:
         listed = selection.chosen(self.options, self._listed())
         starts = selection.starts(self.options, listed)
-        asked = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._updated_tails(listed, {}, asked)
-        found = {key: self._start(key, tails[key], *starts[key]) for key in listed}
-        self._held_back = {key: offset for key, (offset, held) in found.items() if held}
-        return to_json({key: offset for key, (offset, _) in found.items()})
+        requested = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
+        tails = self._updated_tails(listed, {}, requested)
+        offsets = {key: self._start(key, tails[key], *starts[key]) for key in listed}
+        self._held_back = {key: offset for key, (offset, held) in offsets.items() if held}
+        return to_json({key: offset for key, (offset, _) in offsets.items()})
 
-    def _start(self, key: TopicPartition, tail: Tail, kind: str, asked: int) -> tuple[int, bool]:
+    def _start(self, key: TopicPartition, tail: Tail, kind: str, requested: int) -> tuple[int, bool]:
         """The first offset of a partition, and whether it is the current end of the log."""
         if kind == "time":
-            found = paths.log_of(tail.paths, self.options).offset_for_timestamp(asked)
-            if found is not None:
-                return found, False
+            offset = paths.log_of(tail.paths, self.options).offset_for_timestamp(requested)
+            if offset is not None:
+                return offset, False
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
                 raise ValueError(
-                    f"{_name(key)} has no record at or after {asked} ms; "
-                    f"startingOffsetsByTimestampStrategy=latest takes its end then"
+                    f"{_name(key)} has no record at or after {requested} ms; "
+                    f"startingOffsetsByTimestampStrategy=latest starts at its end then"
                 )
-            asked = selection.LATEST
-        if asked == selection.LATEST:
+            requested = selection.LATEST
+        if requested == selection.LATEST:
             return tail.stable_end, True
-        if asked == selection.EARLIEST:
+        if requested == selection.EARLIEST:
             return tail.start, False
-        return self._available(key, tail, asked, "startingOffsets asks for"), False
+        return self._available(key, tail, requested, "startingOffsets asks for"), False
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
-        """The end of the next micro-batch; the very object `start` where there is nothing new."""
+        """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
         reading.log_to_stderr()
         bootstrap.load()
         before = parse(start)
-        found = _retry_listing(lambda: self._latest_from(before, limit))
+        offsets = self._retry(lambda: self._latest_from(before, limit))
         self._held_back = {}
         self._round_number += 1
-        return start if found == before else to_json(found)
+        return start if offsets == before else to_json(offsets)
 
-    def _latest_from(self, before: Offsets, limit: ReadLimit) -> Offsets:
+    def _latest_from(self, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True) -> Offsets:
         listed = self._subscribed(self._listed())
         self._report_missing(before, listed)
         tails = self._updated_tails(listed, before)
@@ -120,20 +122,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = latest = max(begin, tail.stable_end)
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
-            if known is None and end <= begin:
-                continue  # with its offsets Spark would start an empty batch
+            if known is None and end <= begin and start_is_known:
+                continue  # with its offsets in the result Spark would start an empty batch
             starts[key], ends[key], self._latest[key] = begin, end, latest
         for key in ends.keys() & (self._held_back or {}).keys():
             ends[key] = max(starts[key], min(ends[key], (self._held_back or {})[key]))
-        found = end_offsets(
+        offsets = end_offsets(
             starts, ends, _limit(limit), lambda key, *span: tails[key].pending_batches(*span), self._round_number + 1
         )
         for key, tail in tails.items():
-            tail.keep(*{each[key] for each in (before, starts, found) if key in each}, tail.end)
-        return found
+            tail.keep(*{each[key] for each in (before, starts, offsets) if key in each}, tail.end)
+        return offsets
 
     def reportLatestOffset(self) -> OffsetsJson | None:
-        """The ends of the logs at the last trigger, from which Spark (and `lag`) computes the query's lag."""
+        """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
         return None if self._latest is None else to_json(self._latest)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -145,17 +147,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         bootstrap.load()
-        tails = self._updated_tails(self._subscribed(self._listed()), {}, committed=False)
+        tails = self._retry(lambda: self._updated_tails(self._subscribed(self._listed()), {}, committed=False))
         self._target_ends = {key: tail.end for key, tail in tails.items()}
 
     # ---- batches
 
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        """Tasks with exactly the bytes between two offsets, so that what is written meanwhile makes no difference."""
+        """Tasks with exactly the bytes between two offsets, so that what is written meanwhile does not change them."""
         reading.log_to_stderr()
         bootstrap.load()
         before, after = parse(start), parse(end)
-        splits = _retry_listing(lambda: self._splits(before, after))
+        splits = self._retry(lambda: self._splits(before, after))
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
@@ -182,17 +184,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
-        """Cuts large splits, as for a batch."""
+        """Cuts large splits, as in a batch query."""
         bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
         total = sum((split.end or 0) - split.begin for split in splits)
         most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
-        found: list[Split] = []
+        parts: list[Split] = []
         for split in splits:
             if (split.end or 0) - split.begin <= most:
-                found.append(split)
+                parts.append(split)
             else:
-                found += planning.cut(self.options, split, bases[split.path], most)
-        return found
+                parts += planning.cut(self.options, split, bases[split.path], most)
+        return parts
 
     # ---- listings and tails
 
@@ -201,8 +203,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._listing = Listing(self.options)
         return self._listing.current()
 
+    def _retry(self, call: Callable[[], _T]) -> _T:
+        def with_own_listing() -> _T:
+            try:
+                return call()
+            except FileNotFoundError:
+                self._listing = None
+                raise
+
+        return retry(with_own_listing)
+
     def _subscribed(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, PartitionPaths]:
-        """As selection.chosen, but without an error for missing topics: they may appear and disappear while a query
+        """As selection.chosen, but without an error for missing topics: they may appear or disappear while a query
         runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
         if topics is not None:
@@ -217,68 +229,89 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self,
         listed: dict[TopicPartition, PartitionPaths],
         before: Offsets,
-        asked: Mapping[TopicPartition, int] | None = None,
+        requested: Mapping[TopicPartition, int] | None = None,
         committed: bool = True,
     ) -> dict[TopicPartition, Tail]:
         """Updates the Tail of each partition.
 
         before: offsets of a checkpoint; every transaction that began before them has ended
-        asked: offsets from the options, for which that is not known
+        requested: offsets from the options, where transactions may be open
         """
-        committed = committed and planning.committed(self.options)
-        found = {}
+        committed = committed and planning.is_read_committed(self.options)
+        tails = {}
         for key in listed:
             tail = self._tails.setdefault(key, Tail(self.options))
-            for tries in range(_TRIES):
-                try:
-                    tail.update(listed[key], before.get(key), committed, (asked or {}).get(key))
-                    break
-                except FileNotFoundError:
-                    if tries == _TRIES - 1:
-                        raise
-                    again = self._listed()
-                    listed = {**listed, key: again.get(key, listed[key])}
-            found[key] = tail
-        self._tails = dict(found)
-        return found
+            tail.update(listed[key], before.get(key), committed, (requested or {}).get(key))
+            tails[key] = tail
+        self._tails = dict(tails)
+        return tails
 
     def _available(self, key: TopicPartition, tail: Tail, offset: int, why: str) -> int:
-        """The offset itself; where the log does not have it, data loss, and then the log's current start or end."""
+        """The offset itself; if the log does not have it, reports data loss and returns the log's start or end."""
         if offset < tail.start:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was cut there")
+            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was truncated")
             return tail.start
         if offset > tail.end:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was cut there")
+            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was truncated")
             return tail.end
         if tail.was_rewritten(offset):
-            self._lost(f"{_name(key)}: {why} {offset}, and the log was cut in front of it and rewritten since")
+            self._lost(f"{_name(key)}: {why} {offset}, and the log was truncated before it and written again")
         return offset
 
     def _report_missing(self, before: Offsets, listed: Iterable[TopicPartition]) -> None:
         gone = sorted(set(before) - set(listed))
         if gone:
             names = ", ".join(f"{_name(key)} (next offset {before[key]})" for key in gone)
-            self._lost(f"{names}: there are no segments any more")
+            self._lost(f"{names}: no segments are left")
 
     def _lost(self, what: str) -> None:
         if self.options["failOnDataLoss"]:
-            raise DataLoss(f"data loss in {what}. failOnDataLoss=false goes on with what there is")
+            raise DataLoss(f"data loss in {what}. failOnDataLoss=false continues with the records that exist")
         reading.logger.warning("data loss in %s; failOnDataLoss is false", what)
 
 
-def _retry_listing(ask: Callable[[], _T]) -> _T:
-    """The result of `ask`, which is repeated where a file disappears meanwhile."""
-    for _ in range(_TRIES - 1):
-        with suppress(FileNotFoundError):
-            return ask()
-    return ask()
+class SimpleStreamReader(StreamReader):
+    """For a Spark without limits of micro-batches (4.0, 4.1): it asks for the logs' ends, and does not say where the
+    batch begins. Known are the offsets that Spark got here before; after a restart only `partitions` has the start."""
+
+    _reached: Offsets | None = None
+
+    def initialOffset(self) -> OffsetsJson:
+        offsets = super().initialOffset()
+        self._reached = parse(offsets)
+        return offsets
+
+    def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
+        reading.log_to_stderr()
+        bootstrap.load()
+        known = self._reached is not None
+        offsets = self._retry(lambda: self._latest_from(self._reached or {}, None, start_is_known=known))
+        self._held_back = {}
+        return to_json(offsets)
+
+    def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
+        tasks = super().partitions(start, end)
+        self._reached = parse(end)
+        return tasks
+
+    def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
+        if self._reached is None:
+            self._report_lost_since_the_restart(before, after)
+        return super()._splits(before, after)
+
+    def _report_lost_since_the_restart(self, before: Offsets, after: Offsets) -> None:
+        listed = self._subscribed(self._listed())
+        self._report_missing(before, listed)
+        for key, tail in self._updated_tails(listed, before).items():
+            if before.get(key, 0) > after.get(key, 0):
+                self._available(key, tail, before[key], "the next offset is")
 
 
 def _name(key: TopicPartition) -> str:
     return f"{key[0]}-{key[1]}"
 
 
-def _limit(given: ReadLimit) -> Limit | None:
+def _limit(given: ReadLimit | None) -> Limit | None:
     if isinstance(given, ReadMaxRows):
         return Limit("offsets", given.max_rows)
     if isinstance(given, ReadMaxBytes):

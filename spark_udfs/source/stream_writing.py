@@ -1,8 +1,8 @@
-"""`df.writeStream.format("kafkarec")`: each micro-batch as a job of its own, published once
+"""`df.writeStream.format("kafkarec")`: each micro-batch is a separate job, published once
 
-The job's id is made of query and batch, which Spark gives to every task: a batch that runs again after a restart finds
-that it is already published (_streams.json below the path), and changes nothing. Spark unpickles a new writer for each
-commit, so the tasks' messages carry everything that a commit needs.
+The job's id consists of query and batch, which Spark passes to every task: a batch that runs again after a restart
+finds that it is already published (_streams.json below the path), and changes nothing. Spark unpickles a new writer for
+each commit, so the tasks' messages contain everything that a commit needs.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from spark_udfs import bootstrap
+from spark_udfs.capabilities import DataSourceStreamArrowWriter
 
 from . import destination, options
-from .publishing import WriteJob
 from .rows_by_partition import WritePlan
+from .staging import WriteJob
 from .worker_path import PicklesWithPackage
 from .writing import StagedMessage, log_commit, planned, staged_of, write
 
@@ -27,17 +27,19 @@ _QUERY, _BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 _SPARK_OPTIONS = ("checkpointlocation", "queryname")
 
 
-def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:
-    """The writer of `df.writeStream`. overwrite: complete mode, which replaces the partitions with each batch."""
+def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceStreamArrowWriter:
+    """The writer of `df.writeStream`. overwrite: complete mode, in which each batch overwrites, see options.OVERWRITES;
+    None: append."""
     chosen = options.parse({name: text for name, text in given.items() if name.lower() not in _SPARK_OPTIONS}, "write")
     path, plan = planned(chosen, schema)
+    overwrite = overwrite and (chosen["partitionOverwriteMode"] or overwrite)
     return StreamWriter(path, plan, overwrite, chosen["storageOptions"])
 
 
 class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
-    """Run by each task of each batch."""
+    """Pickled to each task for `write`, and unpickled again for each commit or abort."""
 
-    def __init__(self, path: str, plan: WritePlan, overwrite: bool, storage: Mapping[str, Any]) -> None:
+    def __init__(self, path: str, plan: WritePlan, overwrite: str | None, storage: Mapping[str, Any]) -> None:
         self.path, self.plan, self.overwrite, self.storage = path, plan, overwrite, storage
 
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
@@ -47,22 +49,23 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         if query is None or batch is None:
             raise RuntimeError(f"Spark has not set the properties {_QUERY} and {_BATCH} of its task")
         name = f"{query}-{batch}"
-        job = WriteJob(self.path, name, self.overwrite, self.plan.settings, query, int(batch), self.storage)
-        return write(job, self.plan, iterator)
+        plan = self.plan
+        job = WriteJob(self.path, name, self.overwrite, plan.settings, plan.topic, query, int(batch), self.storage)
+        return write(job, plan, iterator)
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         job = _job_of(messages)
         if job is not None:
             started = time.monotonic()
             bootstrap.load()
-            rows = destination.publisher(job.path).commit(job, staged_of(messages))
+            rows = destination.publisher(job.path, job.storage).commit(job, staged_of(messages))
             log_commit(job, rows, started)
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Undoes the batch's job. Without any message the query's next commit, or a sweep, removes what is staged."""
+        """Undoes the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)
         if job is not None:
-            destination.publisher(job.path).abort(job)
+            destination.publisher(job.path, job.storage).abort(job)
 
 
 def _job_of(messages: Sequence[Any]) -> WriteJob | None:

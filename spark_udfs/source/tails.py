@@ -1,16 +1,15 @@
-"""A growing partition: where its log ends, where an offset lies, and the batches between two offsets. On the driver.
+"""A growing partition: the end of its log, the position of an offset, the batches between two offsets. On the driver.
 
-    00000000000000000000.log  [batch][batch][batch]            a later segment exists: this one grows no more
-    00000000000000000300.log  [batch][batch][ba                the last one: half a batch, or zeros, are not read yet
+    00000000000000000000.log  [batch][batch][batch]            a later segment exists: this one no longer grows
+    00000000000000000300.log  [batch][batch][ba                the last one: half a batch or zeros are not read yet
                                             ^ the log's end: after the last batch whose frame and checksum are right
 
-The end is searched in the last segment alone, from its last known position on. The position of an offset is the end of
-the last batch in front of it, not the start of the next one, so damage between the two belongs to one micro-batch only.
+The end is searched in the last segment only, from its last known position on. The position of an offset is the end of
+the batch before it, not the start of the next one, so damage between the two belongs to one micro-batch only.
 """
 
 from __future__ import annotations
 
-import binascii
 import os
 import time
 from collections.abc import Iterator
@@ -27,27 +26,24 @@ from .selection import LATEST
 if TYPE_CHECKING:
     import kafkarec
 
-_LEGACY_CHECKED_FROM, _CHECKED_FROM = 16, 21
-# Up to and including the checksum: batches with the same first bytes are the same batch.
-_HEAD_BYTES = 21
-# The last batch of a preallocated file is followed by zeros; a batch is searched in so many bytes of them.
+# In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
 _ZEROS_SEARCHED = 1 << 20
-# A file is not opened again while its size and times stay the same and have done so for this long: file systems round
-# times, to seconds at worst.
+# A file is not opened again while its size and times stay the same, once they have been so for this long: file systems
+# round times, to seconds at worst.
 _SETTLED_SECONDS = 3.0
 
 
 class LogPosition(NamedTuple):
-    """A batch border in a segment, at byte `position`.
+    """A border between batches in a segment, at byte `position`.
 
-    batch_end      the end of the batch that begins at `position`, where the offset is in the middle of that batch
-    front, head    position and first bytes of the batch in front of the border, to detect that the file was rewritten
+    batch_end                 end of the batch that begins at `position`, if the offset is in the middle of that batch
+    head_position, head       position and fingerprint of the batch before the border, to detect a rewritten file
     """
 
     path: str
     position: int = 0
     batch_end: int | None = None
-    front: int = 0
+    head_position: int = 0
     head: bytes = b""
 
 
@@ -56,12 +52,10 @@ class _BatchRow(NamedTuple):
     end: int
     first: int
     next_offset: int
-    magic: int
-    crc: int
 
 
 class Tail:
-    """One partition that is followed while it grows; `update` takes in what is new.
+    """One partition that is followed while it grows; `update` reads what is new.
 
     start        the first segment's base offset
     end          the log end offset, as of the last update
@@ -90,42 +84,42 @@ class Tail:
         committed: bool = False,
         start: int | None = None,
     ) -> None:
-        """Takes in a new listing.
+        """Updates from a new listing.
 
         committed_from: every transaction that began before this offset has ended
-        committed: keep `stable_end`, for read_committed
-        start: a new query reads nothing in front of this offset; selection.LATEST: nothing in front of the log's end
+        committed: also update `stable_end`, for read_committed
+        start: a new query reads nothing before this offset; selection.LATEST: nothing before the log's end
         """
         self.paths = paths
         self.start = paths.segments[0].base_offset or 0
-        looks = self._file_stats()
-        if looks is None or looks != self._stats:
-            self._stats, self._stats_since, self._is_settled = looks, time.monotonic(), False
+        stats = self._file_stats()
+        if stats is None or stats != self._stats:
+            self._stats, self._stats_since, self._is_settled = stats, time.monotonic(), False
         elif self._is_settled:
             self._rewritten.clear()
             return
-        self._is_settled = looks is not None and time.monotonic() - self._stats_since > _SETTLED_SECONDS
+        self._is_settled = stats is not None and time.monotonic() - self._stats_since > _SETTLED_SECONDS
         self._forget_lost_positions()
-        self.end, position_of = self._find_end()
-        self._last = (self.end, position_of)
-        self._positions[self.end] = position_of
+        self.end, border = self._find_end()
+        self._last = (self.end, border)
+        self._positions[self.end] = border
         self.stable_end = self.end
         if committed:
             self._update_transactions(committed_from, start)
 
     def _file_stats(self) -> dict[str, tuple[int, ...]] | None:
         """Device, inode, size and times of the files that `update` would open; None where one is remote or missing."""
-        found: dict[str, tuple[int, ...]] = {}
-        for path in (self.paths.segments[-1].path, *(position_of.path for position_of in self._positions.values())):
+        stats: dict[str, tuple[int, ...]] = {}
+        for path in (self.paths.segments[-1].path, *(border.path for border in self._positions.values())):
             if "://" in path:
                 return None
-            if path not in found:
+            if path not in stats:
                 try:
                     status = os.stat(path)
                 except OSError:
                     return None
-                found[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        return found
+                stats[path] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        return stats
 
     def keep(self, *offsets: int) -> None:
         """Forgets all positions but those of these offsets, and aborted transactions that end before all of them."""
@@ -135,33 +129,35 @@ class Tail:
         self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
 
     def was_rewritten(self, offset: int) -> bool:
-        """Whether the last segment had other batches in front of this offset when its position was determined."""
+        """Whether the last segment had other batches before this offset when its position was determined."""
         return offset in self._rewritten
 
     def _forget_lost_positions(self) -> None:
-        """Forgets positions in files that are gone or rewritten, and remembers which of them were in the last segment:
-        others may be compacted or deleted without a loss of data."""
+        """Forgets positions in files that are gone or rewritten, and remembers those in the last segment: others may be
+        compacted or deleted without a loss of data."""
         self._rewritten.clear()
-        last, there = self.paths.segments[-1].path, {each.path for each in self.paths.segments}
-        for offset, position_of in list(self._positions.items()):
-            if position_of.path not in there or not self._is_position_unchanged(position_of):
+        last, existing = self.paths.segments[-1].path, {each.path for each in self.paths.segments}
+        for offset, border in list(self._positions.items()):
+            if border.path not in existing or not self._is_position_unchanged(border):
                 del self._positions[offset]
-                if position_of.path == last:
+                if border.path == last:
                     self._rewritten.add(offset)
 
     def _is_known(self, offset: int) -> bool:
         return offset in self._positions or offset in self._walked
 
-    def _is_position_unchanged(self, position_of: LogPosition) -> bool:
-        if not position_of.head:
+    def _is_position_unchanged(self, border: LogPosition) -> bool:
+        if not border.head:
             return True
-        with self._opened(position_of.path) as segment:
-            return _is_unchanged(segment, position_of)
+        with self._opened(border.path) as segment:
+            return _is_unchanged(segment, border)
 
     def _opened(self, path: str) -> kafkarec.Segment:
         return open_segment(path, self._options, self.paths.topic, self.paths.partition)
 
     def _find_end(self) -> tuple[int, LogPosition]:
+        from kafkarec.storage import batch_frames
+
         for segment in reversed(self.paths.segments):
             known = self._last if self._last and self._last[1].path == segment.path else None
             if known and not self._is_position_unchanged(known[1]):
@@ -169,11 +165,11 @@ class Tail:
             with self._opened(segment.path) as opened:
                 begin = known[1].position if known else 0
                 end = opened.size
-                if known and not segment.later_segment and not _batch_length(opened.raw(begin, _HEAD_BYTES)):
+                if known and not segment.later_segment and batch_frames.is_preallocated(opened, begin):
                     end = min(end, begin + _ZEROS_SEARCHED)
                 rows = list(_batch_rows(_open_range(opened, segment, begin, end))) if begin < end else []
                 for row in reversed(rows):
-                    if _has_valid_crc(opened, row):
+                    if batch_frames.has_valid_checksum(opened, row.begin, row.end):
                         return row.next_offset, _position_after(opened, segment.path, row)
             if known:
                 return known
@@ -183,7 +179,7 @@ class Tail:
     # ---- positions of offsets
 
     def position_of(self, offset: int) -> LogPosition:
-        """The position from which this offset is read; the first segment's start for an offset in front of the log."""
+        """The position from which this offset is read; the first segment's start for an offset before the log."""
         if offset not in self._positions:
             self._positions[offset] = self._find_position(offset)
         return self._positions[offset]
@@ -197,7 +193,7 @@ class Tail:
         if not inside:
             return LogPosition(self.paths.segments[0].path)
         segment = inside[-1]
-        before = [at for at, position_of in self._positions.items() if at < offset and position_of.path == segment.path]
+        before = [at for at, border in self._positions.items() if at < offset and border.path == segment.path]
         known = self._positions[max(before)] if before else LogPosition(segment.path)
         with self._opened(segment.path) as opened:
             part = _open_range(opened, segment, known.position, opened.size)
@@ -205,7 +201,7 @@ class Tail:
             return near or _position_after_last(part, offset, _batch_rows(part)) or known._replace(batch_end=None)
 
     def pending_batches(self, start: int, end: int) -> Iterator[PendingBatch]:
-        """The batches from one offset to another; remembers the position after each."""
+        """Yields the batches from one offset to another; remembers the position after each."""
         begin = self.position_of(start)
         stop = self.position_of(self.end)
         for segment, first, last, _ in self._byte_ranges(begin, stop):
@@ -234,7 +230,7 @@ class Tail:
                 yield segment, start, end, file
 
     def _current_size(self, segment: SegmentPath, positions: list[LogPosition]) -> tuple[int, PlannedFile | None]:
-        """Size and identity of a segment's file; FileNotFoundError where a position in it is not valid any more."""
+        """Size and identity of a segment's file; FileNotFoundError if a position in it is no longer valid."""
         known = [each for each in positions if each.head]
         is_plain = segment.size is not None and "://" not in segment.path
         if is_plain and not known:
@@ -251,11 +247,11 @@ class Tail:
 
     def splits(self, start: int, end: int) -> list[Split]:
         """One split per segment: exactly the bytes between two offsets. A split has offset bounds only where an
-        offset is in the middle of a batch. FileNotFoundError where a file was renamed or removed since `update`."""
+        offset is in the middle of a batch. FileNotFoundError if a file was renamed or removed since `update`."""
         begin, stop = self.position_of(start), self.position_of(end)
         if stop.batch_end is None and (begin.path, begin.position) == (stop.path, stop.position):
             return []
-        found = [
+        splits = [
             Split(
                 segment.path,
                 self.paths.topic,
@@ -271,28 +267,28 @@ class Tail:
             )
             for segment, first, last, file in self._byte_ranges(begin, stop)
         ]
-        untils = [*(each.first_offset for each in found[1:]), end]
-        return [split._replace(until_offset=until) for split, until in zip(found, untils, strict=True)]
+        untils = [*(each.first_offset for each in splits[1:]), end]
+        return [split._replace(until_offset=until) for split, until in zip(splits, untils, strict=True)]
 
     # ---- transactions
 
-    def _update_transactions(self, decided: int | None, start: int | None) -> None:
+    def _update_transactions(self, committed_from: int | None, start: int | None) -> None:
         if (self.paths.segments, self.end) != self._walked_to:
             if self._walked_to:
-                decided = self._stable if self._stable <= self.end else None
+                committed_from = self._stable if self._stable <= self.end else None
             segments = self.paths.segments
-            if decided is not None:
-                before = [n for n, each in enumerate(segments) if n and (each.base_offset or 0) <= decided]
+            if committed_from is not None:
+                before = [n for n, each in enumerate(segments) if n and (each.base_offset or 0) <= committed_from]
                 segments = segments[before[-1] :] if before else segments
                 start = None
             elif start == LATEST:
                 start = self.end
             paths = self.paths._replace(segments=segments)
-            found = isolation.walk(paths, self._options, start)
-            for producer, first, marker in found.aborted:
+            transactions = isolation.read_transactions(paths, self._options, start)
+            for producer, first, marker in transactions.aborted:
                 known = self._aborted.get((producer, marker), first)
                 self._aborted[producer, marker] = min(first, known)
-            self._stable = self.end if found.stable_offset is None else found.stable_offset
+            self._stable = self.end if transactions.stable_offset is None else transactions.stable_offset
             self._walked_to = self.paths.segments, self.end
         self.stable_end = min(self._stable, self.end)
 
@@ -303,12 +299,11 @@ class Tail:
         return Uncommitted(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
 
 
-def _is_unchanged(opened: kafkarec.Segment, position_of: LogPosition) -> bool:
-    """Whether the batch in front of a position still has the same first bytes."""
-    return (
-        position_of.position <= int(opened.size)
-        and bytes(opened.raw(position_of.front, _HEAD_BYTES)) == position_of.head
-    )
+def _is_unchanged(opened: kafkarec.Segment, border: LogPosition) -> bool:
+    """Whether the batch before a position is still the same one."""
+    from kafkarec.storage import batch_frames
+
+    return batch_frames.is_unchanged(opened, border.head_position, border.position, border.head)
 
 
 def _open_range(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end: int) -> kafkarec.Segment:
@@ -318,45 +313,31 @@ def _open_range(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end:
 
 
 def _batch_rows(part: kafkarec.Segment, **wanted: int) -> Iterator[_BatchRow]:
-    """The batches, in order. A wrapper message has no first offset: the next offset of the batch before it is taken."""
+    """The batches, in order. A wrapper message has no first offset; the next offset of the batch before it is used."""
     before = None
     with closing(part.scan_pieces(errors="skip", **wanted)) as tables:
         for table in tables:
-            names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset", "magic", "crc")
-            for begin, size, base, last, following, magic, crc in zip(*map(table.column, names), strict=True):
+            names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset")
+            for begin, size, base, last, following in zip(*map(table.column, names), strict=True):
                 unknown = last if before is None else min(before, last)
-                yield _BatchRow(begin, begin + size, unknown if base is None else base, following, magic, crc)
+                yield _BatchRow(begin, begin + size, unknown if base is None else base, following)
                 before = following
 
 
 def _position_after_last(part: kafkarec.Segment, offset: int, rows: Iterator[_BatchRow]) -> LogPosition | None:
-    """The position after the last of these batches that ends at or before an offset, or that of the batch with the
-    offset in its middle; None where there is neither."""
-    found = None
+    """The position after the last of these batches that ends at or before an offset, or of the batch that has the
+    offset in its middle; None if there is neither."""
+    last = None
     for row in rows:
         if row.next_offset > offset:
             if row.first < offset:
-                head = part.raw(row.begin, _HEAD_BYTES)
-                return LogPosition(part.path, row.begin, row.end, row.begin, head)
+                return _position_after(part, part.path, row)._replace(position=row.begin, batch_end=row.end)
             break
-        found = row
-    return None if found is None else _position_after(part, part.path, found)
+        last = row
+    return None if last is None else _position_after(part, part.path, last)
 
 
 def _position_after(opened: kafkarec.Segment, path: str, row: _BatchRow) -> LogPosition:
-    return LogPosition(path, row.end, None, row.begin, opened.raw(row.begin, _HEAD_BYTES))
+    from kafkarec.storage import batch_frames
 
-
-def _batch_length(head: bytes) -> int:
-    """The length field of a batch; 0 where the file ends in front of it."""
-    return int.from_bytes(head[8:12], "big") if len(head) >= 12 else 0
-
-
-def _has_valid_crc(opened: kafkarec.Segment, row: _BatchRow) -> bool:
-    """Whether the checksum is right: a file may have its full size before all bytes of its last batch are written."""
-    from crc32c import crc32c  # comes with kafkarec
-
-    data = opened.raw(row.begin, row.end - row.begin)
-    if row.magic < 2:
-        return binascii.crc32(data[_LEGACY_CHECKED_FROM:]) == row.crc
-    return bool(crc32c(data[_CHECKED_FROM:]) == row.crc)
+    return LogPosition(path, row.end, None, row.begin, batch_frames.fingerprint(opened, row.begin))

@@ -1,4 +1,4 @@
-"""Makes this package importable in the processes of a stream, for which Spark 4.3.0 does not.
+"""Makes this package importable in the processes of a stream, which Spark 4.3.0 does not do.
 
     <files>/spark_udfs-....zip               where classic Spark puts what `register` ships
     <files>/<session>/spark_udfs-....zip     where Spark Connect puts it, on the driver and on each executor
@@ -7,8 +7,8 @@
     <files>/                                 where a stream's tasks import from, to read and to write, also with Connect
                                              (PythonMicroBatchStreamBase.createReaderFactory)
 
-So the pickles that these processes get contain code that links or copies the file there first. The file's name holds a
-hash of its content, so a file of that name that exists already is the same.
+So the pickles for these processes contain code that first links or copies the file there. The file's name contains a
+hash of its content, so an existing file of that name is the same.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from spark_udfs import bootstrap
 def reduce_with_package(make: Callable[..., Any], *arguments: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The result of `__reduce__` for `make(*arguments)`: bytes and the code below, which can be unpickled before this
     package is importable."""
-    carrier = bootstrap.carrier()
-    if not carrier.is_archive:
+    origin = bootstrap.package_origin()
+    if not origin.is_archive:
         return make, arguments
-    return _unpickler(), (carrier.location, pickle.dumps((make, arguments)))
+    return _unpickler(), (origin.location, pickle.dumps((make, arguments)))
 
 
 class PicklesWithPackage:
@@ -60,18 +60,18 @@ def _unpickler() -> Callable[[str, bytes], Any]:
         if "spark_udfs" not in sys.modules:
             sessions = sorted(os.listdir(root)) if os.path.isdir(root) else []
             candidates = [wanted, location, *(os.path.join(root, each, name) for each in sessions)]
-            found = next(filter(os.path.exists, candidates), wanted)
-            if found != wanted:
+            existing = next(filter(os.path.exists, candidates), wanted)
+            if existing != wanted:
                 temporary = f"{wanted}.{os.getpid()}"
                 try:
                     os.makedirs(root, exist_ok=True)
                     try:
-                        os.link(found, temporary)  # the link outlives the session that made the file
+                        os.link(existing, temporary)  # the link outlives the session that made the file
                     except OSError:
-                        shutil.copyfile(found, temporary)
+                        shutil.copyfile(existing, temporary)
                     os.replace(temporary, wanted)
                 except OSError:
-                    sys.path.insert(1, os.path.abspath(found))
+                    sys.path.insert(1, os.path.abspath(existing))
             importlib.invalidate_caches()  # another worker may have made the file since Python last listed the folder
         make, arguments = pickle.loads(content)
         return make(*arguments)

@@ -2,9 +2,9 @@
 
     driver   writer(): checks options and columns, names the job
     tasks    write(): stages the rows by topic and partition; returns a StagedMessage
-    driver   commit(): publishes what the messages name; abort(): undoes it; see destination
+    driver   commit(): publishes what the messages list; abort(): undoes it; see destination
 
-Columns are those of Spark's Kafka sink, and an offset: value; key, headers, timestamp, topic, partition, offset.
+The columns are those of Spark's Kafka sink, and offset: value; key, headers, timestamp, topic, partition, offset.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from typing import Any
 from uuid import uuid4
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_udfs import bootstrap
+from spark_udfs.capabilities import DataSourceArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
 
 from . import destination, options
-from .publishing import WriteJob
 from .reading import log_to_stderr
 from .rows_by_partition import PartitionSplitter, WritePlan
-from .staging import StagedPartition, WriteSettings, check_topic
+from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
 
 _log = logging.getLogger("spark_udfs")
 _BYTES = ("binary", "string")
@@ -40,23 +39,25 @@ _COLUMNS = {
     "partition": ("int", "bigint", "smallint", "tinyint"),
     "offset": ("bigint", "int"),
 }
-# Columns that spark.read has and that are not written: they are made anew from the records.
+# Columns of spark.read that are ignored: they follow from the records.
 _NOT_WRITTEN = ("timestampType", CORRUPT)
 
 
 class StagedMessage(WriterCommitMessage):
-    """The message of a task to the driver."""
+    """The message from a task to the driver."""
 
     def __init__(self, job: WriteJob, staged: tuple[StagedPartition, ...]) -> None:
         self.job, self.staged = job, staged
 
 
-def writer(given: Mapping[str, str], schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-    """The writer of `df.write`. ValueError for options, columns and paths that cannot be written."""
+def writer(given: Mapping[str, str], schema: Any, overwrite: str | None) -> DataSourceArrowWriter:
+    """The writer of `df.write`. overwrite: what the session's overwrites replace, one of options.OVERWRITES; None:
+    append. ValueError for options, columns and paths that cannot be written."""
     chosen = options.parse(given, "write")
     path, plan = planned(chosen, schema)
-    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, storage=chosen["storageOptions"])
-    destination.publisher(path).begin(job)
+    overwrite = overwrite and (chosen["partitionOverwriteMode"] or overwrite)
+    job = WriteJob(path, str(uuid4()), overwrite, plan.settings, plan.topic, storage=chosen["storageOptions"])
+    destination.publisher(path, job.storage).begin(job)
     return BatchWriter(job, plan)
 
 
@@ -72,11 +73,11 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
         bootstrap.load()
-        rows = destination.publisher(self.job.path).commit(self.job, staged_of(messages))
+        rows = destination.publisher(self.job.path, self.job.storage).commit(self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
     def abort(self, messages: Sequence[Any]) -> None:
-        destination.publisher(self.job.path).abort(self.job)
+        destination.publisher(self.job.path, self.job.storage).abort(self.job)
 
 
 def staged_of(messages: Sequence[Any]) -> list[StagedPartition]:
@@ -94,19 +95,19 @@ def log_commit(job: WriteJob, rows: list[dict[str, Any]], started: float) -> Non
 
 
 def planned(chosen: options.SourceOptions, schema: Any) -> tuple[str, WritePlan]:
-    """The absolute path and the plan that all tasks get."""
+    """The absolute path and the plan for all tasks."""
     path, existing = destination.resolve(chosen["path"], chosen["storageOptions"])
     names = check_columns({field.name: field.dataType.simpleString() for field in schema.fields})
     topic = chosen["topic"]
     if topic is not None:
         check_topic(topic)
     elif "topic" not in names:
-        raise ValueError("no topic: a column topic, or the option topic")
+        raise ValueError("no topic: add the column topic, or set the option topic")
     settings = WriteSettings(chosen["compression"], chosen["level"], chosen["batchSize"], chosen["segmentBytes"])
     bootstrap.load()
     import kafkarec
 
-    # so that a wrong level is an error here, and not in every task
+    # so that a wrong level is an error here and not in every task
     kafkarec.encode([(0, 0, None, b"", [])], compression=settings.compression, level=settings.level)
     return path, WritePlan(settings, names, topic, chosen["numPartitions"], existing)
 
@@ -121,7 +122,7 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
         if name not in _COLUMNS:
             near = difflib.get_close_matches(name, _COLUMNS, 1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(_COLUMNS)}; drop it"
-            raise ValueError(f"kafkarec writes no column {name!r}; {hint}")
+            raise ValueError(f"kafkarec cannot write the column {name!r}; {hint}")
         if kind not in _COLUMNS[name]:
             raise ValueError(f"column {name!r} is {kind}; it must be {' or '.join(_COLUMNS[name])}")
     return tuple(name for name in types if name in _COLUMNS or name == CORRUPT)
@@ -131,12 +132,12 @@ def check_columns(types: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def write(job: WriteJob, plan: WritePlan, batches: Iterator[Any]) -> StagedMessage:
-    """Stages a task's rows; removes what is staged where the task fails."""
+    """Stages a task's rows; removes what is staged if the task fails."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
     started = time.monotonic()
     bootstrap.load()
-    staging_writer = destination.publisher(job.path).staging_writer(job, task, attempt)
+    staging_writer = destination.publisher(job.path, job.storage).staging_writer(job, task, attempt)
     try:
         splitter = PartitionSplitter(plan, task)
         for batch in batches:

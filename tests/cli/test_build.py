@@ -1,4 +1,4 @@
-"""`cat | build | cat`: every row comes back, whatever carried it; with the columns of batches, every batch."""
+"""`cat | build | cat` returns every row in each format; with the batch columns it returns every batch too."""
 
 from __future__ import annotations
 
@@ -26,39 +26,34 @@ FOLDERS = ("all-codecs-0", "compacted-0", "logappend-0", "txn-0", "__consumer_of
 FORMATS = ("json", "csv", "arrow", "parquet")
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
-def there_and_back(run: Here, source: Path, form: str, out: Path, *words: object) -> tuple[bytes, bytes]:
-    """JSON Lines of a log, and of what was built from its rows in a format."""
+def round_trip(run: Here, source: Path, form: str, out: Path, *arguments: object) -> tuple[bytes, bytes]:
+    """The JSON Lines of a log, and those of the log that `build` makes from its rows in the given format."""
     rows = out.parent / f"rows.{form}"
-    assert run("cat", source, "--raw", "--format", form, "-o", rows, *words).status == 0
+    assert run("cat", source, "--raw", "--format", form, "-o", rows, *arguments).status == 0
     built = run("build", rows, "-o", out)
     assert (built.status, built.out) == (0, b""), built.err
-    return tuple(run("cat", log, "--raw", *words).out for log in (source, out))  # type: ignore[return-value]
+    return tuple(run("cat", log, "--raw", *arguments).out for log in (source, out))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_rows_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder)
+    before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder)
     assert before and after == before
 
 
 @pytest.mark.parametrize("form", ["json", "csv"])
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_control_records_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, "--control")
+    before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder, "--control")
     assert before and after == before
 
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_batches_of_a_broker_come_back(run: Here, tmp_path: Path, folder: str, form: str) -> None:
-    words = ("--control", "--columns", WIDE)
-    before, after = there_and_back(run, SEGMENTS / folder, form, tmp_path / folder, *words)
+    arguments = ("--control", "--columns", WIDE)
+    before, after = round_trip(run, SEGMENTS / folder, form, tmp_path / folder, *arguments)
     assert before and after == before
 
 
@@ -74,8 +69,8 @@ def test_uncompressed_batches_come_back_byte_for_byte(run: Here, tmp_path: Path,
     assert second.read_bytes() == first.read_bytes() and len(kafkarec.scan(first.read_bytes())) == 149
 
 
-def test_what_the_command_line_shows_of_a_legacy_log_comes_back(run: Here, tmp_path: Path) -> None:
-    """Magic 0 has no timestamps and no timestamp type; both are null, and null they come back."""
+def test_rows_of_a_legacy_log_come_back(run: Here, tmp_path: Path) -> None:
+    """Magic 0 has no timestamps and no timestamp type: both are null, also in the log that is built."""
     log = tmp_path / "old.log"
     inner = [builders.message(magic=1, offset=n, key=None, value=b"v%d" % n) for n in range(3)]
     log.write_bytes(
@@ -85,29 +80,29 @@ def test_what_the_command_line_shows_of_a_legacy_log_comes_back(run: Here, tmp_p
         + builders.wrapper(inner, codec="gzip", offset=5)
         + builders.good_batch(2, base_offset=6)
     )
-    before, after = there_and_back(run, log, "json", tmp_path / "new.log")
+    before, after = round_trip(run, log, "json", tmp_path / "new.log")
     assert after == before
     table = kafkarec.scan((tmp_path / "new.log").read_bytes())
     assert table.column("magic") == [0, 2, 2, 2]
 
 
-# Inner messages of another magic than their wrapper's: what their readers see (KIP-32) no writer writes.
+# Inner messages of another magic than their wrapper's: no writer produces the records that readers return (KIP-32).
 MIXED = {"v0-inner-magic-other", "v1-wrapper-with-v0-inner"}
 
 
 @pytest.mark.parametrize("columns", [ROW, WIDE], ids=["rows", "batches"])
 def test_every_vector_that_kafka_reads_comes_back(run: Here, tmp_path: Path, columns: str) -> None:
-    """Also the odd ones: offsets that repeat or descend, negative timestamps."""
+    """Unusual vectors too: offsets that repeat or descend, negative timestamps."""
     rows, new, differing = tmp_path / "rows.jsonl", tmp_path / "new.log", set()
     cases = [*golden.vectors(), *(case for case in golden.invalid() if case.json["exception"] is None)]
     for case in cases:
-        words = ("--control", "--columns", columns)
-        shown = run("cat", case.bin_path, *words)
+        arguments = ("--control", "--columns", columns)
+        shown = run("cat", case.bin_path, *arguments)
         if shown.status:
             continue  # accepted in memory and not in a file
         rows.write_bytes(shown.out)
         assert run("build", rows, "--odd", "-o", new, "--force").status == 0, case.name
-        if run("cat", new, *words).out != shown.out:
+        if run("cat", new, *arguments).out != shown.out:
             differing.add(case.name)
     assert differing <= MIXED and len(cases) > 180
 
@@ -117,10 +112,10 @@ def test_random_logs_come_back(run: Here, tmp_path: Path, seed: int) -> None:
     log = tmp_path / "random.log"
     log.write_bytes(b"".join(Maker(seed * 100 + part).plain_log() for part in range(1)))
     for form in FORMATS:
-        for words in ((), ("--columns", WIDE)):
+        for arguments in ((), ("--columns", WIDE)):
             out = tmp_path / "new.log"
             out.unlink(missing_ok=True)
-            before, after = there_and_back(run, log, form, out, *words)
+            before, after = round_trip(run, log, form, out, *arguments)
             assert before and after == before
             (tmp_path / f"rows.{form}").unlink()
 
@@ -132,13 +127,13 @@ def test_objects_of_internal_topics_become_their_bytes(run: Here, tmp_path: Path
     run("cat", SEGMENTS / folder, "--format", form, "-o", rows)
     assert b'"OffsetCommit"' in rows.read_bytes() or b"ConfigRecord" in rows.read_bytes()
     assert run("build", rows, "-o", new).status == 0
-    for words in ([], ["--raw"]):
-        assert run("cat", new, *words).out == run("cat", SEGMENTS / folder, *words).out
+    for arguments in ([], ["--raw"]):
+        assert run("cat", new, *arguments).out == run("cat", SEGMENTS / folder, *arguments).out
 
 
 @pytest.mark.parametrize("topic", TOPICS)
 def test_random_messages_of_internal_topics_come_back(run: Here, tmp_path: Path, topic: str) -> None:
-    """Every record type and version; what a row shows as an object is an object again, and the same one."""
+    """Every record type and version: `build` makes equal bytes of the object that `cat` prints."""
     maker = message_samples.Maker(5)
     rows = []
     for kind in TOPICS[topic].types.values():
@@ -193,56 +188,56 @@ def test_any_records_come_back(
         path.unlink(missing_ok=True)
     big = any(one["timestamp"] is not None and one["timestamp"] > 2**62 // 1000 for one in records)
     if form in ("arrow", "parquet") and big:
-        form = "json"  # pyarrow's own limits on timestamps are not ours
-    before, after = there_and_back(run, log, form, out)
+        form = "json"  # pyarrow's limits on timestamps are not kafkarec's
+    before, after = round_trip(run, log, form, out)
     assert after == before
 
 
 @pytest.mark.parametrize("form", ["utf8", "json", "base64", "hex", "int32", "int64"])
-def test_keys_and_values_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
+def test_keys_and_values_come_back_in_every_form(run: Here, tmp_path: Path, form: str) -> None:
     log = tmp_path / "forms.log"
     values = [b"text", b'{"a": 1.50, "a": [1e400]}', b"\0\0\0\5", b"\xff" * 8, b"", None, b"\xff", b"0", b'"s"']
     log.write_bytes(encode([(n, n, value, value, []) for n, value in enumerate(values)]))
     for shown in ("json", "csv"):
-        words = ("--key-as", form, "--value-as", form)
+        arguments = ("--key-as", form, "--value-as", form)
         rows, out = tmp_path / f"rows.{shown}", tmp_path / f"{shown}.log"
-        assert run("cat", log, "--format", shown, *words, "-o", rows).status == 0
-        built = run("build", rows, *words, "-o", out)
+        assert run("cat", log, "--format", shown, *arguments, "-o", rows).status == 0
+        built = run("build", rows, *arguments, "-o", out)
         assert built.status == 0, built.err
         assert out.read_bytes() == log.read_bytes()
 
 
-def test_json_bytes_are_those_of_the_line(run: Here, tmp_path: Path) -> None:
+def test_json_keys_and_values_keep_their_bytes(run: Here, tmp_path: Path) -> None:
     lines = b'{"value": {"n":1.0, "n": 2 ,"big":123456789012345678901234567890}, "key":[1,  2]}\n'
     lines += b'{"key":"k","value":null}\n'
     (tmp_path / "in.jsonl").write_bytes(lines)
     run("build", tmp_path / "in.jsonl", "--key-as", "json", "--value-as", "json", "-o", tmp_path / "a.log")
-    found = kafkarec.decode((tmp_path / "a.log").read_bytes())
-    assert found.column("value") == [b'{"n":1.0, "n": 2 ,"big":123456789012345678901234567890}', None]
-    assert found.column("key") == [b"[1,  2]", b'"k"']
+    columns = kafkarec.decode((tmp_path / "a.log").read_bytes())
+    assert columns.column("value") == [b'{"n":1.0, "n": 2 ,"big":123456789012345678901234567890}', None]
+    assert columns.column("key") == [b"[1,  2]", b'"k"']
 
 
-def test_what_a_row_does_not_say_has_a_default() -> None:
+def test_missing_fields_of_a_row_get_defaults() -> None:
     ran = own_process("build", stdin=b'{"key":"a"}\n\n{"value":"b","offset":5}\n{}\n')
     assert ran.status == 0 and ran.err == ""
-    found = kafkarec.decode(ran.out)
-    assert found.column("offset") == [0, 5, 6] and found.column("timestamp") == [None, None, None]
-    assert found.column("key") == [b"a", None, None] and found.column("value") == [None, b"b", None]
-    assert found.column("headers") == [(), (), ()] and len(found.batches) == 1
-    assert found.batches[0]["partition_leader_epoch"] is None and found.batches[0]["producer_id"] is None
+    columns = kafkarec.decode(ran.out)
+    assert columns.column("offset") == [0, 5, 6] and columns.column("timestamp") == [None, None, None]
+    assert columns.column("key") == [b"a", None, None] and columns.column("value") == [None, b"b", None]
+    assert columns.column("headers") == [(), (), ()] and len(columns.batches) == 1
+    assert columns.batches[0]["partition_leader_epoch"] is None and columns.batches[0]["producer_id"] is None
 
 
-def test_looser_rows_than_cat_writes() -> None:
+def test_rows_in_looser_forms_than_cat_writes_are_accepted() -> None:
     rows = [
         {"timestamp": "2026-01-31T12:00:00.250Z", "headers": {"a": "1", "b": None}},
         {"timestamp": "2026-01-31", "headers": [["a", "1"], ["a", None]]},
         {"timestampType": 0, "key_hex": "00ff", "value_base64": "AP8="},
     ]
     ran = own_process("build", "-", stdin="\ufeff".encode() + b"\r\n".join(json.dumps(row).encode() for row in rows))
-    found = kafkarec.decode(ran.out, timestamp_unit="int64")
-    assert found.column("timestamp") == [1769860800250, 1769817600000, None]
-    assert found.column("headers")[:2] == [(("a", b"1"), ("b", None)), (("a", b"1"), ("a", None))]
-    assert found.column("key")[2] == found.column("value")[2] == b"\x00\xff"
+    columns = kafkarec.decode(ran.out, timestamp_unit="int64")
+    assert columns.column("timestamp") == [1769860800250, 1769817600000, None]
+    assert columns.column("headers")[:2] == [(("a", b"1"), ("b", None)), (("a", b"1"), ("a", None))]
+    assert columns.column("key")[2] == columns.column("value")[2] == b"\x00\xff"
 
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -263,7 +258,7 @@ ARROW = {
 
 
 @pytest.mark.parametrize("name", ARROW)
-def test_arrow_types_of_other_programs(run: Here, tmp_path: Path, name: str) -> None:
+def test_arrow_types_of_other_programs_are_accepted(run: Here, tmp_path: Path, name: str) -> None:
     whole = {"value": pa.array([b"v"]), **ARROW[name]}
     with pa.OSFile(str(tmp_path / "in"), "wb") as file, pa.ipc.new_file(file, pa.table(whole).schema) as out:
         out.write_table(pa.table(whole))
@@ -275,32 +270,32 @@ def test_arrow_types_of_other_programs(run: Here, tmp_path: Path, name: str) -> 
     assert record.offset == (9 if "offset" in whole else 0)
 
 
-def test_each_partition_of_the_rows_gets_its_folder(run: Here, tmp_path: Path) -> None:
-    """Also where their rows come by turns."""
+def test_each_partition_gets_its_own_folder(run: Here, tmp_path: Path) -> None:
+    """Also where the rows of the partitions alternate."""
     rows = [{"topic": "ab"[n % 2], "partition": n % 3, "value": str(n)} for n in range(60)]
     (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, rows)))
     ran = run("build", tmp_path / "in.jsonl", "-o", f"{tmp_path}/new/")
     assert ran.status == 0 and "60 records in 6 batches" in ran.err and "6 folders in" in ran.err
     for topic, partition in {(row["topic"], row["partition"]) for row in rows}:
         log = kafkarec.open(tmp_path / "new" / f"{topic}-{partition}").read()
-        mine = [row for row in rows if (row["topic"], row["partition"]) == (topic, partition)]
-        assert log.column("value") == [row["value"].encode() for row in mine]
-        assert log.column("offset") == list(range(len(mine)))
+        expected = [row for row in rows if (row["topic"], row["partition"]) == (topic, partition)]
+        assert log.column("value") == [row["value"].encode() for row in expected]
+        assert log.column("offset") == list(range(len(expected)))
 
 
-def test_options_say_what_all_rows_have(run: Here, tmp_path: Path) -> None:
+def test_options_set_fields_of_all_rows(run: Here, tmp_path: Path) -> None:
     rows = tmp_path / "in.jsonl"
     rows.write_bytes(b"".join(b'{"offset":%d,"value":"%s"}\n' % (n * 2, b"v" * 100) for n in range(20)))
-    words = "--base-offset 100 --batch-size 500 --compression zstd --level 7 --producer-id 9 --producer-epoch 2 "
-    words += "--base-sequence 2147483640 --transactional --leader-epoch 4 --timestamp 1700000000000"
-    words += " --timestamp-type log-append"
-    assert run("build", rows, "-o", tmp_path / "a.log", *words.split()).status == 0
-    found = kafkarec.decode((tmp_path / "a.log").read_bytes(), columns=["offset", "sequence", "timestamp_type"])
-    assert found.column("offset") == list(range(100, 120)) and set(found.column("timestamp_type")) == {1}
-    assert found.column("sequence") == [(2147483640 + n) % 2**31 for n in range(20)]
+    arguments = "--base-offset 100 --batch-size 500 --compression zstd --level 7 --producer-id 9 --producer-epoch 2 "
+    arguments += "--base-sequence 2147483640 --transactional --leader-epoch 4 --timestamp 1700000000000"
+    arguments += " --timestamp-type log-append"
+    assert run("build", rows, "-o", tmp_path / "a.log", *arguments.split()).status == 0
+    columns = kafkarec.decode((tmp_path / "a.log").read_bytes(), columns=["offset", "sequence", "timestamp_type"])
+    assert columns.column("offset") == list(range(100, 120)) and set(columns.column("timestamp_type")) == {1}
+    assert columns.column("sequence") == [(2147483640 + n) % 2**31 for n in range(20)]
     names = ("producer_id", "producer_epoch", "is_transactional", "partition_leader_epoch", "compression")
-    told = {tuple(batch[name] for name in names) for batch in found.batches}
-    assert told == {(9, 2, True, 4, "zstd")} and len(found.batches) > 2
+    fields = {tuple(batch[name] for name in names) for batch in columns.batches}
+    assert fields == {(9, 2, True, 4, "zstd")} and len(columns.batches) > 2
 
 
 def test_batches_end_where_kafkas_builder_ends_them(run: Here, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""`build` refuses: the row and the column are named, their content is not; nothing appears under the output's name."""
+"""`build` refuses bad input: it names the row and the column, shows no content, and leaves nothing under the output's
+name."""
 
 from __future__ import annotations
 
@@ -19,38 +20,36 @@ from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec.cli import output
+from kafkarec.cli import output_files
 from kafkarec.write import encode
 
 TXN = SEGMENTS / "txn-0"
 SECRET = "s3cr3t"
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
 BAD_LINES = {
-    "no JSON": (f'{{"key": "{SECRET}", }}', "no JSON at column 19 (expecting property name enclosed in double quotes)"),
-    "cut": (f'{{"key": "{SECRET}"', "no JSON at column 17 (expecting ',' delimiter)"),
+    "no JSON": (
+        f'{{"key": "{SECRET}", }}',
+        "invalid JSON at column 19 (expecting property name enclosed in double quotes)",
+    ),
+    "cut": (f'{{"key": "{SECRET}"', "invalid JSON at column 17 (expecting ',' delimiter)"),
     "array": (f'["{SECRET}"]', "an object on each line is expected, found a list"),
     "number": ("17", "an object on each line is expected, found a number"),
     "several lines": ("{", "jq -c"),
     "too deep": ("[" * 100_000, "found objects nested too deeply"),
     "key a number": ('{"key": 17}', "key: text or null is expected, found a number (--key-as json, int32 or int64"),
-    "value an object": (f'{{"value": {{"{SECRET}": 1}}}}', "found an object (--value-as json takes it)"),
+    "value an object": (f'{{"value": {{"{SECRET}": 1}}}}', "found an object (--value-as json accepts it)"),
     "surrogate": ('{"value": "\\ud800"}', "value: text or null is expected, found an unpaired surrogate"),
     "base64": (f'{{"key_base64": "{SECRET}!"}}', "key_base64: base64 text is expected, found other text"),
     "hex": (f'{{"key_hex": "{SECRET}"}}', "key_hex: hex text is expected, found other text"),
-    "twice": (f'{{"key": "{SECRET}", "key_base64": "QQ=="}}', "key: stands there twice"),
+    "twice": (f'{{"key": "{SECRET}", "key_base64": "QQ=="}}', "key: is given twice"),
     "offset text": (f'{{"offset": "{SECRET}"}}', "offset: a whole number is expected, found text"),
     "offset fraction": ('{"offset": 1.5}', "offset: a whole number is expected, found a fraction"),
     "offset large": (f'{{"offset": {2**63}}}', "offset: a number of 64 bits is expected, found a larger one"),
     "offset digits": (f'{{"offset": {"9" * 5000}}}', "a number with too many digits"),
-    "offset at the end": (f'{{"offset": {2**63 - 1}}}', "offset: there is none behind 2^63-2"),
+    "offset at the end": (f'{{"offset": {2**63 - 1}}}', "offset: 2^63-2 is the largest"),
     "offset below 0": ('{"offset": -1}', "offset: 0 or more is expected"),
-    "offset again": ('{"offset": 0}', "offset: 0 stands behind 0: offsets increase within a log"),
+    "offset again": ('{"offset": 0}', "offset: 0 follows 0; offsets must increase within a log"),
     "timestamp below -1": ('{"timestamp": -2}', "timestamp: 0 or more is expected (-1: none), found a negative number"),
     "timestamp": (f'{{"timestamp": "{SECRET}"}}', "timestamp: milliseconds or ISO 8601 text such as"),
     "flag": ('{"is_control": 1}', "is_control: true or false is expected, found a number"),
@@ -58,7 +57,10 @@ BAD_LINES = {
     "header": (f'{{"headers": [{{"key": "a"}}, {{"k": "{SECRET}"}}]}}', "header 2: "),
     "header key": ('{"headers": [{"key": null}]}', "header 1: text is expected as key, found null"),
     "no such message": ('{"topic": "__consumer_offsets", "key": {"type": "Odd", "data": {}}}', "has no records 'Odd'"),
-    "no message": (f'{{"topic": "__consumer_offsets", "key": {{"a": "{SECRET}"}}}}', "it is no object as kafkarec cat"),
+    "no message": (
+        f'{{"topic": "__consumer_offsets", "key": {{"a": "{SECRET}"}}}}',
+        "it is not an object as kafkarec cat",
+    ),
     "message without a field": (
         '{"topic": "__consumer_offsets", "key": {"type": "GroupMetadata", "data": {}}}',
         "the field group of GroupMetadataKey is missing",
@@ -69,20 +71,20 @@ BAD_LINES = {
 
 @pytest.mark.parametrize("name", BAD_LINES)
 def test_a_bad_line_is_named_and_not_shown(run: Here, tmp_path: Path, name: str) -> None:
-    line, said = BAD_LINES[name]
+    line, message = BAD_LINES[name]
     rows, out = tmp_path / "in.jsonl", tmp_path / "out.log"
     rows.write_text('{"offset": 0}\n\n' + line + '\n{"value": "last"}\n')
     ran = run("build", rows, "-o", out)
     assert ran.status == 1 and not out.exists()
-    assert f"{rows}, line 3" in ran.complaint and said in ran.complaint and SECRET not in ran.err
+    assert f"{rows}, line 3" in ran.complaint and message in ran.complaint and SECRET not in ran.err
     left = run("build", rows, "-o", out, "--errors", "skip")
     assert left.status == 1 and f"{rows}, line 3" in left.err and "left out" in left.err and SECRET not in left.err
-    found = kafkarec.decode(out.read_bytes())
-    assert found.column("value") == [None, b"last"] and found.column("offset") == [0, 1]
+    columns = kafkarec.decode(out.read_bytes())
+    assert columns.column("value") == [None, b"last"] and columns.column("offset") == [0, 1]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("offset,key\n1,a,b\n", "line 2: 2 cells are expected, as in the first line, found 3"),
         ("offset,key\nx,a\n", "line 2: offset: a whole number is expected, found other text"),
@@ -91,10 +93,10 @@ def test_a_bad_line_is_named_and_not_shown(run: Here, tmp_path: Path, name: str)
         ("key,headers\na,{\n", "line 2: headers: JSON is expected"),
     ],
 )
-def test_a_bad_row_of_csv_is_named(run: Here, tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_row_of_csv_is_named(run: Here, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "in.csv").write_text(text, newline="")
     ran = run("build", tmp_path / "in.csv", "-o", tmp_path / "out.log")
-    assert ran.status == 1 and said in ran.complaint and not (tmp_path / "out.log").exists()
+    assert ran.status == 1 and message in ran.complaint and not (tmp_path / "out.log").exists()
 
 
 def test_a_bad_row_of_arrow_is_named(run: Here, tmp_path: Path) -> None:
@@ -108,65 +110,65 @@ def test_a_bad_row_of_arrow_is_named(run: Here, tmp_path: Path) -> None:
 WRONG_USE = {
     "unknown column": (b'{"kex": 1}', [], "line 1: no such column: kex; there are topic, partition, offset"),
     "unknown column of CSV": (b"kex,value\na,b\n", ["--from", "csv"], "line 1: no such column: kex"),
-    "level": (b"{}", ["--level", "3"], "--level goes with --compression"),
+    "level": (b"{}", ["--level", "3"], "--level needs --compression"),
     "level range": (b"{}", ["--compression", "lz4", "--level", "99"], "--level: "),
-    "no CSV": (b'key\n"a\n', ["--from", "csv"], "a quote is opened here or behind, and is not closed"),
-    "quote inside": (b'key,value\na"b"c,d\n', ["--from", "csv"], "line 2: a quote stands within a cell"),
-    "no format": (b"hello world\n", [], "begins as none of the formats does"),
+    "no CSV": (b'key\n"a\n', ["--from", "csv"], "a quote that is opened here or later is not closed"),
+    "quote inside": (b'key,value\na"b"c,d\n', ["--from", "csv"], "line 2: a quote inside a cell"),
+    "no format": (b"hello world\n", [], "is not recognised"),
     "gzip": (b"\x1f\x8b\x08\0", [], "is compressed with gzip: zcat FILE | kafkarec build -"),
     "a log": (encode([(0, 0, b"k", b"v", [])]), [], "looks like a Kafka log"),
-    "no parquet": (b"{}", ["--from", "parquet"], "does not begin as parquet does"),
-    "legacy headers": (b'{"headers": {"a": "b"}}', ["--magic", "1"], "line 1: magic 1 has no place for headers"),
-    "legacy zstd": (b"{}", ["--magic", "0", "--compression", "zstd"], "magic 0 has no place for compression zstd"),
+    "no parquet": (b"{}", ["--from", "parquet"], "is not parquet"),
+    "legacy headers": (b'{"headers": {"a": "b"}}', ["--magic", "1"], "line 1: magic 1 cannot store headers"),
+    "legacy zstd": (b"{}", ["--magic", "0", "--compression", "zstd"], "magic 0 cannot store compression zstd"),
     "codec": (b'{"compression": "brotli"}', [], "line 1: compression: one of none, gzip"),
-    "magic": (b'{"magic": 3}', [], "line 1: magic 3: 0, 1 or 2"),
+    "magic": (b'{"magic": 3}', [], "line 1: magic 3: one of 0, 1, 2"),
     "another partition": (
         b'{"topic":"a","partition":0}\n{"topic":"a","partition":1}',
         [],
-        "line 2: another partition than before",
+        "line 2: a second partition",
     ),
 }
 
 
 @pytest.mark.parametrize("name", WRONG_USE)
 def test_wrong_use_is_one_line(name: str) -> None:
-    data, words, said = WRONG_USE[name]
-    ran = own_process("build", *words, stdin=data)
-    assert (ran.status, ran.out) == (2, b"") and said in ran.complaint
+    data, arguments, message = WRONG_USE[name]
+    ran = own_process("build", *arguments, stdin=data)
+    assert (ran.status, ran.out) == (2, b"") and message in ran.complaint
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (["build", "-o", TXN], "holds 00000000000000000000.index.dump.txt, which is no file of a partition"),
+        (["build", "-o", TXN], "contains 00000000000000000000.index.dump.txt, which is not a file of a partition"),
         (["build", "--columns", "offset,colour"], "no such column: colour"),
         (["build", "--compression", "brotli"], "invalid choice: 'brotli'"),
-        (["build", "-", "-"], "standard input (-) can be read once only"),
+        (["build", "-", "-"], "standard input (-) can be read only once"),
         (["build", "-o", "s3://bucket/orders-0"], "outputs are written on this machine only"),
-        (["build", "--topic-id", "x" * 22, "-o", "a.log"], "--topic-id goes with a partition folder"),
-        (["build", "--leader-epoch", 2**31], "is no number from 0 to 2147483647"),
-        (["build", "--producer-epoch", 2**15, "--producer-id", 1], "is no number from 0 to 32767"),
-        (["build", "--producer-id", "\u00b2"], "is no number from 0 to"),
-        (["build", "--transactional"], "--transactional goes with --producer-id"),
-        (["build", "--timestamp", 2**63], "--timestamp: from 1970 on, in 64 bits"),
-        (["build", "--base-offset", "-5"], "--base-offset: 0 or more"),
+        (["build", "--topic-id", "x" * 22, "-o", "a.log"], "--topic-id needs a partition folder"),
+        (["build", "--leader-epoch", 2**31], "is not a number from 0 to 2147483647"),
+        (["build", "--producer-epoch", 2**15, "--producer-id", 1], "is not a number from 0 to 32767"),
+        (["build", "--producer-id", "\u00b2"], "is not a number from 0 to"),
+        (["build", "--transactional"], "--transactional needs --producer-id"),
+        (["build", "--timestamp", 2**63], "--timestamp must be in 1970 or later and fit 64 bits"),
+        (["build", "--base-offset", "-5"], "--base-offset must be 0 or more"),
     ],
 )
-def test_wrong_words(
-    run: Here, tmp_path: Path, words: list[object], said: str, monkeypatch: pytest.MonkeyPatch
+def test_wrong_options_are_refused_and_write_nothing(
+    run: Here, tmp_path: Path, arguments: list[object], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"{}\n")))
-    ran = run(*words)
-    assert ran.status == 2 and said in ran.complaint and list(tmp_path.iterdir()) == []
+    ran = run(*arguments)
+    assert ran.status == 2 and message in ran.complaint and list(tmp_path.iterdir()) == []
 
 
-def test_what_is_not_there(run: Here, tmp_path: Path) -> None:
+def test_a_missing_input_is_status_3(run: Here, tmp_path: Path) -> None:
     ran = run("build", tmp_path / "gone.jsonl")
     assert ran.status == 3 and "gone.jsonl: no such file" in ran.complaint
 
 
-def test_pyarrow_that_is_missing_is_one_line(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pyarrow_is_one_line(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tmp_path / "in.parquet"
     pq.write_table(pa.table({"key": ["a"]}), rows)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -174,7 +176,7 @@ def test_pyarrow_that_is_missing_is_one_line(run: Here, tmp_path: Path, monkeypa
     assert ran.status == 3 and "reading parquet needs pyarrow: pip install 'kafkarec[arrow]'" in ran.complaint
 
 
-def test_an_output_that_is_there_needs_force(run: Here, tmp_path: Path) -> None:
+def test_an_existing_output_needs_force(run: Here, tmp_path: Path) -> None:
     rows, log, folder = tmp_path / "in.jsonl", tmp_path / "a.log", tmp_path / "orders-0"
     rows.write_text('{"key": "new"}\n')
     log.write_bytes(b"old")
@@ -195,11 +197,11 @@ def test_force_replaces_logs_and_nothing_else(run: Here, tmp_path: Path) -> None
     folder.mkdir()
     (folder / "thesis.txt").write_text("years of work")
     ran = run("build", tmp_path / "in.jsonl", "-o", folder, "--force")
-    assert ran.status == 2 and "holds thesis.txt, which is no file of a partition" in ran.complaint
+    assert ran.status == 2 and "contains thesis.txt, which is not a file of a partition" in ran.complaint
     assert (folder / "thesis.txt").read_text() == "years of work"
 
 
-def test_a_bad_line_far_into_the_input_leaves_nothing_of_a_folder(run: Here, tmp_path: Path) -> None:
+def test_a_bad_line_late_in_the_input_leaves_no_folder(run: Here, tmp_path: Path) -> None:
     rows = tmp_path / "in.jsonl"
     rows.write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000 + b"oh\n")
     ran = run("build", rows, "-o", tmp_path / "orders-0")
@@ -220,16 +222,16 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(run: Here, tmp_path: Path, m
         ran = run("build", tmp_path / "in.jsonl", "-o", tmp_path / "orders-0")
     assert ran.status == 3 and "no space left on device" in ran.complaint and os.listdir(tmp_path) == ["in.jsonl"]
     with monkeypatch.context() as patch:
-        patch.setattr(output.os, "fdopen", lambda *args: Full())
+        patch.setattr(output_files.os, "fdopen", lambda *args: Full())
         ran = run("build", tmp_path / "in.jsonl", "-o", tmp_path / "a.log")
     assert ran.status == 3 and "a.log: no space left on device" in ran.complaint
     assert os.listdir(tmp_path) == ["in.jsonl"]
 
 
 def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    words = ["build", "-o", str(tmp_path / "orders-0")]
+    arguments = ["build", "-o", str(tmp_path / "orders-0")]
     process = subprocess.Popen(
-        [*COMMAND, *words], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
+        [*COMMAND, *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
     )
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
@@ -238,12 +240,12 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
     while not any(name.endswith(".part") for name in os.listdir(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    said = process.stderr.read()
+    message = process.stderr.read()
     process.stdin.close()
-    assert (process.wait(30), said) == (130, b"") and os.listdir(tmp_path) == []
+    assert (process.wait(30), message) == (130, b"") and os.listdir(tmp_path) == []
 
 
-def test_a_reader_that_goes_away_is_quiet(tmp_path: Path) -> None:
+def test_a_closed_pipe_is_quiet(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
     process = subprocess.Popen(
         [*COMMAND, "build", str(tmp_path / "in.jsonl")],
@@ -258,7 +260,7 @@ def test_a_reader_that_goes_away_is_quiet(tmp_path: Path) -> None:
 
 
 def test_memory_stays_flat(tmp_path: Path) -> None:
-    """60 MB of rows in under 60 MB more than 6 MB of rows take."""
+    """Peak memory for 60 MB of rows exceeds that for 6 MB of rows by less than 60 MB."""
     line = json.dumps({"key": "k" * 10, "value": "v" * 1000}).encode() + b"\n"
 
     def peak(lines: int) -> int:
@@ -268,7 +270,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
             f"assert main(['build', {str(tmp_path / 'in.jsonl')!r}, '-o', {str(tmp_path / f'{lines}.log')!r}]) == 0\n"
             "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
         )
-        done = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=True)
-        return int(done.stdout)
+        ran = subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, check=True)
+        return int(ran.stdout)
 
     assert peak(60_000) - peak(6_000) < 30 << 10

@@ -1,4 +1,4 @@
-"""`cat --follow` beside a writer that does what a broker does to a partition folder."""
+"""`cat --follow` on a partition folder that a writer changes as a broker does."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def transactional(offset: int, producer: int, count: int = 1) -> bytes:
 
 
 class Following:
-    """A running `cat --follow`, its lines as they come."""
+    """A running `cat --follow`, whose output lines are read as they arrive."""
 
-    def __init__(self, path: Path, *words: object) -> None:
+    def __init__(self, path: Path, *arguments: object) -> None:
         self.child = subprocess.Popen(
-            [*COMMAND, "cat", str(path), "--follow", *map(str, words)],
+            [*COMMAND, "cat", str(path), "--follow", *map(str, arguments)],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=ENVIRONMENT,
@@ -55,12 +55,12 @@ class Following:
         return [json.loads(line)["offset"] for line in self.lines(count)]
 
     def quiet(self, seconds: float = 0.8) -> bool:
-        """Whether nothing comes for a while."""
+        """Whether no line arrives for a while."""
         time.sleep(seconds)
         return self._lines.empty()
 
     def stop(self) -> tuple[int, str, list[bytes]]:
-        """Ctrl-C: the status, standard error, the lines that had not been taken."""
+        """Send Ctrl-C; return the status, standard error, and the lines that were not read before."""
         if self.child.poll() is None:
             self.child.send_signal(signal.SIGINT)
         return self.ended()
@@ -93,8 +93,8 @@ def started() -> Iterator[list[Following]]:
 
 @pytest.fixture
 def follow(started: list[Following]) -> Any:
-    def start(path: Path, *words: object) -> Following:
-        started.append(Following(path, *words))
+    def start(path: Path, *arguments: object) -> Following:
+        started.append(Following(path, *arguments))
         return started[-1]
 
     return start
@@ -114,7 +114,7 @@ def append(log: Path, data: bytes, base: int = 0) -> None:
         file.write(data)
 
 
-def test_appended_batches_come_as_they_are_written_and_ctrl_c_ends(follow: Any, log: Path) -> None:
+def test_appended_batches_are_printed_until_ctrl_c(follow: Any, log: Path) -> None:
     tail = follow(log)
     assert tail.offsets(5) == [0, 1, 2, 3, 4]
     append(log, batch(5, 3))
@@ -125,7 +125,7 @@ def test_appended_batches_come_as_they_are_written_and_ctrl_c_ends(follow: Any, 
 
 
 @pytest.mark.parametrize(
-    ("words", "first"),
+    ("arguments", "first"),
     [
         (["--last", 2], [3, 4]),
         (["--from-offset", 3], [3, 4]),
@@ -133,8 +133,8 @@ def test_appended_batches_come_as_they_are_written_and_ctrl_c_ends(follow: Any, 
         (["--key", "none such"], []),
     ],
 )
-def test_where_it_begins(follow: Any, log: Path, words: list[object], first: list[int]) -> None:
-    tail = follow(log, *words)
+def test_options_choose_the_first_offset(follow: Any, log: Path, arguments: list[object], first: list[int]) -> None:
+    tail = follow(log, *arguments)
     assert tail.offsets(len(first)) == first
     assert tail.quiet()
     record = builders.record(key=b"none such", timestamp_delta=5)
@@ -142,7 +142,7 @@ def test_where_it_begins(follow: Any, log: Path, words: list[object], first: lis
     assert tail.offsets(1) == [5]
 
 
-def test_only_what_comes(follow: Any, log: Path) -> None:
+def test_last_0_prints_only_new_records(follow: Any, log: Path) -> None:
     tail = follow(log, "--last", 0)
     at = 5
     while tail.quiet(0.3) and at < 70:
@@ -151,7 +151,7 @@ def test_only_what_comes(follow: Any, log: Path) -> None:
     assert tail.offsets(1)[0] >= 5
 
 
-def test_a_batch_that_is_half_written_waits_and_is_no_damage(follow: Any, log: Path) -> None:
+def test_a_half_written_batch_is_awaited_and_is_no_damage(follow: Any, log: Path) -> None:
     tail = follow(log, "--last", 1)
     assert tail.offsets(1) == [4]
     whole = batch(5, 2)
@@ -163,7 +163,7 @@ def test_a_batch_that_is_half_written_waits_and_is_no_damage(follow: Any, log: P
     assert tail.stop() == (130, "", [])
 
 
-def test_zeros_made_in_advance_become_batches(follow: Any, log: Path) -> None:
+def test_preallocated_zeros_are_awaited_until_they_are_batches(follow: Any, log: Path) -> None:
     path = log / f"{0:020}.log"
     end = path.stat().st_size
     append(log, ZEROS)
@@ -173,19 +173,19 @@ def test_zeros_made_in_advance_become_batches(follow: Any, log: Path) -> None:
     one, two = batch(5), batch(6)
     with path.open("r+b") as file:
         file.seek(end)
-        file.write(one + two[:70])  # the rest of the second one is still zeros: its checksum does not hold
+        file.write(one + two[:70])  # the rest of the second batch is still zeros, so its checksum does not match
         file.flush()
         assert tail.offsets(1) == [5]
         assert tail.quiet(0.5)
         file.write(two[70:])
     assert tail.offsets(1) == [6]
-    os.truncate(path, end + len(one) + len(two))  # as a broker does that closes the segment
+    os.truncate(path, end + len(one) + len(two))  # as a broker does when it closes the segment
     append(log, batch(7))
     assert tail.offsets(1) == [7]
     assert tail.stop() == (130, "", [])
 
 
-def test_new_segments(follow: Any, log: Path) -> None:
+def test_new_segments_are_followed(follow: Any, log: Path) -> None:
     tail = follow(log, "--last", 1)
     assert tail.offsets(1) == [4]
     append(log, batch(5))
@@ -197,22 +197,22 @@ def test_new_segments(follow: Any, log: Path) -> None:
     assert tail.stop() == (130, "", [])
 
 
-def test_old_segments_that_are_deleted(follow: Any, log: Path) -> None:
+def test_deleted_old_segments_are_passed_over(follow: Any, log: Path) -> None:
     append(log, batch(5), base=5)
     tail = follow(log)
     assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
     (log / f"{0:020}.log").rename(log / f"{0:020}.log.deleted")
     append(log, batch(6), base=5)
     assert tail.offsets(1) == [6]
-    append(log, batch(9), base=9)  # what is in front of it came and went between two looks
+    append(log, batch(9), base=9)  # the offsets before it were written and deleted between two polls
     (log / f"{5:020}.log").unlink()
     assert tail.offsets(1) == [9]
-    status, said, _ = tail.stop()
+    status, message, _ = tail.stop()
     assert status == 130
-    assert said == "" or "offsets 7 to 8 were deleted before they were read" in said
+    assert message == "" or "offsets 7 to 8 were deleted before they were read" in message
 
 
-def test_a_truncated_log_goes_on_from_there(follow: Any, log: Path) -> None:
+def test_a_truncated_log_is_followed_from_its_new_end(follow: Any, log: Path) -> None:
     path = log / f"{0:020}.log"
     size = path.stat().st_size
     tail = follow(log)
@@ -221,12 +221,12 @@ def test_a_truncated_log_goes_on_from_there(follow: Any, log: Path) -> None:
     assert tail.quiet()
     append(log, batch(3, 2, leader_epoch=9))
     assert tail.offsets(2) == [3, 4]
-    status, said, _ = tail.stop()
+    status, message, _ = tail.stop()
     assert status == 130
-    assert said == f"kafkarec: note: {log}: the log was truncated; going on from offset 3\n"
+    assert message == f"kafkarec: note: {log}: the log was truncated; continuing from offset 3\n"
 
 
-def test_a_log_that_was_truncated_and_grew_between_two_looks(follow: Any, log: Path) -> None:
+def test_a_log_truncated_and_grown_between_two_polls_is_followed(follow: Any, log: Path) -> None:
     path = log / f"{0:020}.log"
     data = path.read_bytes()
     tail = follow(log)
@@ -235,12 +235,12 @@ def test_a_log_that_was_truncated_and_grew_between_two_looks(follow: Any, log: P
     (log / "new").write_bytes(anew)
     (log / "new").rename(path)
     assert tail.offsets(7) == [2, 3, 4, 5, 6, 7, 8]
-    status, said, _ = tail.stop()
-    assert (status, said.count("\n")) == (130, 1)
-    assert "going on from offset 2" in said
+    status, message, _ = tail.stop()
+    assert (status, message.count("\n")) == (130, 1)
+    assert "continuing from offset 2" in message
 
 
-def test_truncation_into_an_earlier_segment(follow: Any, log: Path) -> None:
+def test_truncation_into_an_earlier_segment_is_followed(follow: Any, log: Path) -> None:
     append(log, batch(5), base=5)
     tail = follow(log)
     assert tail.offsets(6) == [0, 1, 2, 3, 4, 5]
@@ -249,7 +249,7 @@ def test_truncation_into_an_earlier_segment(follow: Any, log: Path) -> None:
     os.truncate(path, path.stat().st_size // 5 * 4)
     append(log, batch(4, leader_epoch=3))
     assert tail.offsets(1) == [4]
-    assert "going on from offset 4" in tail.stop()[1]
+    assert "continuing from offset 4" in tail.stop()[1]
 
 
 def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, log: Path) -> None:
@@ -262,7 +262,7 @@ def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, l
     append(log, transactional(9, 1), base=9)
     assert tail.quiet(0.5)
     append(log, builders.end_marker(commit=False, producer_id=2, base_offset=10), base=9)
-    assert tail.offsets(1) == [7]  # 6 was aborted, 9 is still open
+    assert tail.offsets(1) == [7]  # offset 6 was aborted, offset 9 is still in an open transaction
     append(log, batch(11), base=9)
     assert tail.quiet(0.5)
     append(log, builders.end_marker(commit=False, producer_id=1, base_offset=12) + batch(13), base=9)
@@ -270,7 +270,7 @@ def test_read_committed_shows_records_when_their_transaction_ends(follow: Any, l
     assert tail.stop() == (130, "", [])
 
 
-def test_damage_is_told_once_there_are_good_batches_after_it(follow: Any, log: Path) -> None:
+def test_damage_is_reported_when_good_batches_follow_it(follow: Any, log: Path) -> None:
     bad = bytearray(batch(5))
     bad[-1] ^= 1
     skipping, stopping = follow(log, "--last", 1, "--errors", "skip"), follow(log, "--last", 1)
@@ -279,36 +279,36 @@ def test_damage_is_told_once_there_are_good_batches_after_it(follow: Any, log: P
     assert skipping.quiet() and stopping.quiet(0)
     append(log, batch(6))
     assert skipping.offsets(1) == [6]
-    status, said, left = stopping.ended()
+    status, message, left = stopping.ended()
     assert (status, left) == (1, [])
-    assert "crc mismatch" in said and "lost: " in said and "--errors skip" in said
+    assert "crc mismatch" in message and "lost: " in message and "--errors skip" in message
     append(log, batch(7))
     assert skipping.offsets(1) == [7]
-    status, said, _ = skipping.stop()
-    assert (status, said.count("crc mismatch")) == (130, 1)
+    status, message, _ = skipping.stop()
+    assert (status, message.count("crc mismatch")) == (130, 1)
 
 
-def test_damage_at_the_end_of_a_segment_that_was_rolled(follow: Any, log: Path) -> None:
+def test_damage_at_the_end_of_a_rolled_segment_is_reported(follow: Any, log: Path) -> None:
     tail = follow(log, "--last", 1, "--errors", "skip")
     assert tail.offsets(1) == [4]
     append(log, batch(5)[:-3])
     assert tail.quiet(0.5)
     append(log, batch(6), base=6)
     assert tail.offsets(1) == [6]
-    status, said, _ = tail.stop()
-    assert (status, said.count("\n")) == (130, 1)
-    assert "a later segment follows" in said
+    status, message, _ = tail.stop()
+    assert (status, message.count("\n")) == (130, 1)
+    assert "the log goes on after it" in message
 
 
-def test_csv_and_a_number_of_rows(follow: Any, log: Path) -> None:
+def test_csv_with_a_number_of_rows_ends(follow: Any, log: Path) -> None:
     tail = follow(log, "--format", "csv", "--columns", "offset,key", "-n", 7)
     assert tail.lines(3) == [b"offset,key,key_base64\r\n", b'0,"k",\r\n', b'1,"k",\r\n']
     append(log, batch(5, 9))
-    status, said, left = tail.ended()
-    assert (status, said, left[-1]) == (0, "", b'6,"k",\r\n')
+    status, message, left = tail.ended()
+    assert (status, message, left[-1]) == (0, "", b'6,"k",\r\n')
 
 
-def test_one_file_and_a_folder_that_goes_away(follow: Any, log: Path) -> None:
+def test_one_file_is_followed_alone_and_deletion_ends_the_run(follow: Any, log: Path) -> None:
     file, folder = follow(log / f"{0:020}.log", "--last", 1), follow(log, "--last", 1)
     assert file.offsets(1) == folder.offsets(1) == [4]
     append(log, batch(5))
@@ -317,9 +317,9 @@ def test_one_file_and_a_folder_that_goes_away(follow: Any, log: Path) -> None:
     assert file.offsets(1) == [5]
     log.rename(log.parent / "orders-7.0123456789abcdef0123456789abcdef-delete")
     for one in (file, folder):
-        status, said, _ = one.ended()
-        assert (status, said.count("\n")) == (3, 1)
-        assert "is gone: " in said
+        status, message, _ = one.ended()
+        assert (status, message.count("\n")) == (3, 1)
+        assert "no longer exists: " in message
 
 
 def test_lines_are_whole_under_ctrl_c(follow: Any, tmp_path: Path) -> None:
@@ -327,21 +327,21 @@ def test_lines_are_whole_under_ctrl_c(follow: Any, tmp_path: Path) -> None:
     path.write_bytes(sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0].read_bytes() * 100)
     tail = follow(path)
     tail.lines(10)
-    status, said, left = tail.stop()
-    assert (status, said) == (130, "")
+    status, message, left = tail.stop()
+    assert (status, message) == (130, "")
     assert all(json.loads(line) for line in left)
-    assert len(left) < 80_000  # of 86,500: it did not go on to the end
+    assert len(left) < 80_000  # of 86,500 lines: it stopped before the end
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (["--format", "parquet"], "needs an end; --follow goes with json and csv"),
+        (["--format", "parquet"], "needs an end, which --follow does not have; use json or csv"),
         (["-o", "x"], "appears when it is complete"),
         (["--to-offset", "5"], "--follow has no end"),
     ],
 )
-def test_wrong_use(capsysbinary: pytest.CaptureFixture[bytes], log: Path, words: list[str], said: str) -> None:
-    done = Here(capsysbinary)("cat", log, "--follow", *words)
-    assert done.status == 2 and said in done.complaint
-    assert "local files" in Here(capsysbinary)("cat", "-", "-f").complaint
+def test_wrong_use(run: Here, log: Path, arguments: list[str], message: str) -> None:
+    ran = run("cat", log, "--follow", *arguments)
+    assert ran.status == 2 and message in ran.complaint
+    assert "local files" in run("cat", "-", "-f").complaint

@@ -1,4 +1,4 @@
-"""`cat --format csv` and `--format parquet`: what other tools read back is what was in the log."""
+"""`cat --format csv` and `--format parquet`: other tools read back what the log holds."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from command import blob as blob_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from paths import SEGMENTS
+from random_records import BLOBS, records_of
 
 import kafkarec
 from kafkarec.cli import cat_arrow
@@ -28,16 +29,11 @@ from kafkarec.cli import cat_arrow
 TXN, CODECS, COMPACTED, OFFSETS = (
     SEGMENTS / name for name in ("txn-0", "all-codecs-0", "compacted-0", "__consumer_offsets-0")
 )
-TITLES = "topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers"
-
-
-@pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capsysbinary)
+HEADER_LINE = "topic,partition,offset,timestamp,timestamp_type,key,key_base64,value,value_base64,headers"
 
 
 def csv_rows(out: bytes) -> list[dict[str, str | None]]:
-    """By pyarrow's reader, which tells null (nothing) from empty text (quotes)."""
+    """Rows as pyarrow reads them, which distinguishes null (an empty cell) from empty text (quotes)."""
     options = arrow_csv.ConvertOptions(
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -49,7 +45,7 @@ def csv_rows(out: bytes) -> list[dict[str, str | None]]:
 
 
 def plain_rows(out: bytes) -> list[dict[str, str]]:
-    """By Python's reader."""
+    """Rows as Python's csv module reads them."""
     return list(csv.DictReader(io.StringIO(out.decode(), newline=""), strict=True))
 
 
@@ -60,7 +56,7 @@ def blob(row: dict[str, Any], name: str) -> bytes | None:
     return None if row[name] is None else row[name].encode()
 
 
-NASTY = [
+UNUSUAL = [
     b"",
     b"\n",
     b"\r\n",
@@ -83,21 +79,10 @@ NASTY = [
     b"\t",
     "é".encode(),
 ]
-BLOBS = st.none() | st.sampled_from(NASTY) | st.binary(max_size=10) | st.text(max_size=10).map(str.encode)
-RECORDS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "key": BLOBS,
-            "value": BLOBS,
-            "headers": st.lists(st.tuples(st.text(max_size=5).map(str.encode), BLOBS), max_size=3),
-            "timestamp_delta": st.integers(-5, 5),
-        }
-    ),
-    max_size=8,
-)
+RECORDS = records_of(st.sampled_from(UNUSUAL) | BLOBS, most=8)
 
 
-def written(records: list[dict[str, Any]], path: Path) -> Path:
+def written_log(records: list[dict[str, Any]], path: Path) -> Path:
     raw = builders.batch([builders.record(offset_delta=i, **one) for i, one in enumerate(records)], base_offset=7)
     path.write_bytes(raw)
     return path
@@ -106,10 +91,10 @@ def written(records: list[dict[str, Any]], path: Path) -> Path:
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
 @given(records=RECORDS)
 def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records: list[dict[str, Any]]) -> None:
-    done = run("cat", written(records, tmp_path / "any.log"), "--format", "csv", "--topic", "t")
-    assert (done.status, done.err) == (0, "")
-    assert done.out.partition(b"\r\n")[0].decode() == TITLES
-    rows = csv_rows(done.out)
+    ran = run("cat", written_log(records, tmp_path / "any.log"), "--format", "csv", "--topic", "t")
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.partition(b"\r\n")[0].decode() == HEADER_LINE
+    rows = csv_rows(ran.out)
     assert len(rows) == len(records)
     for number, (row, one) in enumerate(zip(rows, records, strict=True)):
         assert (row["topic"], row["partition"], row["offset"]) == ("t", None, str(7 + number))
@@ -117,13 +102,13 @@ def test_any_records_come_back_from_their_csv(run: Here, tmp_path: Path, records
         assert (blob(row, "key"), blob(row, "value")) == (one["key"], one["value"])
         cells = json.loads(row["headers"] or "")
         assert [(cell["key"].encode(), blob_of(cell, "value")) for cell in cells] == one["headers"]
-    text = done.out.decode()
+    text = ran.out.decode()
     assert not any(char in text for char in "\0\x1b\x7f\x85\u2028\u2029")
-    plain = plain_rows(done.out)
+    plain = plain_rows(ran.out)
     assert [{name: value or "" for name, value in row.items()} for row in rows] == plain
 
 
-def test_csv_is_the_rows_of_json(run: Here) -> None:
+def test_csv_has_the_rows_of_json(run: Here) -> None:
     lines, rows = run("cat", CODECS).rows, csv_rows(run("cat", CODECS, "--format", "csv").out)
     assert len(rows) == len(lines) == 865
     for row, line in zip(rows, lines, strict=True):
@@ -132,11 +117,20 @@ def test_csv_is_the_rows_of_json(run: Here) -> None:
         assert (*numbers, blob(row, "key"), blob(row, "value")) == as_consumer_row(line)[:5]
 
 
-def test_csv_of_chosen_columns_rows_and_forms(run: Here) -> None:
-    words = ["--format", "csv", "--key", "user-3", "--columns", "offset,value,is_transactional,producer_id,compression"]
-    rows = csv_rows(run("cat", CODECS, *words).out)
+def test_csv_of_selected_columns_rows_and_forms(run: Here) -> None:
+    arguments = [
+        "--format",
+        "csv",
+        "--key",
+        "user-3",
+        "--columns",
+        "offset,value,is_transactional,producer_id,compression",
+    ]
+    rows = csv_rows(run("cat", CODECS, *arguments).out)
     assert list(rows[0]) == ["offset", "value", "value_base64", "is_transactional", "producer_id", "compression"]
-    assert [int(row["offset"] or "") for row in rows] == [row["offset"] for row in run("cat", CODECS, *words[2:]).rows]
+    assert [int(row["offset"] or "") for row in rows] == [
+        row["offset"] for row in run("cat", CODECS, *arguments[2:]).rows
+    ]
     assert {row["compression"] for row in rows} == {"none", "gzip", "snappy", "lz4", "zstd"}
     assert {row["is_transactional"] for row in rows} == {"false"}
     assert all((row["producer_id"] or "").isdigit() for row in rows)
@@ -150,17 +144,17 @@ def test_csv_of_chosen_columns_rows_and_forms(run: Here) -> None:
 
 def test_csv_of_numbers_as_keys(run: Here, tmp_path: Path) -> None:
     keys = [(-5).to_bytes(4, "big", signed=True), b"odd", None]
-    path = written([{"key": key} for key in keys], tmp_path / "x.log")
-    done = run("cat", path, "--format", "csv", "--columns", "key", "--key-as", "int32")
-    assert done.out == b'key,key_base64\r\n-5,\r\n,"b2Rk"\r\n,\r\n'
+    path = written_log([{"key": key} for key in keys], tmp_path / "x.log")
+    ran = run("cat", path, "--format", "csv", "--columns", "key", "--key-as", "int32")
+    assert ran.out == b'key,key_base64\r\n-5,\r\n,"b2Rk"\r\n,\r\n'
 
 
 def test_csv_for_a_spreadsheet_holds_no_formula(run: Here, tmp_path: Path) -> None:
     values = [b"=1+1", b"+1", b"-1", b"@SUM(A1)", b"\tx", b"\r=1", "\uff1d1".encode(), b"plain", b"", b"\xf8\xf8"]
-    path = written([{"key": None, "value": value} for value in values], tmp_path / "x.log")
-    words = ["cat", path, "--format", "csv", "--columns", "value"]
-    assert [row["value"] for row in csv_rows(run(*words).out)][:5] == ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"]
-    out = run(*words, "--spreadsheet").out
+    path = written_log([{"key": None, "value": value} for value in values], tmp_path / "x.log")
+    arguments = ["cat", path, "--format", "csv", "--columns", "value"]
+    assert [row["value"] for row in csv_rows(run(*arguments).out)][:5] == ["=1+1", "+1", "-1", "@SUM(A1)", "\tx"]
+    out = run(*arguments, "--spreadsheet").out
     assert out.startswith(b"\xef\xbb\xbfvalue,value_base64\r\n")
     rows = csv_rows(out[3:])
     assert [row["value"] or "" for row in rows[:9]] == [
@@ -175,7 +169,7 @@ def test_csv_for_a_spreadsheet_holds_no_formula(run: Here, tmp_path: Path) -> No
         "",
     ]
     assert rows[9]["value_base64"] == "'+Pg="
-    assert "goes with --format csv" in run("cat", path, "--spreadsheet").complaint
+    assert "needs --format csv" in run("cat", path, "--spreadsheet").complaint
 
 
 def test_csv_of_control_records_and_of_internal_topics(run: Here) -> None:
@@ -187,22 +181,22 @@ def test_csv_of_control_records_and_of_internal_topics(run: Here) -> None:
         assert [row[name] and json.loads(row[name] or "") for row in rows] == [line[name] for line in lines]
 
 
-def test_csv_of_nothing_is_its_titles(run: Here, tmp_path: Path) -> None:
+def test_csv_of_no_rows_is_the_header_line(run: Here, tmp_path: Path) -> None:
     (tmp_path / "empty.log").write_bytes(b"")
-    assert run("cat", tmp_path / "empty.log", "--format", "csv").out.decode() == TITLES + "\r\n"
+    assert run("cat", tmp_path / "empty.log", "--format", "csv").out.decode() == HEADER_LINE + "\r\n"
 
 
 def test_a_file_name_does_not_break_a_csv(run: Here, tmp_path: Path) -> None:
-    path = written([{}, {}], tmp_path / 'a\x1b\n,".log')
+    path = written_log([{}, {}], tmp_path / 'a\x1b\n,".log')
     out = run("cat", path, "--format", "csv", "--columns", "file").out
     assert b"\x1b" not in out
     assert [Path(row["file"] or "").name for row in csv_rows(out)] == ['a\ufffd\n,".log'] * 2
 
 
-def test_duckdb_and_pandas_read_it(run: Here, tmp_path: Path) -> None:
+def test_duckdb_and_pandas_read_the_csv(run: Here, tmp_path: Path) -> None:
     duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
     values = [b'{"a": 1,\n "b": "x,y"}', b"line\r\nline", b'say "hi"', b"\xff\x00", None]
-    path = written([{"value": value} for value in values], tmp_path / "x.log")
+    path = written_log([{"value": value} for value in values], tmp_path / "x.log")
     out = tmp_path / "x.csv"
     assert run("cat", path, "--format", "csv", "-o", out).status == 0
     texts = [value.decode() for value in values[:3] if value] + [None, None]
@@ -213,25 +207,28 @@ def test_duckdb_and_pandas_read_it(run: Here, tmp_path: Path) -> None:
 
 
 class TestParquet:
-    """--format parquet"""
+    """`--format parquet`"""
 
     @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
     def test_holds_the_columns_of_decode(self, run: Here, tmp_path: Path, isolation: str) -> None:
         out = tmp_path / "x.parquet"
         assert run("cat", TXN, "--format", "parquet", "--isolation", isolation, "-o", out).status == 0
         with kafkarec.open(TXN) as log:
-            wanted = pa.table(log.read(isolation=isolation))
-        found = pq.read_table(out)
-        assert found.schema.types == wanted.schema.types  # headers: list<struct<key, value>>, timestamps: ms, UTC
-        assert found.equals(wanted)
+            expected = pa.table(log.read(isolation=isolation))
+        whole = pq.read_table(out)
+        assert whole.schema.names[:2] == ["topic", "partition"] and whole.schema.types[:2] == [pa.string(), pa.int32()]
+        assert set(whole["topic"].to_pylist()) == {"txn"} and set(whole["partition"].to_pylist()) == {0}
+        table = whole.drop_columns(["topic", "partition"])
+        assert table.schema.types == expected.schema.types  # headers: list<struct<key, value>>, timestamps: ms, UTC
+        assert table.equals(expected)
 
     @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
     @given(records=RECORDS)
     def test_any_records_come_back(self, run: Here, tmp_path: Path, records: list[dict[str, Any]]) -> None:
-        path = written(records, tmp_path / "any.log")
-        done = run("cat", path, "--format", "parquet")
-        assert (done.status, done.err) == (0, "")
-        assert pq.read_table(io.BytesIO(done.out)).equals(pa.table(kafkarec.decode(path.read_bytes())))
+        path = written_log(records, tmp_path / "any.log")
+        ran = run("cat", path, "--format", "parquet")
+        assert (ran.status, ran.err) == (0, "")
+        assert pq.read_table(io.BytesIO(ran.out)).equals(pa.table(kafkarec.decode(path.read_bytes())))
 
     def test_row_groups_are_written_as_they_fill(
         self, run: Here, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -245,9 +242,9 @@ class TestParquet:
         whole = kafkarec.decode(path.read_bytes())
         assert file.read(["offset"])["offset"].to_pylist() == whole.column("offset") * 2
 
-    def test_several_partitions_chosen_rows_and_nothing(self, run: Here, tmp_path: Path) -> None:
-        words = ["--format", "parquet", "--key", "user-3", "--columns", "value,offset,topic,partition"]
-        table = pq.read_table(io.BytesIO(run("cat", CODECS, *words).out))
+    def test_several_partitions_selected_rows_and_no_rows(self, run: Here, tmp_path: Path) -> None:
+        arguments = ["--format", "parquet", "--key", "user-3", "--columns", "value,offset,topic,partition"]
+        table = pq.read_table(io.BytesIO(run("cat", CODECS, *arguments).out))
         assert table.schema.names == ["value", "offset", "topic", "partition"]
         assert table["offset"].to_pylist() == [row["offset"] for row in run("cat", CODECS, "--key", "user-3").rows]
         assert set(table["topic"].to_pylist()) == {"all-codecs"}
@@ -262,20 +259,20 @@ class TestParquet:
         data[-5] ^= 1
         path = tmp_path / "x.log"
         path.write_bytes(data)
-        words = [*COMMAND, "cat", str(path), "--format", "parquet"]
-        done = subprocess.run(words, capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
-        assert done.returncode == 1
-        rows = pq.read_table(io.BytesIO(done.stdout)).num_rows
+        arguments = [*COMMAND, "cat", str(path), "--format", "parquet"]
+        ran = subprocess.run(arguments, capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
+        assert ran.returncode == 1
+        rows = pq.read_table(io.BytesIO(ran.stdout)).num_rows
         assert 0 < rows < 865
 
-    def test_without_pyarrow_it_says_what_to_type(self) -> None:
+    def test_without_pyarrow_the_error_names_the_pip_command(self) -> None:
         code = (
             "import sys; sys.modules['pyarrow'] = None; from kafkarec.cli import main;"
             f"sys.exit(main(['cat', {str(CODECS)!r}, '--format', sys.argv[1]]))"
         )
-        words = [sys.executable, "-c", code]
-        done = subprocess.run([*words, "parquet"], capture_output=True, env=ENVIRONMENT, check=False)
-        assert (done.returncode, done.stdout) == (3, b"")
-        assert done.stderr == b"kafkarec: --format parquet needs pyarrow: pip install 'kafkarec[arrow]'\n"
-        done = subprocess.run([*words, "csv"], capture_output=True, env=ENVIRONMENT, check=False)
-        assert (done.returncode, done.stdout.count(b"\r\n")) == (0, 866)
+        arguments = [sys.executable, "-c", code]
+        ran = subprocess.run([*arguments, "parquet"], capture_output=True, env=ENVIRONMENT, check=False)
+        assert (ran.returncode, ran.stdout) == (3, b"")
+        assert ran.stderr == b"kafkarec: --format parquet needs pyarrow: pip install 'kafkarec[arrow]'\n"
+        ran = subprocess.run([*arguments, "csv"], capture_output=True, env=ENVIRONMENT, check=False)
+        assert (ran.returncode, ran.stdout.count(b"\r\n")) == (0, 866)

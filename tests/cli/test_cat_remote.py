@@ -1,4 +1,4 @@
-"""`kafkarec cat s3://...`: against an S3 API server on loopback that counts what it serves."""
+"""`kafkarec cat s3://...` against an S3 server on the loopback interface that counts the bytes it serves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from paths import SEGMENTS
 from s3server import BUCKET, Server, running
 
 import kafkarec
+from kafkarec.cli import progress
 
 BIG = f"big/orders-0/{0:020}.log"
 
@@ -30,45 +31,43 @@ def bucket() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def server(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    bucket.reset()
-    return bucket
-
-
-@pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capsysbinary)
-
-
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_a_partition_in_a_bucket_is_that_on_the_disk(run: Here, server: Server, isolation: str) -> None:
-    words = ("--isolation", isolation)
-    wanted = run("cat", SEGMENTS / "txn-0", *words)
-    done = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0", *words)
-    assert (done.status, done.err, done.out) == (0, "", wanted.out)
+def test_a_partition_in_a_bucket_has_the_rows_of_the_folder(run: Here, server: Server, isolation: str) -> None:
+    arguments = ("--isolation", isolation)
+    expected = run("cat", SEGMENTS / "txn-0", *arguments)
+    ran = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0", *arguments)
+    assert (ran.status, ran.err, ran.out) == (0, "", expected.out)
     assert server.served > 0
 
 
-def test_from_a_bucket_to_parquet(run: Here, server: Server) -> None:
-    done = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0/{30:020}.log", "--format", "parquet")
+def test_a_partition_in_a_bucket_is_written_to_parquet(run: Here, server: Server) -> None:
+    ran = run("cat", f"s3://{BUCKET}/kafka-backup/txn-0/{30:020}.log", "--format", "parquet")
     segment = SEGMENTS / "txn-0" / f"{30:020}.log"
-    assert pq.read_table(io.BytesIO(done.out)).equals(pa.table(kafkarec.decode(segment.read_bytes())))
+    table = pq.read_table(io.BytesIO(ran.out))
+    assert set(table["topic"].to_pylist()) == {"txn"}
+    assert table.drop_columns(["topic", "partition"]).equals(pa.table(kafkarec.decode(segment.read_bytes())))
 
 
-def test_ends_of_a_long_segment_cost_little(run: Here, server: Server) -> None:
+def test_n_and_last_of_a_large_object_fetch_little(run: Here, server: Server) -> None:
     url = f"s3://{BUCKET}/big/orders-0"
-    for words, wanted in ((["-n", 2], [0, 1]), (["--last", 2], [254, 255])):
+    for arguments, expected in ((["-n", 2], [0, 1]), (["--last", 2], [254, 255])):
         server.reset()
-        rows = run("cat", url, "--columns", "offset", *words).rows
-        assert [row["offset"] for row in rows] == wanted
-        assert server.served < 6 << 20  # of 12.8 MB
+        rows = run("cat", url, "--columns", "offset", *arguments).rows
+        assert [row["offset"] for row in rows] == expected
+        assert server.served < 6 << 20  # the object has 12.8 MB
 
 
-def test_what_is_not_there_and_what_does_not_grow(run: Here, server: Server) -> None:
-    done = run("cat", f"s3://{BUCKET}/no-such-thing")
-    assert done.status == 3 and "no-such-thing" in done.complaint
-    done = run("cat", f"s3://{BUCKET}/{BIG}", "--follow")
-    assert done.status == 2 and "--follow looks at local files" in done.complaint
+def test_a_missing_object_and_follow_of_a_url_are_refused(run: Here, server: Server) -> None:
+    ran = run("cat", f"s3://{BUCKET}/no-such-thing")
+    assert ran.status == 3 and "no-such-thing" in ran.complaint
+    ran = run("cat", f"s3://{BUCKET}/{BIG}", "--follow")
+    assert ran.status == 2 and "--follow reads local files" in ran.complaint
+
+
+def test_progress_has_the_size_of_what_is_in_a_bucket(server: Server) -> None:
+    folder, object_url = f"s3://{BUCKET}/kafka-backup/txn-0", f"s3://{BUCKET}/{BIG}"
+    sizes = [path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log")]
+    assert progress.bytes_in([folder]) == sum(sizes)
+    assert progress.bytes_in([object_url, str(SEGMENTS / "txn-0")]) == sum(sizes) + progress.bytes_in([object_url])
+    assert progress.bytes_in([object_url]) > 12_000_000
+    assert progress.bytes_in([f"s3://{BUCKET}/no-such-thing"]) == 0

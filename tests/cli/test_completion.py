@@ -1,4 +1,4 @@
-"""Shell completion: what the program answers when a shell asks it (the extra `cli` brings argcomplete)."""
+"""Shell completion: what argcomplete, which the extra `cli` installs, answers a shell."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kafkarec.cli.app import VERBS
 
 
 class Answered(Exception):
-    """argcomplete ends the process with its answer."""
+    """Raised in place of argcomplete's exit of the process after its answer."""
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, line: str) -> argparse.ArgumentParser:
-    """The parser that argcomplete is given for a command line."""
+def completed_parser(monkeypatch: pytest.MonkeyPatch, line: str) -> argparse.ArgumentParser:
+    """Return the parser that argcomplete receives for a command line."""
     given: list[argparse.ArgumentParser] = []
 
     def autocomplete(parser: argparse.ArgumentParser) -> None:
@@ -33,13 +33,13 @@ def asked(monkeypatch: pytest.MonkeyPatch, line: str) -> argparse.ArgumentParser
 
 
 def test_verbs_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
-    text = asked(monkeypatch, "kafkarec c").format_help()
+    text = completed_parser(monkeypatch, "kafkarec c").format_help()
     assert all(verb in text for verb in VERBS)
 
 
 @pytest.mark.parametrize(("verb", "option"), [("cat", "--follow"), ("scan", "--columns"), ("salvage", "--dry-run")])
-def test_a_verb_brings_its_options(monkeypatch: pytest.MonkeyPatch, verb: str, option: str) -> None:
-    parser = asked(monkeypatch, f"kafkarec {verb} {option[:4]}")
+def test_a_verb_has_its_options(monkeypatch: pytest.MonkeyPatch, verb: str, option: str) -> None:
+    parser = completed_parser(monkeypatch, f"kafkarec {verb} {option[:4]}")
     (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     assert option in verbs.choices[verb]._option_string_actions
 

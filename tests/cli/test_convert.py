@@ -1,4 +1,4 @@
-"""`kafkarec convert`: the records stay, what is lost is reported, and nothing is overwritten."""
+"""`kafkarec convert` keeps the records, reports what the new format cannot hold, and overwrites nothing."""
 
 from __future__ import annotations
 
@@ -23,19 +23,14 @@ TXN, CODECS = SEGMENTS / "txn-0", SEGMENTS / "all-codecs-0"
 CODEC_LOG = CODECS / f"{0:020d}.log"
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("folder", ["txn-0", "all-codecs-0", "compacted-0", "logappend-0"])
 def test_another_codec_changes_no_record(run: Here, tmp_path: Path, folder: str, codec: str) -> None:
     new = tmp_path / folder
     ran = run("convert", SEGMENTS / folder, "-o", new, "--compression", codec, "--batch-size", "4k")
     assert (ran.status, ran.out) == (0, b"")
-    for words in (["--control"], ["--isolation", "read_committed"]):
-        assert run("cat", new, *words).out == run("cat", SEGMENTS / folder, *words).out
+    for arguments in (["--control"], ["--isolation", "read_committed"]):
+        assert run("cat", new, *arguments).out == run("cat", SEGMENTS / folder, *arguments).out
     data = {
         row["compression"]
         for log in sorted(new.glob("*.log"))
@@ -55,7 +50,7 @@ def test_fewer_and_larger_batches(run: Here, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", ["16k", "256k", "2m"])
-def test_no_record_is_lost_where_many_batches_become_few(run: Here, tmp_path: Path, size: str) -> None:
+def test_no_record_is_lost_when_batches_are_merged(run: Here, tmp_path: Path, size: str) -> None:
     log = tmp_path / "users-0"
     rows = [(n, n, b"user-%d" % (n % 500), b"%050d" % n, []) for n in range(20_000)]
     assert run("build", _lines(tmp_path / "rows.jsonl", rows), "-o", log, "--batch-size", "400").status == 0
@@ -70,26 +65,34 @@ def _lines(path: Path, rows: list[tuple[int, int, bytes, bytes, list[object]]]) 
     return path
 
 
-def test_what_magic_1_has_no_place_for_is_counted(run: Here, tmp_path: Path) -> None:
-    words = ("--magic", 1, "--compression", "gzip", "--format", "json", "-o", tmp_path / "down.log")
-    ran = run("convert", TXN, *words)
-    told = json.loads(ran.err)
-    assert ran.status == 0 and told["source"] == str(TXN) and told["output"] == str(tmp_path / "down.log")
-    assert told["lost"]["control_batches"] == told["lost"]["control_records"] == 26
-    assert told["records_in"] == 293 and told["records_out"] == 267
+def test_fields_that_magic_1_lacks_are_counted(run: Here, tmp_path: Path) -> None:
+    arguments = ("--magic", 1, "--compression", "gzip", "--format", "json", "-o", tmp_path / "down.log")
+    ran = run("convert", TXN, *arguments)
+    report = json.loads(ran.err)
+    assert ran.status == 0 and report["source"] == str(TXN) and report["output"] == str(tmp_path / "down.log")
+    assert report["lost"]["control_batches"] == report["lost"]["control_records"] == 26
+    assert report["records_in"] == 293 and report["records_out"] == 267
     assert {row["magic"] for row in kafkarec.scan((tmp_path / "down.log").read_bytes())} == {1}
-    text = run("convert", TXN, *words[:4], "-o", tmp_path / "text.log").err
+    text = run("convert", TXN, *arguments[:4], "-o", tmp_path / "text.log").err
     assert "  lost: control records: 26\n" in text
+
+
+def test_a_codec_that_the_magic_lacks_is_named_with_the_command_for_another(run: Here, tmp_path: Path) -> None:
+    ran = run("convert", TXN, "--magic", 1, "-o", tmp_path / "new.log")
+    assert ran.status == 1 and "magic 1 does not support zstd; choose another compression" in ran.complaint
+    command = f"kafkarec convert --compression lz4 {TXN} --magic 1 -o {tmp_path / 'new.log'}"
+    assert ran.complaint.endswith(f"; nothing is written. With a codec that it supports: {command}")
+    assert run(*command.split()[1:]).status == 0
 
 
 def test_on_loss_raise_writes_nothing(run: Here, tmp_path: Path) -> None:
     ran = run("convert", TXN, "--magic", 1, "--compression", "gzip", "--on-loss", "raise", "-o", tmp_path / "new/")
-    assert ran.status == 1 and "nothing is written: magic 1 has no place for" in ran.err
+    assert ran.status == 1 and "nothing is written: magic 1 cannot store" in ran.err
     assert f"control batches: 26, first in the batch in {TXN}" in ran.err
     assert not any(files for _, _, files in os.walk(tmp_path))
 
 
-def test_old_formats_go_up(run: Here, tmp_path: Path) -> None:
+def test_old_magics_are_converted_to_magic_2(run: Here, tmp_path: Path) -> None:
     log = tmp_path / "old.log"
     inner = [builders.message(magic=1, offset=n) for n in range(3)]
     log.write_bytes(builders.message(magic=0) + builders.wrapper(inner, codec="gzip", offset=3))
@@ -100,26 +103,26 @@ def test_old_formats_go_up(run: Here, tmp_path: Path) -> None:
     assert kept.status == 0 and kafkarec.scan((tmp_path / "kept.log").read_bytes()).column("magic") == [0, 1]
 
 
-def test_what_needs_no_change_is_copied(run: Here, tmp_path: Path) -> None:
+def test_a_log_that_needs_no_change_is_copied(run: Here, tmp_path: Path) -> None:
     new = tmp_path / "txn-0"
     assert run("convert", TXN, "-o", new).status == 0
     before, after = (b"".join(path.read_bytes() for path in sorted(at.glob("*.log"))) for at in (TXN, new))
     assert after == before
 
 
-def test_a_loss_in_standard_input_is_told_as_that() -> None:
-    words = ("--magic", 1, "--compression", "lz4", "--on-loss", "raise")
-    ran = own_process("convert", "-", *words, stdin=CODEC_LOG.read_bytes())
+def test_a_loss_in_standard_input_is_reported_as_standard_input() -> None:
+    arguments = ("--magic", 1, "--compression", "lz4", "--on-loss", "raise")
+    ran = own_process("convert", "-", *arguments, stdin=CODEC_LOG.read_bytes())
     assert ran.status == 1 and ran.out == b"" and "first in the batch in standard input at byte 0" in ran.err
 
 
-def test_a_pipe_in_and_a_pipe_out() -> None:
+def test_convert_from_a_pipe_to_a_pipe() -> None:
     ran = own_process("convert", "-", "-o", "-", "--compression", "none", stdin=CODEC_LOG.read_bytes())
     assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
     assert ran.err.startswith("standard input: 865 records in 25 batches")
 
 
-def test_segments_of_a_given_size_and_the_same_start(run: Here, tmp_path: Path) -> None:
+def test_segments_have_the_given_size_and_the_start_stays(run: Here, tmp_path: Path) -> None:
     old = tmp_path / "orders-3"
     old.mkdir()
     shutil.copy(CODEC_LOG, old / f"{0:020d}.log")
@@ -133,7 +136,7 @@ def test_segments_of_a_given_size_and_the_same_start(run: Here, tmp_path: Path) 
 
 
 def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path) -> None:
-    """Consumers whose position lies in the gap would be out of range otherwise."""
+    """Without its start offset, consumers with a position in the gap would be out of range."""
     old = tmp_path / "orders-3"
     old.mkdir()
     (old / f"{5:020d}.log").write_bytes(builders.good_batch(3, base_offset=90))
@@ -141,7 +144,7 @@ def test_a_log_that_begins_with_a_gap_keeps_its_start(run: Here, tmp_path: Path)
     assert (tmp_path / "new" / "orders-3" / f"{5:020d}.log").exists()
 
 
-def test_damage_ends_it_or_is_left_out(run: Here, tmp_path: Path) -> None:
+def test_damage_stops_the_run_or_is_left_out(run: Here, tmp_path: Path) -> None:
     raw = bytearray(CODEC_LOG.read_bytes())
     raw[2700] ^= 1
     (tmp_path / "bad.log").write_bytes(raw)
@@ -154,13 +157,14 @@ def test_damage_ends_it_or_is_left_out(run: Here, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["convert", "--compression", "zstd", "--level", "22", "--batch-size", "1m"], ["compact", "--passes", "9"]]
+    "arguments",
+    [["convert", "--compression", "zstd", "--level", "22", "--batch-size", "1m"], ["compact", "--passes", "9"]],
 )
-def test_ctrl_c_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
+def test_ctrl_c_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(encode([(n, n, b"k%d" % n, b"%0100d" % (n * n), []) for n in range(150_000)]))
     process = subprocess.Popen(
-        [*COMMAND, *words, "a.log", "-o", "orders-0"], stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
+        [*COMMAND, *arguments, "a.log", "-o", "orders-0"], stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
     )
     deadline = time.monotonic() + 30
     while not any(name.endswith(".part") for name in os.listdir(tmp_path)) and time.monotonic() < deadline:
@@ -171,24 +175,24 @@ def test_ctrl_c_leaves_nothing(tmp_path: Path, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("arguments", "status", "message"),
     [
         ([CODECS, "-o", CODECS], 2, "is one of the inputs"),
         ([CODECS, "-o", CODECS / "new-0"], 2, "one of the inputs: nothing is written there"),
         ([CODEC_LOG, "-o", CODECS], 2, "is the partition folder of"),
-        ([TXN, CODECS, "-o", "both.log"], 2, "another partition than before, and both.log holds one"),
-        ([CODECS, "--level", "3"], 2, "--level goes with --compression"),
-        ([CODECS, "--magic", "1", "--compression", "zstd"], 2, "--magic 1 has no zstd"),
+        ([TXN, CODECS, "-o", "both.log"], 2, "a second partition, and both.log is for one"),
+        ([CODECS, "--level", "3"], 2, "--level needs --compression"),
+        ([CODECS, "--magic", "1", "--compression", "zstd"], 2, "--magic 1 does not support zstd"),
         (["gone.log"], 3, "gone.log: no such file or directory"),
-        ([CODECS, "-o", "gone.log", "--batch-size", "x"], 2, "'x' is no size"),
+        ([CODECS, "-o", "gone.log", "--batch-size", "x"], 2, "'x' is not a size"),
     ],
 )
-def test_wrong_use(
-    run: Here, tmp_path: Path, words: list[object], status: int, said: str, monkeypatch: pytest.MonkeyPatch
+def test_wrong_use_is_refused(
+    run: Here, tmp_path: Path, arguments: list[object], status: int, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    ran = run("convert", *words)
-    assert ran.status == status and said in ran.complaint and list(tmp_path.iterdir()) == []
+    ran = run("convert", *arguments)
+    assert ran.status == status and message in ran.complaint and list(tmp_path.iterdir()) == []
 
 
 def test_a_data_folder_becomes_a_folder_of_partitions(run: Here, tmp_path: Path) -> None:
@@ -196,6 +200,6 @@ def test_a_data_folder_becomes_a_folder_of_partitions(run: Here, tmp_path: Path)
         shutil.copytree(folder, tmp_path / "old" / folder.name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
     ran = run("convert", tmp_path / "old", "-o", tmp_path / "new", "--compression", "snappy", "--format", "json")
     assert ran.status == 0 and sorted(os.listdir(tmp_path / "new")) == ["all-codecs-0", "txn-0"]
-    told = [json.loads(line) for line in ran.err.splitlines()]
-    assert [one["output"] for one in told] == [str(tmp_path / "new" / name) for name in ("all-codecs-0", "txn-0")]
-    assert all(one["records_in"] == one["records_out"] for one in told)
+    report = [json.loads(line) for line in ran.err.splitlines()]
+    assert [one["output"] for one in report] == [str(tmp_path / "new" / name) for name in ("all-codecs-0", "txn-0")]
+    assert all(one["records_in"] == one["records_out"] for one in report)

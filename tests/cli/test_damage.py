@@ -1,9 +1,11 @@
-"""Damaged logs: what is in front is printed, the complaint says where, skipping goes on."""
+"""Damaged logs: rows before the damage are printed, the error names the position, `--errors skip` continues after
+it."""
 
 from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +16,14 @@ from paths import SEGMENTS
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 BATCHES: list[dict[str, Any]] = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
-BROKEN = BATCHES[3]
-
-
-@pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capsysbinary)
+DAMAGED_BATCH = BATCHES[3]
 
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """The log with one byte of its fourth batch's payload turned around."""
+    """A log with one flipped byte in the payload of its fourth batch."""
     data = bytearray(CODECS.read_bytes())
-    data[BROKEN["position"] + 70] ^= 0xFF
+    data[DAMAGED_BATCH["position"] + 70] ^= 0xFF
     path = tmp_path / "orders-7" / CODECS.name
     path.parent.mkdir()
     path.write_bytes(data)
@@ -38,64 +35,95 @@ def offsets_of(batches: list[dict[str, Any]]) -> list[int]:
 
 
 def test_everything_before_the_damage_is_printed(run: Here, damaged: Path) -> None:
-    done = run("cat", damaged)
-    assert done.status == 1
-    assert [row["offset"] for row in done.rows] == offsets_of(BATCHES[:3])
+    ran = run("cat", damaged)
+    assert ran.status == 1
+    assert [row["offset"] for row in ran.rows] == offsets_of(BATCHES[:3])
 
 
-def test_the_complaint_tells_all_that_is_needed(run: Here, damaged: Path) -> None:
+def test_the_error_names_file_position_offsets_and_next_command(run: Here, damaged: Path) -> None:
     line = run("cat", damaged).complaint
     following = BATCHES[4]
     for part in (
         "crc mismatch",
         str(damaged),
-        f"at byte {BROKEN['position']}",
-        f"base offset {BROKEN['baseOffset']}",
-        f"stored 0x{BROKEN['crc']:08x}",
-        f"lost: {BROKEN['sizeInBytes']} bytes",
-        f"offsets {BROKEN['baseOffset']} to {BROKEN['lastOffset']};",
+        f"at byte {DAMAGED_BATCH['position']}",
+        f"base offset {DAMAGED_BATCH['baseOffset']}",
+        f"stored 0x{DAMAGED_BATCH['crc']:08x}",
+        f"lost: {DAMAGED_BATCH['sizeInBytes']} bytes",
+        f"offsets {DAMAGED_BATCH['baseOffset']} to {DAMAGED_BATCH['lastOffset']};",
         f"next good batch at byte {following['position']}",
         "[crc_mismatch]",
     ):
         assert part in line
 
 
-def test_the_command_in_the_complaint_goes_on_after_the_damage(run: Here, damaged: Path) -> None:
+def test_the_command_in_the_error_continues_after_the_damage(run: Here, damaged: Path) -> None:
     line = run("cat", "--errors=raise", damaged, "--columns", "offset").complaint
-    command = shlex.split(line.partition("go on with: ")[2])
+    command = shlex.split(line.partition("continue with: ")[2])
     assert command[0] == "kafkarec"
-    done = run(*command[1:])
-    assert done.status == 1
-    assert [row["offset"] for row in done.rows] == offsets_of(BATCHES[:3] + BATCHES[4:])
-    assert "go on with" not in done.complaint
+    ran = run(*command[1:])
+    assert (ran.status, ran.err) == (0, "")
+    assert [row["offset"] for row in ran.rows] == offsets_of(BATCHES[4:])
 
 
-def test_where_nothing_is_left_to_read_there_is_no_advice(run: Here, tmp_path: Path) -> None:
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize("base_offset", [140, 141, 142, 154])
+def test_both_parts_together_are_what_skip_prints(run: Here, tmp_path: Path, isolation: str, base_offset: int) -> None:
+    """The second part knows the transactions that begin before it."""
+    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
+    (row,) = run("scan", tmp_path / "txn-0", "--from-offset", base_offset, "-n", 1, "--format", "json").rows
+    data = bytearray(Path(row["file"]).read_bytes())
+    data[row["position"] + 65] ^= 1
+    Path(row["file"]).write_bytes(data)
+    options = ["--isolation", isolation, "--columns", "offset"]
+    first = run("cat", tmp_path / "txn-0", *options)
+    command = shlex.split(first.complaint.partition("continue with: ")[2])
+    whole = run("cat", tmp_path / "txn-0", *options, "--errors", "skip")
+    second = run(*command[1:])
+    assert (first.status, whole.status, second.status) == (1, 1, 0)
+    assert first.out + second.out == whole.out and first.out and second.out
+
+
+def test_where_it_cannot_continue_the_next_command_prints_everything(run: Here, damaged: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    for options in (["-n", 400], [CODECS], ["-o", target]):
+        line = run("cat", damaged, *options).complaint
+        command = shlex.split(line.partition(" that is good: ")[2])
+        assert "--from-offset" not in command and ("--force" in command) == (target in options)
+        ran = run(*command[1:])
+        assert ran.status == 1 and (
+            ran.rows or target.read_bytes().count(b"\n") == len(offsets_of(BATCHES[:3] + BATCHES[4:]))
+        )
+
+
+def test_damage_at_the_end_comes_without_a_next_command(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     data = bytearray(CODECS.read_bytes())
     data[BATCHES[-1]["position"] + 70] ^= 1
     path.write_bytes(data)
-    assert run("cat", path).complaint.endswith("no good batch behind [crc_mismatch]")
-    assert "go on with" in run("cat", path, CODECS).complaint
+    assert run("cat", path).complaint.endswith("no good batch after it [crc_mismatch]")
+    assert "to print all that is good: kafkarec cat --errors skip " in run("cat", path, CODECS).complaint
 
 
 @pytest.mark.parametrize(
-    ("start", "said"),
+    ("start", "message"),
     [
         (b"\x1f\x8b\x08", "it looks like a gzip file: zcat "),
         (b"\x28\xb5\x2f\xfd", "it looks like a zstd file"),
         (b"PAR1", "it looks like a Parquet file"),
     ],
 )
-def test_a_file_that_is_no_log_is_called_what_it_is(run: Here, tmp_path: Path, start: bytes, said: str) -> None:
+def test_the_error_names_the_kind_of_a_file_that_is_no_log(
+    run: Here, tmp_path: Path, start: bytes, message: str
+) -> None:
     path = tmp_path / "x"
     path.write_bytes(start + b"\x81" * 100)
-    done = run("cat", path)
-    assert done.status == 1
-    assert said in done.complaint
+    ran = run("cat", path)
+    assert ran.status == 1
+    assert message in ran.complaint
 
 
-def test_no_payload_byte_is_in_a_complaint(run: Here, tmp_path: Path) -> None:
+def test_an_error_shows_no_payload_byte(run: Here, tmp_path: Path) -> None:
     case = golden.vector("v2-none-text")
     data = bytearray(case.bytes)
     data[-1] ^= 1
@@ -103,24 +131,24 @@ def test_no_payload_byte_is_in_a_complaint(run: Here, tmp_path: Path) -> None:
     path.write_bytes(data)
     line = run("cat", path).complaint
     assert "crc mismatch" in line
-    words = case.json["batches"][0]["records"][0]
-    assert golden.blob(words, "value").decode() not in line
+    vector_record = case.json["batches"][0]["records"][0]
+    assert golden.blob(vector_record, "value").decode() not in line
 
 
-def test_rows_that_are_complete_before_the_damage_are_fine(run: Here, damaged: Path) -> None:
-    done = run("cat", damaged, "-n", len(offsets_of(BATCHES[:2])))
-    assert (done.status, done.err) == (0, "")
+def test_selected_rows_before_the_damage_are_status_0(run: Here, damaged: Path) -> None:
+    ran = run("cat", damaged, "-n", len(offsets_of(BATCHES[:2])))
+    assert (ran.status, ran.err) == (0, "")
 
 
-def test_scan_reads_headers_only_and_so_finds_no_bad_checksum(run: Here, damaged: Path) -> None:
-    done = run("scan", damaged, "--format", "json")
-    assert (done.status, len(done.rows)) == (0, len(BATCHES))
+def test_scan_reads_headers_only_and_checks_no_checksum(run: Here, damaged: Path) -> None:
+    ran = run("scan", damaged, "--format", "json")
+    assert (ran.status, len(ran.rows)) == (0, len(BATCHES))
 
 
 @pytest.mark.parametrize("verb", ["cat", "scan"])
-def test_a_destroyed_header_stops_or_is_stepped_over(run: Here, tmp_path: Path, verb: str) -> None:
+def test_a_destroyed_header_stops_the_run_or_is_skipped(run: Here, tmp_path: Path, verb: str) -> None:
     data = bytearray(CODECS.read_bytes())
-    start = BROKEN["position"]
+    start = DAMAGED_BATCH["position"]
     data[start + 8 : start + 17] = b"\xff" * 9
     path = tmp_path / "x.log"
     path.write_bytes(data)
@@ -129,14 +157,16 @@ def test_a_destroyed_header_stops_or_is_stepped_over(run: Here, tmp_path: Path, 
     assert f"at byte {start}" in stopped.complaint
     skipped = run(verb, path, "--format", "json", "--errors", "skip")
     assert skipped.status == 1
-    for done, batches in ((stopped, BATCHES[:3]), (skipped, BATCHES[:3] + BATCHES[4:])):
+    rest = BATCHES[3:] if verb == "cat" else BATCHES[4:]  # the checksum, which scan does not read, proves the header
+    assert ("batch_length" in skipped.complaint) == (verb == "cat")
+    for ran, batches in ((stopped, BATCHES[:3]), (skipped, BATCHES[:3] + rest)):
         if verb == "cat":
-            assert [row["offset"] for row in done.rows] == offsets_of(batches)
+            assert [row["offset"] for row in ran.rows] == offsets_of(batches)
         else:
-            assert [row["position"] for row in done.rows] == [batch["position"] for batch in batches]
+            assert [row["position"] for row in ran.rows] == [batch["position"] for batch in batches]
 
 
-def test_a_cut_segment_with_a_later_one_is_damage(run: Here, tmp_path: Path) -> None:
+def test_a_cut_segment_before_another_one_is_damage(run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     folder.mkdir()
     first, second = sorted((SEGMENTS / "txn-0").glob("*.log"))
@@ -144,14 +174,14 @@ def test_a_cut_segment_with_a_later_one_is_damage(run: Here, tmp_path: Path) -> 
     (folder / second.name).write_bytes(second.read_bytes())
     stopped = run("cat", folder)
     assert stopped.status == 1
-    assert "a later segment follows" in stopped.complaint
+    assert "the log goes on after it" in stopped.complaint
     assert max(row["offset"] for row in stopped.rows) < 30
     skipped = run("cat", folder, "--errors", "skip")
     assert skipped.status == 1
     assert max(row["offset"] for row in skipped.rows) > 30
 
 
-def test_many_damages_are_told_in_few_lines(run: Here, tmp_path: Path) -> None:
+def test_many_damaged_ranges_are_reported_in_few_lines(run: Here, tmp_path: Path) -> None:
     data = bytearray()
     for number in range(60):
         batch = bytearray(golden.vector("v2-none-single").bytes)
@@ -161,36 +191,36 @@ def test_many_damages_are_told_in_few_lines(run: Here, tmp_path: Path) -> None:
         data += batch
     path = tmp_path / "x.log"
     path.write_bytes(data)
-    done = run("cat", path, "--errors", "skip")
-    assert (done.status, len(done.rows)) == (1, 30)
-    lines = done.err.splitlines()
+    ran = run("cat", path, "--errors", "skip")
+    assert (ran.status, len(ran.rows)) == (1, 30)
+    lines = ran.err.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "kafkarec: and 10 more places like these, 30 in all"
+    assert lines[-1] == "kafkarec: and 10 more damaged places, 30 in total"
 
 
-def test_a_limit_is_no_damage_and_names_the_option(run: Here) -> None:
+def test_an_exceeded_limit_is_no_damage_and_names_the_option(run: Here) -> None:
     path = golden.vector("v2-gzip-random-70k").bin_path
     stopped = run("cat", path, "--max-decompressed-bytes", "64k")
     assert (stopped.status, stopped.out) == (3, b"")
-    command = shlex.split(stopped.complaint.partition("go on with: ")[2])
-    done = run(*command[1:])
-    assert (done.status, len(done.rows)) == (0, 1)
+    command = shlex.split(stopped.complaint.partition("continue with: ")[2])
+    ran = run(*command[1:])
+    assert (ran.status, len(ran.rows)) == (0, 1)
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_any_odd_file_ends_in_rows_and_a_status(run: Here, case: golden.Case) -> None:
-    for words in (["cat"], ["cat", "--errors", "skip", "--control"], ["scan"], ["scan", "--errors", "skip"]):
-        done = run(*words, case.bin_path, "--format", "json")
-        assert done.status in (0, 1, 3)
-        assert all(line.startswith("kafkarec: ") for line in done.err.splitlines())
-        assert done.rows is not None
-        assert "internal error" not in done.err
-        if done.status:
-            assert done.err
+def test_every_invalid_vector_leads_to_rows_and_a_status(run: Here, case: golden.Case) -> None:
+    for arguments in (["cat"], ["cat", "--errors", "skip", "--control"], ["scan"], ["scan", "--errors", "skip"]):
+        ran = run(*arguments, case.bin_path, "--format", "json")
+        assert ran.status in (0, 1, 3)
+        assert all(line.startswith("kafkarec: ") for line in ran.err.splitlines())
+        assert ran.rows is not None
+        assert "internal error" not in ran.err
+        if ran.status:
+            assert ran.err
 
 
-def test_damage_and_a_failing_file_in_one_run(damaged: Path, tmp_path: Path) -> None:
-    done = own_process("cat", damaged, tmp_path / "missing.log", "--errors", "skip")
-    assert done.status == 3
-    assert "missing.log: no such file or directory" in done.err
-    assert len(done.rows) == len(offsets_of(BATCHES)) - len(BROKEN["records"])
+def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path) -> None:
+    ran = own_process("cat", damaged, tmp_path / "missing.log", "--errors", "skip")
+    assert ran.status == 3
+    assert "missing.log: no such file or directory" in ran.err
+    assert len(ran.rows) == len(offsets_of(BATCHES)) - len(DAMAGED_BATCH["records"])

@@ -1,4 +1,4 @@
-"""kafkarec explain: which batch, text and JSON, redaction, what it says of damage."""
+"""`kafkarec explain`: the choice of the batch, text and JSON, redaction, the explanation of damage."""
 
 from __future__ import annotations
 
@@ -19,21 +19,16 @@ TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
 def headline(ran: Ran) -> str:
     return ran.out.decode().splitlines()[0]
 
 
 def report(ran: Ran) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(ran.out)
-    return found
+    explained: dict[str, Any] = json.loads(ran.out)
+    return explained
 
 
-def test_which_batch(run: Here) -> None:
+def test_the_batch_is_chosen_by_index_or_offset(run: Here) -> None:
     rows = list(kafkarec.scan((TXN / "00000000000000000000.log").read_bytes()))
     second = list(kafkarec.scan((TXN / "00000000000000000030.log").read_bytes()))
     assert "00000000000000000000.log, byte 0: batch of magic 2, offsets 0 to" in headline(run("explain", TXN))
@@ -41,29 +36,35 @@ def test_which_batch(run: Here) -> None:
         ran = run("explain", TXN, "--batch", index)
         assert f"00000000000000000000.log, byte {rows[index]['position']}: " in headline(ran)
     for index in (0, len(second) - 1):
-        place = f"00000000000000000030.log, byte {second[index]['position']}: "
-        assert place in headline(run("explain", TXN, "--batch", len(rows) + index))
-        assert place in headline(run("explain", TXN, "--batch", index - len(second)))
+        header = f"00000000000000000030.log, byte {second[index]['position']}: "
+        assert header in headline(run("explain", TXN, "--batch", len(rows) + index))
+        assert header in headline(run("explain", TXN, "--batch", index - len(second)))
     assert "00000000000000000000.log, byte 0: " in headline(run("explain", TXN, "--batch", -len(rows) - len(second)))
     assert run("explain", TXN, "--batch", -len(rows) - len(second) - 1).status == 2
     last = f"00000000000000000030.log, byte {second[-1]['position']}: "
     assert last in headline(run("explain", TXN, "--batch", -1))
     for row in second[::10]:
         for offset in {row["base_offset"], row["last_offset"]}:
-            place = f"byte {row['position']}: batch of magic 2, offsets {row['base_offset']} to {row['last_offset']},"
-            assert place in headline(run("explain", TXN, "--offset", offset))
+            first, end = row["base_offset"], row["last_offset"]
+            offsets = f"offset {first}" if first == end else f"offsets {first} to {end}"
+            header = f"byte {row['position']}: batch of magic 2, {offsets},"
+            assert header in headline(run("explain", TXN, "--offset", offset))
 
 
-def test_the_json_is_the_explanation(run: Here) -> None:
+def test_json_equals_the_explanation_of_the_library(run: Here) -> None:
     path = TXN / "00000000000000000030.log"
     rows = list(kafkarec.scan(path.read_bytes()))
-    told = report(run("explain", path, "--at", hex(rows[5]["position"]), "--format", "json", "--records", "all"))
-    found = explain.explain(path.read_bytes(), rows[5]["position"])
-    assert (told["position"], told["size"], told["faults"]) == (rows[5]["position"], rows[5]["size_in_bytes"], [])
-    assert [section["size"] for section in told["sections"]] == [len(section.data) for section in found.sections]
-    for section, mine in zip(told["sections"], found.sections, strict=True):
-        assert bytes.fromhex("".join(span["hex"] for span in section["spans"])) == bytes(mine.data)
-        assert [(span["start"], span["path"]) for span in section["spans"]] == [s[0:3:2] for s in mine.spans]
+    printed = report(run("explain", path, "--at", hex(rows[5]["position"]), "--format", "json", "--records", "all"))
+    explained = explain.explain(path.read_bytes(), rows[5]["position"])
+    assert (printed["position"], printed["size"], printed["faults"]) == (
+        rows[5]["position"],
+        rows[5]["size_in_bytes"],
+        [],
+    )
+    assert [section["size"] for section in printed["sections"]] == [len(section.data) for section in explained.sections]
+    for section, expected in zip(printed["sections"], explained.sections, strict=True):
+        assert bytes.fromhex("".join(span["hex"] for span in section["spans"])) == bytes(expected.data)
+        assert [(span["start"], span["path"]) for span in section["spans"]] == [s[0:3:2] for s in expected.spans]
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
@@ -77,8 +78,8 @@ def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str,
         data[damage] ^= 0xFF
     path = tmp_path / "x.log"
     path.write_bytes(data)
-    words = ("explain", path, "--records", "all", "--full", "--format", form)
-    plain, redacted = run(*words), run(*words, "--redact")
+    arguments = ("explain", path, "--records", "all", "--full", "--format", form)
+    plain, redacted = run(*arguments), run(*arguments, "--redact")
     assert plain.status == redacted.status == (1 if damage else 0)
     text = "".join(redacted.out.decode().split())
     for secret in SECRET:
@@ -89,7 +90,7 @@ def test_redacted_output_holds_no_payload(run: Here, tmp_path: Path, codec: str,
         assert key.decode() in plain.out.decode() or key.hex() in plain.out.decode()
 
 
-def test_damage_is_named_with_its_byte(run: Here, tmp_path: Path) -> None:
+def test_damage_is_reported_with_its_byte(run: Here, tmp_path: Path) -> None:
     data = bytearray((TXN / "00000000000000000030.log").read_bytes())
     row = list(kafkarec.scan(bytes(data)))[4]
     hit = row["position"] + 65
@@ -100,7 +101,7 @@ def test_damage_is_named_with_its_byte(run: Here, tmp_path: Path) -> None:
     assert ran.status == 1
     text = ran.out.decode()
     assert f"WRONG at byte {row['position'] + 17}, crc: crc mismatch: stored 0x{row['crc']:08x}" in text
-    assert "perhaps: one flipped bit explains it: bit 2 of byte 65 of the batch (0x04)" in text
+    assert "possible cause: one flipped bit explains it: bit 2 of byte 65 of the batch (0x04)" in text
 
 
 def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: Path) -> None:
@@ -115,33 +116,33 @@ def test_a_wrong_length_is_explained_up_to_the_next_batch(run: Here, tmp_path: P
     assert f"{rows[4]['size_in_bytes']} bytes" in headline(ran)
 
 
-def test_positions_inside_of_a_batch_are_told(run: Here) -> None:
+def test_a_position_inside_of_a_batch_is_reported(run: Here) -> None:
     ran = run("explain", TXN / "00000000000000000030.log", "--at", 30)
-    assert "byte 30 is inside of the batch at byte 0" in ran.out.decode()
+    assert "byte 30 is inside the batch at byte 0" in ran.out.decode()
 
 
-def test_zeros_are_told(run: Here, tmp_path: Path) -> None:
+def test_zeros_are_reported(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_bytes((TXN / "00000000000000000000.log").read_bytes() + bytes(4096))
     ran = run("explain", path, "--at", path.stat().st_size - 4096)
     assert "4096 zero bytes and no batch" in headline(ran)
 
 
-def test_a_page_of_zeros_over_a_batchs_beginning(run: Here, tmp_path: Path) -> None:
-    """It would read like a message of magic 0 at offset 0."""
+def test_a_zeroed_start_of_a_batch_is_explained(run: Here, tmp_path: Path) -> None:
+    """The zeros would otherwise be taken for a message of magic 0 at offset 0."""
     data = (TXN / "00000000000000000030.log").read_bytes()
     path = tmp_path / "x.log"
     path.write_bytes(bytes(70) + data[70:])
     ran = run("explain", path)
     assert ran.status == 1
-    assert "zero bytes where a batch should begin, and " in headline(ran)
+    assert "zero bytes where a batch should begin, then " in headline(ran)
     text = ran.out.decode()
-    assert "sectors that were never written, or lost" in text and "what is left of what stood here" in text
+    assert "sectors that were never written, or lost" in text and "the rest, which was not overwritten" in text
     assert "magic" not in text and "message" not in text
 
 
-def test_a_medium_that_fails(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in front of the bad sector is explained."""
+def test_an_unreadable_sector_is_explained(run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes before the unreadable sector are explained."""
     path = TXN / "00000000000000000030.log"
     row = next(row for row in kafkarec.scan(path.read_bytes()) if row["size_in_bytes"] > 120)
     real = Segment.raw
@@ -160,15 +161,15 @@ def test_a_medium_that_fails(run: Here, monkeypatch: pytest.MonkeyPatch) -> None
     assert "base_offset" in text and "record_count" in text and "[length_beyond_end]" in text
 
 
-def test_standard_input() -> None:
+def test_standard_input_is_explained() -> None:
     ran = own_process("explain", "-", "--records", "0", stdin=(TXN / "00000000000000000000.log").read_bytes())
     assert ran.status == 0 and headline(ran).startswith("standard input, byte 0: batch of magic 2")
 
 
-def test_offsets_that_are_not_there(run: Here, tmp_path: Path) -> None:
+def test_offsets_outside_of_the_log_are_refused(run: Here, tmp_path: Path) -> None:
     ran = run("explain", TXN, "--offset", 999)
     assert ran.status == 3
-    assert "no batch holds offset 999: a batch ends with 292 and the log ends there" in ran.complaint
+    assert "no batch contains offset 999: a batch ends with 292 and the log ends there" in ran.complaint
     data = bytearray((TXN / "00000000000000000030.log").read_bytes())
     row = list(kafkarec.scan(bytes(data)))[4]
     data[row["position"] + 8] = 0x7F
@@ -177,25 +178,40 @@ def test_offsets_that_are_not_there(run: Here, tmp_path: Path) -> None:
     assert ran.status == 3 and f"--at {row['position']}" in ran.complaint
 
 
-def test_wrong_use(run: Here, tmp_path: Path) -> None:
+def test_wrong_use_is_refused(run: Here, tmp_path: Path) -> None:
     log = TXN / "00000000000000000030.log"
-    for words, complaint in {
+    for arguments, complaint in {
         (SEGMENTS,): "partitions; name one",
         (TXN, "--at", "7"): "--at counts the bytes of one file",
         (log, "--at", "99999999"): "the file ends at byte 16370",
-        (log, "--at", "x"): "no position",
+        (log, "--at", "x"): "not a position",
         (log, "--batch", "100000"): "numbered from 0",
         (log, "--batch", "1", "--offset", "2"): "not allowed with",
         (TXN / "00000000000000000030.index",): "holds no records",
     }.items():
-        ran = run("explain", *words)
-        assert ran.status == 2 and complaint in ran.err, words
+        ran = run("explain", *arguments)
+        assert ran.status == 2 and complaint in ran.err, arguments
     assert run("explain", tmp_path / "nope").status == 3
     (tmp_path / "orders-0").mkdir()
     assert run("explain", tmp_path / "orders-0").status == 3
 
 
-def test_an_empty_file(run: Here, tmp_path: Path) -> None:
+def test_an_empty_file_has_no_batch(run: Here, tmp_path: Path) -> None:
     (tmp_path / "x.log").write_bytes(b"")
     ran = run("explain", tmp_path / "x.log")
     assert ran.status == 0 and "nothing" in headline(ran)
+
+
+def test_what_would_be_restored_is_said(run: Here, tmp_path: Path) -> None:
+    batches = [builders.good_batch(3, base_offset=3 * n) for n in range(4)]
+    size, path = len(batches[0]), tmp_path / "00000000000000000000.log"
+    path.write_bytes(builders.patched(builders.patched(b"".join(batches), size + 3, b"\x08"), 2 * size + 8, b"\x08"))
+    ran = run("explain", path, "--at", size)
+    assert ran.status == 1
+    assert ran.out.decode().splitlines()[1] == (
+        "RESTORED by `salvage` and with `--errors skip`: base_offset 3 instead of 34359738371, proven by the offsets "
+        "before and behind it"
+    )
+    found = report(run("explain", path, "--at", 2 * size, "--format", "json"))
+    assert found["restored"]["fields"] == {"batch_length": {"stored": 0x08000000 + size - 12, "used": size - 12}}
+    assert report(run("explain", path, "--at", 3 * size, "--format", "json"))["restored"] is None

@@ -1,4 +1,4 @@
-"""`kafkarec ls`: offsets, times and codecs from some hundred bytes a segment; what is left out, and why."""
+"""`kafkarec ls`: offsets, times and codecs read from a few hundred bytes per segment; omitted files and the reasons."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ from kafkarec.storage.segment_summary import summarize
 from kafkarec.storage.sources import LocalFile
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
-ALL = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]
-
-
-@pytest.fixture
-def run(capfdbinary: Any) -> Here:
-    return Here(capfdbinary)
+GOLDEN_SEGMENTS = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]
 
 
 @pytest.fixture
@@ -42,8 +37,8 @@ def partition(tmp_path: Path) -> Path:
     return folder
 
 
-def truth(segment: Segment) -> dict[str, Any]:
-    """The same, slowly: from all records and all headers."""
+def expected_summary(segment: Segment) -> dict[str, Any]:
+    """The fields of a summary, computed from all records and all headers."""
     batches = list(segment.scan())
     records = segment.read(control=True, timestamp_unit="int64")
     return {
@@ -56,9 +51,9 @@ def truth(segment: Segment) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("segment", ALL, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
-def test_what_is_seen_is_what_is_there(segment: Segment) -> None:
-    expected = truth(segment)
+@pytest.mark.parametrize("segment", GOLDEN_SEGMENTS, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
+def test_a_summary_agrees_with_all_records(segment: Segment) -> None:
+    expected = expected_summary(segment)
     whole, sampled = summarize(segment, complete=True), summarize(segment)
     assert {name: getattr(whole, name) for name in expected} == expected
     for name in ("first_offset", "next_offset", "max_timestamp"):
@@ -67,11 +62,11 @@ def test_what_is_seen_is_what_is_there(segment: Segment) -> None:
     assert sampled.batches is None and not sampled.damage and not whole.damage
 
 
-@pytest.mark.parametrize("segment", ALL, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
+@pytest.mark.parametrize("segment", GOLDEN_SEGMENTS, ids=lambda segment: f"{segment.topic}-{segment.base_offset}")
 def test_the_end_is_found_without_indexes(segment: Segment, tmp_path: Path) -> None:
     shutil.copy(segment.path, tmp_path)
     alone: Any = kafkarec.open(tmp_path / segment.name)
-    assert summarize(alone).next_offset == truth(segment)["next_offset"]
+    assert summarize(alone).next_offset == expected_summary(segment)["next_offset"]
 
 
 def test_a_wrong_index_does_not_matter(partition: Path) -> None:
@@ -79,12 +74,12 @@ def test_a_wrong_index_does_not_matter(partition: Path) -> None:
     for content in (b"\x00\x00\x00\x05\x00\x00\x03\xe7", b"\xff" * 8, bytes(4096), b"abc", b""):
         path.write_bytes(content)
         segment: Any = kafkarec.open(partition / "00000000000000000030.log")
-        found = summarize(segment)
-        assert found.next_offset == 293 and not found.damage
+        summary = summarize(segment)
+        assert summary.next_offset == 293 and not summary.damage
 
 
 def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> None:
-    """The end of a log whose last value holds a whole log: no inner batch is taken for the last one."""
+    """A log whose last value holds a whole log: no batch in the value is taken for the last batch of the log."""
     inner = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes() * 3
     value = len(inner).to_bytes(4, "big") + inner
     message = b"\x01\x00" + bytes(8) + b"\xff\xff\xff\xff" + value
@@ -99,8 +94,8 @@ def test_values_that_are_batches_themselves_are_not_the_end(tmp_path: Path) -> N
     assert summarize(segment).next_offset == 8
 
 
-def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A megabyte and more of log: some hundred bytes of it, and of its index."""
+def test_a_summary_reads_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log of more than 1 MB: a few hundred bytes of it and of its index are read."""
     one = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes()
     content = one * 30
     path = tmp_path / "00000000000000000000.log"
@@ -117,7 +112,7 @@ def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     descriptors = {str(one): os.open(one, os.O_RDONLY) for one in tmp_path.iterdir()}
     monkeypatch.setattr(LocalFile, "read_at", counting)
     real = survey_module.core_source
-    monkeypatch.setattr(survey_module, "core_source", lambda source: real(ByReadAt(source)))
+    monkeypatch.setattr(survey_module, "core_source", lambda source: real(SourceWithoutDescriptor(source)))
     segment: Any = kafkarec.open(path)
     assert summarize(segment).next_offset == 865
     assert 100 < sum(read) < 8000
@@ -125,8 +120,8 @@ def test_it_costs_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         os.close(descriptor)
 
 
-class ByReadAt:
-    """A source without a descriptor, so that the engine reads through Python, too."""
+class SourceWithoutDescriptor:
+    """A source without a file descriptor, which the C core reads through Python."""
 
     descriptor = None
 
@@ -137,7 +132,7 @@ class ByReadAt:
         return getattr(self._source, name)
 
 
-def test_text_of_a_data_folder(run: Here) -> None:
+def test_a_data_folder_is_listed_as_text(run: Here) -> None:
     ran = run("ls", SEGMENTS)
     assert (ran.status, ran.err) == (0, "")
     lines = ran.out.decode().splitlines()
@@ -147,7 +142,7 @@ def test_text_of_a_data_folder(run: Here) -> None:
     assert "codecs (sampled)" in lines[1]
 
 
-def test_text_of_a_partition(run: Here, partition: Path) -> None:
+def test_a_partition_is_listed_as_text(run: Here, partition: Path) -> None:
     ran = run("ls", partition, "--full")
     lines = ran.out.decode().splitlines()
     assert lines[0] == f"{partition}: topic txn, partition 0, 2 segments, 17.6 KiB"
@@ -169,7 +164,7 @@ def test_text_of_a_partition(run: Here, partition: Path) -> None:
     assert len(lines) == 4
 
 
-def test_json(run: Here, partition: Path) -> None:
+def test_a_partition_is_listed_as_json(run: Here, partition: Path) -> None:
     first, last, total = run("ls", partition, "--format", "json").rows
     assert first["kind"] == last["kind"] == "segment"
     assert (last["topic"], last["partition"], last["base_offset"], last["next_offset"]) == ("txn", 0, 30, 293)
@@ -182,27 +177,27 @@ def test_json(run: Here, partition: Path) -> None:
     assert [row["kind"] for row in rows] == ["segment", "segment", "total"]
 
 
-def test_the_current_folder(run: Here, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_is_the_default(run: Here, partition: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(partition)
     assert b"topic txn, partition 0, 2 segments" in run("ls").out
 
 
-def test_names_that_do_not_tell(run: Here, tmp_path: Path) -> None:
+def test_topic_and_partition_by_option(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "image.bin"
     shutil.copy(SEGMENTS / "txn-0" / "00000000000000000030.log", path)
     row, _ = run("ls", path, "--topic", "t", "--partition", 3, "--format", "json").rows
     assert (row["topic"], row["partition"], row["base_offset"], row["first_offset"]) == ("t", 3, None, 30)
 
 
-def test_what_is_left_out_is_explained(run: Here, partition: Path) -> None:
+def test_omitted_files_are_listed_with_a_reason(run: Here, partition: Path) -> None:
     for name in ("00000000000000000000.log.deleted", "00000000000000000000.log.swap", "notes.txt"):
         (partition / name).write_bytes(b"")
     gone = partition.parent / ("gone-3." + "0" * 32 + "-delete")
     gone.mkdir()
     text = run("ls", partition).out.decode()
-    assert "00000000000000000000.log.deleted\n    a segment's file that the broker has given up" in text
+    assert "00000000000000000000.log.deleted\n    a segment's file that the broker has replaced or expired" in text
     assert "complete replacement whose renaming was interrupted" in text
-    assert "this is what a broker that starts here would put into service" in text
+    assert "a broker that starts here would use these" in text
     assert "notes.txt\n    not a name that Kafka gives" in text
     text = run("ls", partition.parent).out.decode()
     assert f"{gone.name}\n    a partition that was deleted" in text and "2 files left out" in text
@@ -210,16 +205,16 @@ def test_what_is_left_out_is_explained(run: Here, partition: Path) -> None:
     assert {row["state"] for row in rows if row["kind"] == "left_out"} == {"delete", "deleted", "swap", "foreign"}
 
 
-def test_nothing_here(run: Here, tmp_path: Path) -> None:
+def test_a_folder_without_segments_lists_its_folders(run: Here, tmp_path: Path) -> None:
     (tmp_path / "backup of friday").mkdir()
     ran = run("ls", tmp_path)
     assert ran.status == 0
-    assert f"no segments here; folders: backup of friday; look into one: kafkarec ls '{tmp_path}/backup of friday'" in (
+    assert f"no segments here; folders: backup of friday; list one with: kafkarec ls '{tmp_path}/backup of friday'" in (
         ran.out.decode()
     )
 
 
-def test_packed_segments(run: Here, partition: Path) -> None:
+def test_compressed_segment_files_are_listed(run: Here, partition: Path) -> None:
     path = partition / "00000000000000000030.log"
     path.with_name(path.name + ".zst").write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
     path.unlink()
@@ -240,22 +235,24 @@ def test_packed_segments(run: Here, partition: Path) -> None:
     assert row["size"] == total["size"] == sum(sizes)
 
 
-def test_live_empty_and_cut_segments(run: Here, tmp_path: Path) -> None:
+def test_preallocated_empty_and_cut_segments_have_notes(run: Here, tmp_path: Path) -> None:
     content = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
     files = {0: content + bytes(5000), 1: b"", 2: bytes(5000), 3: content[:-20], 4: content + bytes(9)}
     for number, body in files.items():
         (tmp_path / f"{number:020}.log").write_bytes(body)
     rows = run("ls", tmp_path, "--format", "json").rows[:-1]
-    assert rows[0]["next_offset"] == 293 and "5000 bytes of zeros at its end" in rows[0]["notes"][0]
+    assert rows[0]["next_offset"] == 293 and rows[0]["notes"] == ["damaged"]  # a broker trims a segment that it rolls
     assert rows[1]["notes"] == ["empty"] and rows[1]["first_offset"] is None
-    assert rows[2]["notes"] == ["begins with zeros: made in advance, or lost"]
-    assert rows[3]["next_offset"] == 292 and rows[3]["notes"] == ["damaged"]  # a later segment follows
-    assert rows[4]["next_offset"] == 293 and "9 bytes of zeros" in rows[4]["notes"][0]
+    assert rows[2]["notes"] == ["begins with zeros: preallocated, or lost"]
+    assert rows[3]["next_offset"] == 292 and rows[3]["notes"] == ["damaged"]  # another segment follows
+    assert rows[4]["next_offset"] == 293 and "9 bytes of preallocated zeros" in rows[4]["notes"][0]
+    row, _ = run("ls", tmp_path / f"{0:020}.log", "--format", "json").rows
+    assert row["next_offset"] == 293 and "5000 bytes of preallocated zeros at its end" in row["notes"][0]
     row, _ = run("ls", tmp_path / f"{3:020}.log", "--format", "json").rows
     assert row["next_offset"] == 292 and "ends inside a batch: " in row["notes"][0] and not row["damage"]
 
 
-def test_damage_at_the_ends_and_in_between(run: Here, partition: Path) -> None:
+def test_damage_is_found_at_the_ends_and_with_full_in_between(run: Here, partition: Path) -> None:
     path = partition / "00000000000000000030.log"
     content = path.read_bytes()
     path.write_bytes(bytes([255] * 40) + content[40:])
@@ -272,15 +269,15 @@ def test_damage_at_the_ends_and_in_between(run: Here, partition: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "line"),
+    ("arguments", "status", "line"),
     [
         (["nothing-here"], 3, "no such file or directory"),
         (["-"], 2, "kafkarec scan - shows"),
         ([SEGMENTS / "txn-0" / "00000000000000000030.index"], 2, "an offset index"),
     ],
 )
-def test_wrong_uses(run: Here, words: list[Any], status: int, line: str) -> None:
-    ran = run("ls", *words)
+def test_wrong_use_is_refused(run: Here, arguments: list[Any], status: int, line: str) -> None:
+    ran = run("ls", *arguments)
     assert (ran.status, ran.out) == (status, b"")
     assert line in ran.complaint
 
@@ -300,15 +297,7 @@ def bucket() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture
-def server(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
-    for name, value in bucket.environment().items():
-        monkeypatch.setenv(name, value)
-    bucket.reset()
-    return bucket
-
-
-def test_a_bucket(run: Here, server: Server) -> None:
+def test_a_bucket_is_listed(run: Here, server: Server) -> None:
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.err) == (0, "")
     lines = ran.out.decode().splitlines()
@@ -318,15 +307,15 @@ def test_a_bucket(run: Here, server: Server) -> None:
     assert run("ls", SEGMENTS).out.decode().splitlines()[2:9] == lines[2:9]
 
 
-def test_a_partition_in_a_bucket_costs_some_hundred_bytes(run: Here, server: Server) -> None:
+def test_a_partition_in_a_bucket_fetches_few_bytes(run: Here, server: Server) -> None:
     rows = run("ls", f"s3://{BUCKET}/kafka-backup/txn-0", "--format", "json").rows
     assert [row["next_offset"] for row in rows[:2]] == [30, 293]
     assert rows[-1]["fetched"] == server.served < 1000
 
 
-def test_the_root_of_a_bucket_shows_where_to_look(run: Here, server: Server) -> None:
+def test_the_root_of_a_bucket_lists_its_folders(run: Here, server: Server) -> None:
     text = run("ls", f"s3://{BUCKET}").out.decode()
-    assert f"folders: kafka-backup, tiered; look into one: kafkarec ls s3://{BUCKET}/kafka-backup\n" in text
+    assert f"folders: kafka-backup, tiered; list one with: kafkarec ls s3://{BUCKET}/kafka-backup\n" in text
 
 
 def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
@@ -338,7 +327,7 @@ def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
     assert "compressed in chunks with zstd and encrypted in chunks with AES-GCM under key k1" in text
 
 
-def test_refusals_are_one_line(run: Here, server: Server) -> None:
+def test_refusals_of_the_server_are_one_line(run: Here, server: Server) -> None:
     server.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
     ran = run("ls", f"s3://{BUCKET}/kafka-backup/")
     assert (ran.status, ran.out) == (3, b"")
@@ -347,20 +336,20 @@ def test_refusals_are_one_line(run: Here, server: Server) -> None:
     assert "set AWS_DEFAULT_REGION=eu-west-1" in run("cat", f"s3://{BUCKET}/kafka-backup/txn-0").complaint
     server.refusal = None
     assert "there is no bucket nowhere" in run("verify", "s3://nowhere/x").complaint
-    assert f"kafkarec ls s3://{BUCKET}/ shows what is there" in run("scan", f"s3://{BUCKET}/x.log").complaint
+    assert f"kafkarec ls s3://{BUCKET}/ lists its content" in run("scan", f"s3://{BUCKET}/x.log").complaint
 
 
-def test_a_user_with_a_bucket(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As someone at a terminal: nothing but the environment and the command."""
+def test_a_bucket_is_read_with_the_environment_alone(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child process with nothing but the environment and the command, as a user at a terminal runs it."""
     folder = f"s3://{BUCKET}/kafka-backup/logappend-0"
     for name, value in server.environment().items():
         monkeypatch.setitem(command.ENVIRONMENT, name, value)
-    found = own_process("cat", folder, "--from-time", "2026-11-21T02:25:13.300Z")
+    remote = own_process("cat", folder, "--from-time", "2026-11-21T02:25:13.300Z")
     local = own_process("cat", SEGMENTS / "logappend-0", "--from-time", "2026-11-21T02:25:13.300Z")
-    assert found.status == 0 and found.out == local.out and len(found.rows) > 5
+    assert remote.status == 0 and remote.out == local.out and len(remote.rows) > 5
 
 
-def test_scan_says_what_it_fetched(run: Here, server: Server) -> None:
+def test_scan_reports_the_fetched_bytes(run: Here, server: Server) -> None:
     ran = run("scan", f"s3://{BUCKET}/kafka-backup/txn-0")
     assert ran.out.decode().splitlines()[-1] == f"{server.served} bytes fetched"
     server.reset()
@@ -368,7 +357,7 @@ def test_scan_says_what_it_fetched(run: Here, server: Server) -> None:
     assert len(ran.rows) == 1 and ran.complaint == f"kafkarec: note: {server.served} bytes fetched"
 
 
-def test_snapshots_of_a_metadata_log(run: Here) -> None:
+def test_snapshots_of_a_metadata_log_are_listed(run: Here) -> None:
     rows = run("ls", SEGMENTS / "__cluster_metadata-0", "--format", "json").rows
     assert [row["kind"] for row in rows if row["kind"] != "left_out"] == ["segment", "checkpoint", "total"]
     assert rows[-1]["segments"] == 1

@@ -1,4 +1,4 @@
-"""The texts of options and what they mean."""
+"""The texts of options and their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafkarec.cli import shared_options
-from kafkarec.cli.problems import command
+from kafkarec.cli.problems import repeated
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ from kafkarec.cli.problems import command
         ("2023-11-14T22:13:20.0006Z", 1700000000001),
     ],
 )
-def test_times(text: str, ms: int) -> None:
+def test_times_are_parsed(text: str, ms: int) -> None:
     assert shared_options.when(text) == ms
 
 
@@ -35,29 +35,29 @@ def test_times(text: str, ms: int) -> None:
     ("text", "seconds"),
     [("-500ms", 0.5), ("-90s", 90), ("-5m", 300), ("-1h", 3600), ("-2d", 172800), ("-1w", 604800)],
 )
-def test_times_before_now(text: str, seconds: float) -> None:
+def test_relative_times_are_parsed(text: str, seconds: float) -> None:
     assert abs(shared_options.when(text) - (time.time() - seconds) * 1000) < 5000
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "1h", "-1y", "2023-13-01", "12:00", "1e12", "99999999999999999999"])
-def test_what_is_no_time(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time; write"):
+def test_other_texts_are_no_times(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a time; write"):
         shared_options.when(text)
 
 
 @pytest.mark.parametrize(("text", "size"), [("0", 0), ("10", 10), ("64k", 65536), ("128M", 128 << 20), ("2g", 2 << 30)])
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert shared_options.size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5g", "1t", "g"])
-def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no size; write"):
+def test_other_texts_are_no_sizes(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a size; write"):
         shared_options.size(text)
 
 
 @given(text=st.text(max_size=8))
-def test_any_text_is_a_value_or_is_refused_kindly(text: str) -> None:
+def test_any_text_is_a_value_or_an_argument_error(text: str) -> None:
     for parse in (shared_options.when, shared_options.size, shared_options.count, shared_options.names(["offset"])):
         try:
             parse(text)
@@ -65,19 +65,19 @@ def test_any_text_is_a_value_or_is_refused_kindly(text: str) -> None:
             assert str(refusal)
 
 
-def test_relative_times_are_joined_to_their_option_and_nothing_else_is() -> None:
-    words = ["cat", "x", "--from-time", "-1h", "--to-time", "-5m", "-n", "3", "--to-time", "-x"]
+def test_only_relative_times_are_joined_to_their_option() -> None:
+    arguments = ["cat", "x", "--from-time", "-1h", "--to-time", "-5m", "-n", "3", "--to-time", "-x"]
     joined = ["cat", "x", "--from-time=-1h", "--to-time=-5m", "-n", "3", "--to-time", "-x"]
-    assert shared_options.join_relative_times(words) == joined
+    assert shared_options.join_relative_times(arguments) == joined
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("arguments", "line"),
     [
         (["cat", "a b"], "kafkarec cat --errors skip 'a b'"),
         (["cat", "--errors", "raise", "x"], "kafkarec cat --errors skip x"),
         (["cat", "x", "--errors=raise", "-n", "3"], "kafkarec cat --errors skip x -n 3"),
     ],
 )
-def test_the_command_to_type_next(words: list[str], line: str) -> None:
-    assert command(words, "--errors", "skip") == line
+def test_the_next_command_is_quoted(arguments: list[str], line: str) -> None:
+    assert repeated(arguments, {"--errors": "skip"}) == line

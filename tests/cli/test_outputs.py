@@ -1,13 +1,16 @@
-"""No output ever replaces an input: each verb, each option that names an output, each way to name what is read."""
+"""No output replaces an input: each verb, each option that names an output, each way to name an input."""
 
 from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
+import re
 import shutil
 import stat
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,11 +20,12 @@ import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
 
-from kafkarec.cli import app, output
+from kafkarec.cli import app, output_files, spool
+from kafkarec.cli.shared_options import CouldNot
 from kafkarec.storage import output_rules
 
 LOG, INDEX = f"{0:020}.log", f"{0:020}.index"
-STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # soon done
+STUDY = ("--sample", "64k", "--codecs", "lz4", "--batch-sizes", "keep")  # runs quickly
 FILES = ("ls", "scan", "cat", "dump", "verify", "explain", "txn", "diff", "study")
 # verb, the option that names its output, whether there is a --force
 CALLS = [
@@ -31,8 +35,8 @@ CALLS = [
     *((verb, "-o", True) for verb in ("convert", "compact", "build")),
     *((verb, "-o", False) for verb in ("salvage", "reindex")),
 ]
-# Below a folder with flat/txn-0 (no broker's files around) and broker/txn-0 (in a data folder), all of it read or
-# around what is read. The name ends as a picture's does, which --plot asks for.
+# Output paths in or around the inputs, below a folder with flat/txn-0 (without files of a broker) and broker/txn-0 (in
+# a data folder). The names end as `--plot` requires.
 REFUSED = (
     f"{{0}}/txn-0/{LOG}",
     f"{{0}}/txn-0/{INDEX}",
@@ -50,17 +54,17 @@ REFUSED = (
     "links/dangling.svg",
     "{0}/txn-0/leads-out.svg",
 )
-AROUND_A_BROKERS = ("broker/new.svg", f"broker/all-codecs-0/{LOG}", "broker/all-codecs-0/new.svg", "broker/new/deep-0")
-
-
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
+IN_A_BROKERS_FOLDER = (
+    "broker/new.svg",
+    f"broker/all-codecs-0/{LOG}",
+    "broker/all-codecs-0/new.svg",
+    "broker/new/deep-0",
+)
 
 
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Partition folders, in a broker's data folder and in one that is none; and the current folder."""
+    """Partition folders in a broker's data folder and in a plain folder; the latter's parent is the current folder."""
     for name in ("flat/txn-0", "broker/txn-0", "broker/all-codecs-0", "other/all-codecs-0"):
         shutil.copytree(SEGMENTS / Path(name).name, tmp_path / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
     (tmp_path / "broker" / "meta.properties").write_text("version=1\n")
@@ -70,7 +74,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def link(tree: Path, top: str) -> None:
-    """Other names of what lies in {top}/txn-0."""
+    """Make links to the files and the folder of {top}/txn-0."""
     folder, links = tree / top / "txn-0", tree / "links"
     links.mkdir()
     for name, path in (("log", folder / LOG), ("index", folder / INDEX)):
@@ -82,39 +86,41 @@ def link(tree: Path, top: str) -> None:
 
 
 def content(top: Path) -> dict[str, Any]:
-    """Every name below a folder: what it is, and its bytes."""
-    found: dict[str, Any] = {}
+    """Path -> type and bytes of everything below a folder."""
+    content_by_path: dict[str, Any] = {}
     for folder, folders, files in os.walk(top):
         for name in (*folders, *files):
             path = os.path.join(folder, name)
             mode = os.lstat(path).st_mode
             is_file = stat.S_ISREG(mode)
-            found[path] = os.readlink(path) if stat.S_ISLNK(mode) else Path(path).read_bytes() if is_file else mode
-    return found
+            content_by_path[path] = (
+                os.readlink(path) if stat.S_ISLNK(mode) else Path(path).read_bytes() if is_file else mode
+            )
+    return content_by_path
 
 
-def words(verb: str, *inputs: str) -> list[str]:
-    """The command line up to the output. diff compares two; build takes rows and no log."""
+def arguments(verb: str, *inputs: str) -> list[str]:
+    """The command line up to the output. `diff` compares two inputs, `build` reads rows and no log."""
     return [verb, *inputs, *(inputs[:1] if verb == "diff" else ())]
 
 
 @pytest.mark.parametrize("top", ["flat", "broker"])
 @pytest.mark.parametrize(("verb", "option", "has_force"), CALLS)
-def test_nothing_is_written_over(run: Here, tree: Path, verb: str, option: str, has_force: bool, top: str) -> None:
+def test_no_output_replaces_an_input(run: Here, tree: Path, verb: str, option: str, has_force: bool, top: str) -> None:
     link(tree, top)
     before = content(tree)
-    targets = [target.format(top) for target in REFUSED] + (list(AROUND_A_BROKERS) if top == "broker" else [])
+    targets = [target.format(top) for target in REFUSED] + (list(IN_A_BROKERS_FOLDER) if top == "broker" else [])
     if verb in ("convert", "compact", "build", "salvage", "reindex"):
         targets += [f"{top}/txn-0", "links/folder", f"{top}/txn-0/new-0"]
     inputs = [f"{top}/txn-0/{LOG}", f"{tree.as_uri()}/{top}/txn-0/{LOG}", f"{top}/txn-0", "links/folder"]
     if verb == "build":
-        inputs = inputs[:2]  # it reads files
+        inputs = inputs[:2]  # it reads files only
     calls = [(given, target, force) for given in inputs for target in targets for force in ([], ["--force"])]
-    if verb != "cat":  # one verb goes through all of them, the others through a share of them each
+    if verb != "cat":  # `cat` tries all of them, each other verb a share
         share = len(inputs) + 1
         calls = calls[CALLS.index((verb, option, has_force)) % share :: share]
     for given, target, force in calls:
-        ran = run(*words(verb, given), option, target, *force * has_force)
+        ran = run(*arguments(verb, given), option, target, *force * has_force)
         assert ran.status == 2 and ran.out == b"", (given, target, force, ran)
         assert f"{option} " in ran.complaint and target.split("/")[0] in ran.complaint
         assert content(tree) == before, (given, target, force)
@@ -123,8 +129,10 @@ def test_nothing_is_written_over(run: Here, tree: Path, verb: str, option: str, 
 @pytest.mark.parametrize(
     ("verb", "option", "has_force"), [call for call in CALLS if call[0] not in ("diff", "explain", "build")]
 )
-def test_a_data_folder(run: Here, tree: Path, verb: str, option: str, has_force: bool) -> None:
-    """Everything below a folder that is read; and a file elsewhere that is linked with one deep in it."""
+def test_no_output_is_written_below_a_data_folder(
+    run: Here, tree: Path, verb: str, option: str, has_force: bool
+) -> None:
+    """Outputs below an input folder, and a file elsewhere that has a hard link deep in it."""
     os.link(tree / "flat" / "txn-0" / INDEX, tree / "hard.svg")
     (tree / "flat" / "all-codecs-0").symlink_to("../other/all-codecs-0")
     os.link(tree / "other" / "all-codecs-0" / INDEX, tree / "other.svg")
@@ -138,29 +146,29 @@ def test_a_data_folder(run: Here, tree: Path, verb: str, option: str, has_force:
 
 
 @pytest.mark.parametrize("verb", [*FILES, "verify --html", "study --plot", "convert", "compact", "build", "doctor"])
-def test_a_file_that_is_there(run: Here, tree: Path, verb: str) -> None:
+def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
     verb, _, option = verb.partition(" ")
     if option == "--plot":
         pytest.importorskip("matplotlib")
     (tree / "rows.jsonl").write_text('{"value": "x"}\n')
     given = {"build": ["rows.jsonl"], "doctor": []}.get(verb, [f"other/all-codecs-0/{LOG}"])
-    call = [*words(verb, *given), *(STUDY if verb == "study" else ()), option or "-o"]
-    there = tree / "there.svg"
-    there.write_text("mine")
-    (tree / "link.svg").symlink_to(there)
+    call = [*arguments(verb, *given), *(STUDY if verb == "study" else ()), option or "-o"]
+    existing = tree / "there.svg"
+    existing.write_text("mine")
+    (tree / "link.svg").symlink_to(existing)
     before = content(tree)
     for name in ("there.svg", "link.svg"):
         ran = run(*call, name)
-        assert ran.status == 2 and ran.complaint.endswith(f"{name} is there already; --force replaces it")
+        assert ran.status == 2 and ran.complaint.endswith(f"{name} exists already; --force replaces it")
         assert content(tree) == before
     assert run(*call, "link.svg", "--force").status in (0, 1)
-    assert there.read_bytes() != b"mine" and (tree / "link.svg").is_symlink()
+    assert existing.read_bytes() != b"mine" and (tree / "link.svg").is_symlink()
     assert run(*call, "new.svg").status in (0, 1) and (tree / "new.svg").stat().st_size > 0
     assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
 
 
-def test_folders_beside_are_free(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder that merely holds a partition folder is no data folder: README."""
+def test_other_folders_next_to_an_input_are_free(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder that merely holds a partition folder is no data folder (README)."""
     monkeypatch.chdir(tree / "flat")
     assert run("cat", "txn-0", "-o", "txn.csv", "--format", "csv").status == 0
     assert run("convert", "txn-0", "-o", "small").status == 0
@@ -171,7 +179,7 @@ def test_folders_beside_are_free(run: Here, tree: Path, monkeypatch: pytest.Monk
 
 
 def test_each_folder_of_many_is_checked(run: Here, tree: Path) -> None:
-    """-o DIR/ makes DIR/TOPIC-PARTITION, which may be what is read although DIR is not."""
+    """`-o DIR/` makes DIR/TOPIC-PARTITION, which may be an input although DIR is not."""
     os.link(tree / "flat" / "txn-0" / LOG, tree / "linked.log")
     (tree / "rows.jsonl").write_text('{"topic": "txn", "partition": 0, "value": "x"}\n')
     shutil.copy(tree / "rows.jsonl", tree / "flat" / "txn-0" / f"{5:020}.log")
@@ -188,8 +196,8 @@ def test_each_folder_of_many_is_checked(run: Here, tree: Path) -> None:
     assert content(tree / "other") == {path: was for path, was in before.items() if path.startswith(f"{tree}/other/")}
 
 
-def test_files_beside_a_segment_anywhere(run: Here, tree: Path) -> None:
-    """They are read with it, so they are inputs; a new name beside them is free."""
+def test_files_of_a_segment_outside_of_a_partition_folder_are_inputs(run: Here, tree: Path) -> None:
+    """They are read with the segment, so they are inputs; a new name in the same folder is free."""
     (tree / "loose").mkdir()
     for name, as_ in ((LOG, "a.log"), (INDEX, "a.index")):
         shutil.copy(tree / "flat" / "txn-0" / name, tree / "loose" / as_)
@@ -212,7 +220,7 @@ def test_files_beside_a_segment_anywhere(run: Here, tree: Path) -> None:
 def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> None:
     names = ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "//dev/./stdout")
     for verb in FILES:
-        call = [*words(verb, "flat/txn-0"), *(STUDY if verb == "study" else ())]
+        call = [*arguments(verb, "flat/txn-0"), *(STUDY if verb == "study" else ())]
         plain = run(*call)
         for name in names if verb == "cat" else names[1:2]:
             ran = run(*call, "-o", name)
@@ -232,7 +240,52 @@ def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> Non
         assert (ran.status, ran.complaint) == (3, "kafkarec: /dev/fd/999: bad file descriptor")
 
 
-def test_descriptors_and_pipes(run: Here, tree: Path) -> None:
+@pytest.mark.parametrize("verb", [*FILES, "convert", "compact"])
+def test_a_full_disk_is_named_by_the_output(run: Here, tree: Path, verb: str) -> None:
+    """Also where the last bytes are written as the file is closed."""
+    ran = run(*arguments(verb, "flat/txn-0"), *(STUDY if verb == "study" else ()), "-o", "/dev/full")
+    assert (ran.status, ran.complaint) == (1 if verb == "dump" else 3, "kafkarec: /dev/full: no space left on device")
+
+
+@pytest.mark.parametrize("words", ["--help", "cat --help", "--version", "doctor", "cat {0} -n 1"])
+def test_standard_output_on_a_full_disk_is_status_3(words: str) -> None:
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, *words.format(SEGMENTS / "txn-0").split()],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=ENVIRONMENT,
+            timeout=60,
+            check=False,
+        )
+    assert (ran.returncode, ran.stderr) == (3, b"kafkarec: standard output: no space left on device\n")
+
+
+def test_a_copy_of_standard_input_that_does_not_fit_is_named() -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    where = re.escape(tempfile.gettempdir())
+    with pytest.raises(CouldNot, match=f"copy of standard input in {where}: no space left on device .TMPDIR names"):
+        spool.copy(io.BytesIO(b"x"), Full())
+
+
+def test_a_new_folder_is_removed_again_if_it_cannot_be_filled(
+    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("kafkarec.cli.new_log.PartitionFolder.write", full)
+    (tree / "present").mkdir()
+    for name in ("new/", "present/"):
+        ran = run("convert", "flat/txn-0", "-o", name)
+        assert (ran.status, ran.complaint) == (3, f"kafkarec: {name}: no space left on device")
+    assert not (tree / "new").exists() and os.listdir(tree / "present") == []
+
+
+def test_descriptors_and_pipes_are_written(run: Here, tree: Path) -> None:
     plain = run("cat", "flat/txn-0").out
     with open("third", "w+b") as file:
         file.write(b"first\n")
@@ -242,26 +295,26 @@ def test_descriptors_and_pipes(run: Here, tree: Path) -> None:
         assert file.read() == b"first\n" + plain
     os.mkfifo("pipe")
     for verb in (["cat"], ["verify", "--html"]):
-        got: list[bytes] = []
-        reader = threading.Thread(target=lambda: got.append(Path("pipe").read_bytes()))  # noqa: B023
+        received: list[bytes] = []
+        reader = threading.Thread(target=lambda: received.append(Path("pipe").read_bytes()))  # noqa: B023
         reader.start()
         assert run(*verb[:1], "flat/txn-0", *(verb[1:] or ["-o"]), "pipe").status == 0
         reader.join(10)
-        assert (got == [plain]) == (verb == ["cat"]) and got[0] and stat.S_ISFIFO(os.stat("pipe").st_mode)
+        assert (received == [plain]) == (verb == ["cat"]) and received[0] and stat.S_ISFIFO(os.stat("pipe").st_mode)
     assert "pipe is one of the inputs" in run("cat", "pipe", "-o", "pipe").complaint
     for verb in ("salvage", "reindex"):
         for name in ("-", "/dev/null", "pipe", "plain.txt"):
             assert f"-o {name} is not a folder" in run(verb, "flat/txn-0", "-o", name).complaint
 
 
-def test_standard_output_that_is_an_input(tree: Path) -> None:
-    """As GNU cat: by device and inode, however it came there."""
+def test_standard_output_that_is_an_input_is_refused(tree: Path) -> None:
+    """Compared by device and inode, as GNU cat does, whatever opened the file."""
     log, index = tree / "flat" / "txn-0" / LOG, tree / "flat" / "txn-0" / INDEX
     os.link(index, tree / "hard")
     before = content(tree)
     for given, target in ((["flat"], log), ([str(log)], tree / "hard"), (["-"], log)):
         with open(target, "ab") as file, open(log, "rb") as stdin:
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*COMMAND, "cat", *given],
                 stdout=file,
                 stdin=stdin,
@@ -269,23 +322,27 @@ def test_standard_output_that_is_an_input(tree: Path) -> None:
                 env=ENVIRONMENT,
                 check=False,
             )
-        assert done.returncode == 2 and b"standard output goes to " in done.stderr and done.stderr.count(b"\n") == 1
+        assert (
+            completed.returncode == 2
+            and b"output is written to " in completed.stderr
+            and completed.stderr.count(b"\n") == 1
+        )
         assert content(tree) == before
     with open(log, "rb") as stdin:
         assert "is one of the inputs" in own_process("cat", "-", "-o", log, "--force", file=stdin).complaint
     with open(log, "rb") as stdin:
         ran = own_process("cat", "-", "-o", log.parent / "new", "--force", file=stdin)
     assert "the partition folder of" in ran.complaint and content(tree) == before
-    with open("list.txt", "wb") as file:  # a redirection into a folder that is listed is everyday use
+    with open("list.txt", "wb") as file:  # `ls . > list.txt` is common use
         listed = subprocess.run([*COMMAND, "ls", "."], stdout=file, env=ENVIRONMENT, check=False)
     assert listed.returncode == 0 and Path("list.txt").stat().st_size > 0
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (["cat", "flat/txn-0", "-o", "s3://b/x"], "-o s3://b/x is a URL, and outputs are written on this machine only"),
-        (["convert", "flat/txn-0", "-o", "s3://b/x/"], "name a file here, and copy it from there"),
+        (["convert", "flat/txn-0", "-o", "s3://b/x/"], "name a local file, and upload it afterwards"),
         (["salvage", "flat/txn-0", "-o", "file:///x"], "name it as a path: /x"),
         (["verify", "flat/txn-0", "--html", "a", "-o", "./a"], "-o ./a and --html a are the same file"),
         (["study", "flat/txn-0", "--plot", "a.svg", "-o", "b/../a.svg"], "-o b/../a.svg and --plot a.svg are the same"),
@@ -293,19 +350,19 @@ def test_standard_output_that_is_an_input(tree: Path) -> None:
         (["cat", "flat/txn-0", "-o", "flat"], "-o flat is a folder; name a file"),
         (["cat", "flat/txn-0", "-o", "new/"], "-o new/ is a folder; name a file"),
         (["cat", "flat/txn-0", "-o", ""], "-o: the name is empty; name a file"),
-        (["cat", "flat/txn-0", "-o", "loop", "--force"], "a symbolic link that leads to itself"),
+        (["cat", "flat/txn-0", "-o", "loop", "--force"], "a symbolic link to itself"),
     ],
 )
-def test_names_that_cannot_be_meant(run: Here, tree: Path, call: list[str], said: str) -> None:
+def test_senseless_names_are_refused(run: Here, tree: Path, call: list[str], message: str) -> None:
     (tree / "b").mkdir()
     (tree / "loop").symlink_to("loop")
     os.link("plain.txt", "same")
     before = content(tree)
     ran = run(*call)
-    assert ran.status == 2 and said in ran.complaint and content(tree) == before
+    assert ran.status == 2 and message in ran.complaint and content(tree) == before
 
 
-def test_a_missing_folder_is_told_before_anything_is_read(
+def test_a_missing_folder_is_reported_before_anything_is_read(
     run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read(*given: Any, **named: Any) -> None:
@@ -317,8 +374,10 @@ def test_a_missing_folder_is_told_before_anything_is_read(
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_a_file_that_appears_meanwhile(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
-    """The other file stays, and the output is kept under the reported name."""
+def test_a_file_that_appears_during_the_run_is_not_replaced(
+    run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    """The new file stays, and the output is kept under the reported name."""
     real = output_rules.publish
 
     def publish(part: str, place: str, force: bool) -> None:
@@ -335,7 +394,7 @@ def test_a_file_that_appears_meanwhile(run: Here, tree: Path, monkeypatch: pytes
     monkeypatch.setattr(output_rules, "publish", publish)
     ran = run("cat", "flat/txn-0", "-o", "new")
     part = tree / f".new.{os.getpid()}.part"
-    assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is {part}")
+    assert ran.status == 2 and ran.complaint.endswith(f"and is not replaced; the output is in {part}")
     assert (tree / "new").read_text() == "somebody's" and part.read_bytes() == run("cat", "flat/txn-0").out
     part.unlink()
     assert run("cat", "flat/txn-0", "-o", "new", "--force").status == 0 and (tree / "new").stat().st_size > 1000
@@ -343,7 +402,7 @@ def test_a_file_that_appears_meanwhile(run: Here, tree: Path, monkeypatch: pytes
 
 
 def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another path with the device and inode of a folder that is read."""
+    """Another path with the device and inode of an input folder."""
     (tree / "mounted").mkdir()
     real = output_rules.identity
 
@@ -356,20 +415,20 @@ def test_a_bind_mount_is_the_same_folder(tree: Path, monkeypatch: pytest.MonkeyP
             output_rules.Inputs([given]).demand_file("mounted/new", "-o", False)
 
 
-def test_block_devices(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk is no file to write; and what is mounted from one that is read is no place to write to."""
+def test_block_devices_are_refused(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block device is no output, and a file system mounted from one that is read is no place for an output."""
     real = os.stat
     disk = SimpleNamespace(st_mode=stat.S_IFBLK, st_rdev=real(tree).st_dev, st_dev=5, st_ino=77, st_nlink=1)
     monkeypatch.setattr(output_rules.os, "stat", lambda path, **named: disk if path == "sdb1" else real(path, **named))
-    with pytest.raises(output_rules.Refused, match="-o sdb1 is a block device, and what lies on it would be lost"):
+    with pytest.raises(output_rules.Refused, match="-o sdb1 is a block device, and its content would be lost"):
         output_rules.Inputs([]).demand_file("sdb1", "-o", True)
-    with pytest.raises(output_rules.Refused, match="rescued lies on the file system of sdb1, which is read"):
+    with pytest.raises(output_rules.Refused, match="rescued is on the file system of sdb1, which is read"):
         output_rules.Inputs(["sdb1"]).demand_apart("rescued", "rescued")
 
 
-def test_no_verb_escapes() -> None:
-    """Every argument that is a path is known as an input or as an output."""
-    known = {*output.INPUTS, *output.OPTIONS}
+def test_every_path_argument_is_registered() -> None:
+    """Every path argument is registered as an input or as an output."""
+    known = {*output_files.INPUTS, *output_files.OPTIONS}
     for verb in app.VERBS:
         for parser in _parsers(verb):
             arguments = parser._actions

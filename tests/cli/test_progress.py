@@ -1,25 +1,48 @@
-"""The extra `cli` for real: the bar of `rich` on a terminal, drawn and taken away; argcomplete, asked as by a shell."""
+"""The extra `cli` itself: the progress bar of `rich` on a terminal, drawn and erased; argcomplete, called as a shell
+does."""
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import pty
+import re
 import shlex
+import shutil
+import signal
+import struct
 import subprocess
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import builders
 import pytest
 from command import COMMAND, ENVIRONMENT
 from paths import SEGMENTS
 
+import kafkarec.cli
+from kafkarec.cli import progress
+from kafkarec.cli.new_log import PartitionFolder
+from kafkarec.cli.problems import say
+
 ERASE = b"\x1b[2K"
 
 
-def on_a_terminal(*words: object) -> tuple[int, bytes, bytes]:
-    """(exit status, standard output, what the terminal got as standard error)."""
+def on_a_terminal(
+    *arguments: object,
+    environment: Mapping[str, str] | None = None,
+    interrupt_at: bytes = b"",
+    output: Path | None = None,
+) -> tuple[int, bytes, bytes]:
+    """Run a command on a pseudo-terminal; return (exit status, standard output, standard error as the terminal received
+    it). `interrupt_at`: interrupt it when these bytes have come. `output`: the file of standard output, not a pipe."""
     outer, inner = pty.openpty()
-    env = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100"}
-    process = subprocess.Popen([*COMMAND, *map(str, words)], stdout=subprocess.PIPE, stderr=inner, env=env)
+    env = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100", **(environment or {})}
+    words = [*COMMAND, *map(str, arguments)]
+    with open(os.devnull if output is None else output, "wb") as file:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE if output is None else file, stderr=inner, env=env)
     os.close(inner)
     shown = b""
     while True:
@@ -30,39 +53,265 @@ def on_a_terminal(*words: object) -> tuple[int, bytes, bytes]:
         if not block:
             break
         shown += block
+        if interrupt_at and interrupt_at in shown:
+            process.send_signal(signal.SIGINT)
+            interrupt_at = b""
     os.close(outer)
     out, _ = process.communicate(timeout=60)
-    return process.returncode, out, shown
+    return process.returncode, out if output is None else output.read_bytes(), shown
+
+
+CODECS, TXN = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0"
+# Command lines of all verbs that read whole logs, and what the bar shows at its end: the logs have 50.3 and 18.0 kB.
+VERBS = {
+    "study": (("study", CODECS, "--codecs", "zstd", "--batch-sizes", "keep", "-o", "OUT"), "100%"),
+    "cat": (("cat", TXN, "-o", "OUT"), "18.0/18.0 kB"),
+    "latest": (("cat", TXN, "--latest-per-key", "-o", "OUT"), "36.0/36.0 kB"),
+    "scan": (("scan", TXN, "-o", "OUT"), "18.0/18.0 kB"),
+    "ls": (("ls", TXN, "--full"), "18.0/18.0 kB"),
+    "verify": (("verify", TXN, "--threads", "1"), "18.0/18.0 kB"),
+    "txn": (("txn", TXN), "18.0/18.0 kB"),
+    "diff": (("diff", TXN, "OUT.copy"), "36.0/36.0 kB"),
+    "dump": (("dump", "--print-data-log", CODECS, "-o", "OUT"), "50.3/50.3 kB"),
+    "convert": (("convert", CODECS, "-o", "OUT.log"), "50.3/50.3 kB"),
+    "convert, two passes": (("convert", CODECS, "--on-loss", "raise", "-o", "OUT.log"), "100.6/100.6 kB"),
+    "compact": (("compact", CODECS, "-o", "OUT.log"), "151.0/151.0 kB"),
+    "reindex": (("reindex", CODECS, "--dry-run"), "50.3/50.3 kB"),
+    "salvage": (("salvage", CODECS, "-o", "OUT"), "50.3/50.3 kB"),
+}
+
+
+def without_rich(folder: Path) -> dict[str, str]:
+    """Return an environment in which `rich` cannot be imported."""
+    (folder / "rich").mkdir(parents=True)
+    (folder / "rich" / "__init__.py").write_text("raise ImportError('on purpose')")
+    return {"PYTHONPATH": os.pathsep.join([str(folder), ENVIRONMENT["PYTHONPATH"]])}
+
+
+@pytest.mark.parametrize(("arguments", "end"), VERBS.values(), ids=VERBS)
+def test_a_progress_bar_is_drawn_up_to_the_total_and_erased(
+    arguments: tuple[object, ...], end: str, tmp_path: Path
+) -> None:
+    target = str(tmp_path / "out")
+    shutil.copytree(TXN, f"{target}.copy")
+    words = [str(word).replace("OUT", target) for word in arguments]
+    status, out, shown = on_a_terminal(*words)
+    assert status == 0 and (out or "-o" in words)
+    bar = "━".encode()
+    assert bar in shown and end.encode() in shown, shown
+    assert ERASE in shown.rpartition(bar)[2], shown[-200:]
+
+
+def test_without_rich_there_is_one_line(tmp_path: Path) -> None:
+    status, out, shown = on_a_terminal("verify", CODECS, "--threads", "1", environment=without_rich(tmp_path))
+    assert status == 0 and out
+    assert re.fullmatch(
+        rb"(\r\x1b\[2Kreading: \d+ %, [^\r\n]* MB/s)*"
+        rb"\r\x1b\[2Kreading: 100 %, 49\.1 KiB of 49\.1 KiB, \d+ MB/s\r\x1b\[2K",
+        shown,
+    )
+    arguments = ("study", TXN, "--codecs", "lz4", "--batch-sizes", "keep")
+    _, _, shown = on_a_terminal(*arguments, environment=without_rich(tmp_path / "again"))
+    assert shown.endswith(b"\r\x1b[2Kmeasuring: 100 %\r\x1b[2K")
+
+
+@pytest.mark.parametrize("arguments", [("cat", TXN), ("verify", TXN), ("diff", TXN, TXN)], ids=lambda words: words[0])
+def test_nothing_is_shown_without_a_terminal(arguments: tuple[object, ...]) -> None:
+    words = [*COMMAND, *map(str, arguments)]
+    quiet = subprocess.run(words, capture_output=True, env=ENVIRONMENT, timeout=60, check=True)
+    assert quiet.stderr == b"" and quiet.stdout
+
+
+def test_records_on_a_pipe_come_without_a_bar() -> None:
+    """The next program of the pipe may use the terminal, too."""
+    status, out, shown = on_a_terminal("cat", TXN)
+    assert (status, shown) == (0, b"") and out
+
+
+class FakeBar:
+    """Records what is drawn."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def start(self) -> None:
+        self.events.append("start")
+
+    def stop(self) -> None:
+        self.events.append("stop")
+
+    def add_task(self, name: str, *, total: float) -> int:
+        return 0
+
+    def update(self, task: int, *, completed: float) -> None:
+        self.events.append(str(completed))
+
+
+@pytest.fixture
+def bar(monkeypatch: pytest.MonkeyPatch) -> FakeBar:
+    bar = FakeBar()
+    monkeypatch.setattr(progress, "_bar", lambda *kinds: bar)
+    monkeypatch.setattr(progress, "is_terminal", lambda: True)
+    monkeypatch.setattr(progress, "_BETWEEN", 0.0)
+    return bar
+
+
+def test_beside_output_on_the_terminal_the_bar_waits_for_silence(bar: FakeBar, monkeypatch: pytest.MonkeyPatch) -> None:
+    with progress.bytes_shown(lambda: 100, progress.When.IN_SILENCE) as tick:
+        tick("a", 10)
+        assert bar.events == []
+        monkeypatch.setattr(progress, "_SILENCE", 0.0)
+        progress.erase()
+        tick("a", 20)
+        assert bar.events == ["start", "20"]
+        progress.erase()
+        tick("a", 30)
+    assert bar.events == ["start", "20", "stop", "start", "30", "30", "stop"]
+
+
+def test_a_line_on_standard_error_erases_the_bar(bar: FakeBar, capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.bytes_shown(lambda: 100) as tick:
+        tick("a", 50)
+        say("damage")
+        assert bar.events == ["start", "0", "50", "stop", "start", "50"]
+    assert capsys.readouterr().err == "kafkarec: damage\n"
+
+
+def test_a_damage_line_begins_at_the_margin_without_rich(tmp_path: Path) -> None:
+    log = tmp_path / "hurt.log"
+    data = bytearray((CODECS / "00000000000000000000.log").read_bytes())
+    data[25_000] ^= 1
+    log.write_bytes(data)
+    words = ("cat", log, "--errors", "skip", "-o", tmp_path / "out")
+    status, _, shown = on_a_terminal(*words, environment=without_rich(tmp_path / "modules"))
+    assert status == 1
+    assert re.search(rb"reading: 0 %[^\r\n]*\r\x1b\[2Kkafkarec: crc mismatch", shown), shown
 
 
 @pytest.mark.parametrize(
-    ("words", "end"),
+    ("make", "expected"),
     [
-        (("study", SEGMENTS / "all-codecs-0", "--codecs", "zstd", "--batch-sizes", "keep"), b"100%"),
-        (("cat", SEGMENTS / "txn-0"), b"18.0/18.0 kB"),
+        (lambda folder: str(folder / "new"), progress.When.AT_ONCE),
+        (lambda folder: os.devnull, progress.When.AT_ONCE),
+        (lambda folder: os.mkfifo(folder / "pipe") or str(folder / "pipe"), progress.When.NEVER),
+        (lambda folder: f"/dev/fd/{pty.openpty()[1]}", progress.When.IN_SILENCE),
     ],
-    ids=["study", "cat"],
+    ids=["file", "device", "pipe", "terminal"],
 )
-def test_a_bar_is_drawn_and_taken_away(words: tuple[object, ...], end: bytes, tmp_path: Path) -> None:
-    target = tmp_path / "out"
-    status, out, shown = on_a_terminal(*words, "-o", target)
-    assert (status, out) == (0, b"") and target.stat().st_size
-    bar = "━".encode()
-    assert bar in shown and end in shown, shown
-    assert ERASE in shown.rpartition(bar)[2], shown[-200:]
-    quiet = subprocess.run([*COMMAND, *map(str, words)], capture_output=True, env=ENVIRONMENT, timeout=60, check=True)
-    assert quiet.stderr == b""
-    if words[0] == "cat":
-        assert target.read_bytes() == quiet.stdout
+def test_when_a_bar_is_shown_follows_from_the_output(make: Any, expected: progress.When, tmp_path: Path) -> None:
+    assert progress.when(make(tmp_path)) is expected
+
+
+def test_what_is_printed_to_a_file_stays_out_of_the_terminal(tmp_path: Path) -> None:
+    """rich redirects standard output to the terminal of its bar unless it is told not to."""
+    status, out, shown = on_a_terminal("reindex", CODECS, "--dry-run", output=tmp_path / "out")
+    assert status == 0 and b"00000000000000000000.index" in out and out.startswith(str(CODECS).encode())
+    assert b".index" not in shown and "━".encode() in shown
+
+
+AGAIN = "the same command starts from the beginning"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("cat", "-o", "OUT/out"), f"nothing is written to OUT/out, and {AGAIN}"),
+        (("cat", "--format", "csv"), f"the output is incomplete, and {AGAIN}"),
+        (("verify", "--threads", "1"), AGAIN),
+        (("convert", "-o", "OUT/new/"), f"nothing is written to OUT/new/, and {AGAIN}"),
+    ],
+    ids=["file", "records", "report", "folder"],
+)
+def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(
+    words: tuple[str, ...], expected: str, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "orders-0", tmp_path / "out"
+    folder.mkdir()
+    out.mkdir()
+    (folder / f"{0:020}.log").write_bytes((CODECS / f"{0:020}.log").read_bytes() * 400)
+    arguments = [word.replace("OUT", str(out)) for word in words]
+    status, _, shown = on_a_terminal(
+        arguments[0], folder, *arguments[1:], interrupt_at="━".encode(), output=tmp_path / "stdout"
+    )
+    line = expected.replace("OUT", str(out))
+    assert status == 130
+    assert shown.decode().endswith(f"kafkarec: interrupted; {line}\r\n"), shown[-300:]
+    assert os.listdir(out) == []
+
+
+def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> None:
+    log = tmp_path / "long.log"
+    log.write_bytes(b"".join(long_batches(4000)))
+    status, begin, shown = on_a_terminal("cat", log, interrupt_at=b"MB/s", output=tmp_path / "begin")
+    assert status == 130
+    said = re.search(rb"interrupted; the output ends with offset (\d+); to print the rest: kafkarec (.*)\r\n", shown)
+    assert said is not None and begin.endswith(b"\n"), shown[-300:]
+    assert json.loads(begin.splitlines()[-1])["offset"] == int(said[1])
+    _, rest, _ = on_a_terminal(*shlex.split(said[2].decode()), output=tmp_path / "rest")
+    assert [json.loads(line)["offset"] for line in (begin + rest).splitlines()] == list(range(400_000))
+
+
+def long_batches(count: int) -> Iterator[bytes]:
+    """Yield batches of 100 records each, with rising offsets."""
+    batch = builders.batch(builders.records(100, value=b"some text, " * 11))
+    return (struct.pack(">q", 100 * number) + batch[8:] for number in range(count))
+
+
+def test_ctrl_c_between_two_new_folders_names_what_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    for number in range(3):
+        shutil.copytree(CODECS, tmp_path / "in" / f"orders-{number}")
+    finish, finished = PartitionFolder.finish, []
+
+    def interrupted(folder: PartitionFolder) -> None:
+        if finished:
+            raise KeyboardInterrupt
+        finish(folder)
+        finished.append(folder.name)
+
+    monkeypatch.setattr(PartitionFolder, "finish", interrupted)
+    monkeypatch.setattr("kafkarec.cli.app.is_terminal", lambda: True)
+    out = tmp_path / "out"
+    assert kafkarec.cli.main(["convert", str(tmp_path / "in"), "-o", f"{out}/"]) == 130
+    line = f"1 of 3 partitions are complete in {out}/; the same command with --force writes all of them again"
+    assert capsys.readouterr().err == f"kafkarec: interrupted; {line}\n"
+    assert os.listdir(out) == ["orders-0"]
+
+
+@pytest.mark.parametrize(
+    ("source", "has_journal", "expected"),
+    [
+        ("a", True, "interrupted; what was copied so far is kept, and the same command continues from there"),
+        ("a", False, "interrupted; nothing is written"),
+        ("-", True, "interrupted; a run that reads standard input cannot continue: remove the output and begin again"),
+    ],
+)
+def test_an_interrupted_salvage_says_how_to_go_on(
+    source: str, has_journal: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        if has_journal:
+            (out / "salvage.journal").write_text("")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("kafkarec.cli.salvage.salvage", interrupted)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    words = ["salvage", str(CODECS) if source == "a" else source, "-o", str(out)]
+    assert kafkarec.cli.main(words) == 130
+    assert capsys.readouterr().err == f"kafkarec: {expected}\n"
 
 
 @pytest.mark.parametrize(
     ("line", "offered"),
     [("kafkarec st", ["study "]), ("kafkarec study --plo", ["--plot "]), ("kafkarec cat --isol", ["--isolation "])],
 )
-def test_a_shell_is_answered(line: str, offered: list[str]) -> None:
-    """As bash asks by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
-    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+def test_a_shell_gets_completions(line: str, offered: list[str]) -> None:
+    """Called as bash does by argcomplete's protocol: the line in variables, the answer at descriptor 8."""
+    variables = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     run = f"exec 8>&1 9>/dev/null; exec {shlex.join(COMMAND)} >/dev/null"
-    done = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | asked, timeout=60, check=True)
-    assert done.stdout.decode().splitlines() == offered
+    ran = subprocess.run(["bash", "-c", run], capture_output=True, env=ENVIRONMENT | variables, timeout=60, check=True)
+    assert ran.stdout.decode().splitlines() == offered

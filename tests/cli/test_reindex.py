@@ -1,4 +1,4 @@
-"""`kafkarec reindex`: new files in a new folder, nothing anywhere else, and what it says."""
+"""`kafkarec reindex` writes new files to a new folder and nowhere else; the report."""
 
 from __future__ import annotations
 
@@ -19,53 +19,50 @@ TXN = SEGMENTS / "txn-0"
 SUFFIXES = (".index", ".timeindex", ".txnindex", ".snapshot")
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
-def small(folder: Path) -> dict[str, bytes]:
+def sidecars(folder: Path) -> dict[str, bytes]:
     names = (path for path in folder.iterdir() if path.suffix in SUFFIXES or path.name == "leader-epoch-checkpoint")
     return {path.name: path.read_bytes() for path in names}
 
 
-def test_new_files_equal_to_the_brokers(run: Here, tmp_path: Path) -> None:
+def test_new_files_equal_those_of_the_broker(run: Here, tmp_path: Path) -> None:
     ran = run("reindex", TXN, "--index-interval", 256, "-o", tmp_path / "a" / "new")
     assert (ran.status, ran.err) == (0, "")
     assert (
-        small(tmp_path / "a" / "new") == small(TXN) == {p.name: p.read_bytes() for p in (tmp_path / "a/new").iterdir()}
+        sidecars(tmp_path / "a" / "new")
+        == sidecars(TXN)
+        == {p.name: p.read_bytes() for p in (tmp_path / "a/new").iterdir()}
     )
     text = ran.out.decode()
     assert "8 files (8 equal), written to" in text and text.count("equal to the old one") == 8
 
 
 def test_a_dry_run_writes_nothing(run: Here, tmp_path: Path) -> None:
-    before = small(TXN)
+    before = sidecars(TXN)
     ran = run("reindex", TXN, "--dry-run", "-o", tmp_path / "new", "--index-interval", 256)
-    assert ran.status == 0 and list(tmp_path.iterdir()) == [] and small(TXN) == before
+    assert ran.status == 0 and list(tmp_path.iterdir()) == [] and sidecars(TXN) == before
     assert "nothing is written (--dry-run)" in ran.out.decode()
 
 
 def test_json_is_a_line_for_each_file(run: Here, tmp_path: Path) -> None:
     new = tmp_path / "new"
     ran = run("reindex", TXN, "--index-interval", 256, "-o", new, "--format", "json")
-    assert ran.status == 0 and {row["file"] for row in ran.rows} == set(small(TXN))
+    assert ran.status == 0 and {row["file"] for row in ran.rows} == set(sidecars(TXN))
     for row in ran.rows:
         assert Path(row["written"]).read_bytes() == (TXN / row["file"]).read_bytes()
         assert row["compared"] == "equal" and row["bytes"] == (TXN / row["file"]).stat().st_size
     assert {row["file"]: row["entries"] for row in ran.rows}[f"{30:020d}.txnindex"] == 11
 
 
-def test_each_log_has_its_folder(run: Here, tmp_path: Path) -> None:
+def test_each_log_gets_its_own_folder(run: Here, tmp_path: Path) -> None:
     ran = run("reindex", TXN, SEGMENTS / "logappend-0", "--index-interval", 256, "-o", tmp_path / "new")
     assert ran.status == 0
     for name in ("txn-0", "logappend-0"):
-        assert small(tmp_path / "new" / name) == small(SEGMENTS / name)
+        assert sidecars(tmp_path / "new" / name) == sidecars(SEGMENTS / name)
 
 
-def test_zeros_made_in_advance_are_told(run: Here) -> None:
+def test_preallocated_zeros_are_reported(run: Here) -> None:
     ran = run("reindex", SEGMENTS / "logappend-live-0", "--dry-run", "--index-interval", 256)
-    assert "equal to the old one without its 4040 bytes of zeros" in ran.out.decode()
+    assert "equal to the old one without its 4040 preallocated zero bytes" in ran.out.decode()
     assert "2 equal, 2 new" in ran.out.decode()
 
 
@@ -75,16 +72,16 @@ def test_another_interval_is_explained(run: Here) -> None:
     assert "differs from the old one" in ran.out.decode() and "--index-interval 256" in ran.out.decode()
 
 
-def test_a_needless_txnindex_is_told(run: Here, tmp_path: Path) -> None:
+def test_a_needless_txnindex_is_reported(run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "logappend-0"
     shutil.copytree(SEGMENTS / "logappend-0", folder)
     (folder / f"{0:020d}.txnindex").write_bytes(bytes(34))
     ran = run("reindex", folder, "-o", tmp_path / "new", "--index-interval", 256)
-    assert ran.status == 0 and "not made: nothing was aborted" in ran.out.decode()
+    assert ran.status == 0 and "not written: no aborted transactions" in ran.out.decode()
     assert not (tmp_path / "new" / f"{0:020d}.txnindex").exists()
 
 
-def test_damage_is_told_and_led_around(run: Here, tmp_path: Path) -> None:
+def test_damage_is_reported_and_left_out_of_the_indexes(run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "src" / "txn-0"
     shutil.copytree(TXN, folder)
     log = folder / f"{30:020d}.log"
@@ -96,23 +93,23 @@ def test_damage_is_told_and_led_around(run: Here, tmp_path: Path) -> None:
     assert (tmp_path / "new" / f"{30:020d}.index").stat().st_size > 300
 
 
-def test_an_old_index_that_no_interval_explains(run: Here, tmp_path: Path) -> None:
+def test_an_old_index_that_no_interval_explains_is_reported(run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     shutil.copytree(TXN, folder)
     (folder / f"{30:020d}.index").write_bytes(b"\0\0\0\1\0\0\0\7")
     ran = run("reindex", folder, "--dry-run")
-    assert ran.status == 0 and "No --index-interval explains the old .index" in ran.out.decode()
+    assert ran.status == 0 and "No --index-interval reproduces the old .index" in ran.out.decode()
 
 
 # ---- what is refused
 
 
-def test_no_folder_named(run: Here) -> None:
+def test_an_output_folder_is_required(run: Here) -> None:
     ran = run("reindex", TXN)
     assert ran.status == 2 and "-o DIR" in ran.complaint
 
 
-def test_a_folder_with_something_in_it(run: Here, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(run: Here, tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"")
     ran = run("reindex", TXN, "-o", tmp_path)
     assert ran.status == 2 and "not empty" in ran.complaint
@@ -121,7 +118,7 @@ def test_a_folder_with_something_in_it(run: Here, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inside", ["", "new", "a/b"])
-def test_never_into_the_source(inside: str, run: Here, tmp_path: Path) -> None:
+def test_the_source_folder_is_refused(inside: str, run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "txn-0"
     shutil.copytree(TXN, folder)
     (tmp_path / "link").symlink_to(folder)
@@ -132,7 +129,7 @@ def test_never_into_the_source(inside: str, run: Here, tmp_path: Path) -> None:
     assert sorted(folder.iterdir()) == before
 
 
-def test_beside_a_lone_file_is_fine(run: Here, tmp_path: Path) -> None:
+def test_the_folder_of_a_single_file_is_accepted(run: Here, tmp_path: Path) -> None:
     shutil.copy(TXN / f"{0:020d}.log", tmp_path / "image.bin")
     ran = run("reindex", tmp_path / "image.bin", "-o", tmp_path / "new", "--index-interval", 256)
     assert ran.status == 0
@@ -140,13 +137,24 @@ def test_beside_a_lone_file_is_fine(run: Here, tmp_path: Path) -> None:
     assert f"With the broker stopped: cp {tmp_path}/new/* {tmp_path}/" in ran.out.decode()
 
 
+def test_beside_a_damaged_log_no_command_replaces_the_old_files(run: Here, tmp_path: Path) -> None:
+    shutil.copytree(TXN, tmp_path / "txn-0")
+    log = tmp_path / "txn-0" / f"{0:020d}.log"
+    data = bytearray(log.read_bytes())
+    data[300] ^= 1
+    log.write_bytes(data)
+    ran = run("reindex", tmp_path / "txn-0", "-o", tmp_path / "new")
+    assert ran.status == 1 and "written to" in ran.out.decode() and "cp " not in ran.out.decode()
+    assert "kafkarec verify" in ran.err
+
+
 @pytest.mark.parametrize("text", ["-1", "x", "2147483648", "99999999999", "1.5"])
-def test_no_interval(text: str, run: Here) -> None:
+def test_wrong_intervals_are_refused(text: str, run: Here) -> None:
     ran = run("reindex", TXN, "--dry-run", f"--index-interval={text}")
-    assert ran.status == 2 and "no number of bytes" in ran.complaint
+    assert ran.status == 2 and "not a number of bytes" in ran.complaint
 
 
-def test_two_logs_of_one_name(run: Here, tmp_path: Path) -> None:
+def test_two_logs_of_one_name_are_refused(run: Here, tmp_path: Path) -> None:
     for disk in ("a", "b"):
         shutil.copytree(TXN, tmp_path / disk / "txn-0")
     ran = run("reindex", tmp_path / "a/txn-0", tmp_path / "b/txn-0", "-o", tmp_path / "new")
@@ -154,12 +162,12 @@ def test_two_logs_of_one_name(run: Here, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_a_reader_that_goes_away_does_not_stop_the_work(tmp_path: Path) -> None:
+def test_a_closed_pipe_does_not_stop_the_run(tmp_path: Path) -> None:
     script = f"{sys.executable} -m kafkarec reindex {TXN} --index-interval 256 -o {tmp_path}/new | true"
     for _ in range(3):
         shutil.rmtree(tmp_path / "new", ignore_errors=True)
         ran = subprocess.run(["bash", "-c", script], capture_output=True, env=ENVIRONMENT, timeout=60, check=False)
-        assert ran.stderr == b"" and small(tmp_path / "new") == small(TXN)
+        assert ran.stderr == b"" and sidecars(tmp_path / "new") == sidecars(TXN)
 
 
 def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

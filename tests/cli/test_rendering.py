@@ -1,4 +1,4 @@
-"""From Arrow columns to JSON Lines and tables: every cell parses back, none can forge another row (P17)."""
+"""Arrow columns as JSON Lines and tables: every cell parses back, and no cell can forge another row (P17)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kafkarec.tables.table import Table
 
 SHOWN = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "is_control", "compression", "producer_id"]
 
-NASTY = st.sampled_from(
+UNUSUAL = st.sampled_from(
     [
         b"",
         b"\n",
@@ -34,7 +34,7 @@ NASTY = st.sampled_from(
         b"%s%d",
     ]
 )
-BLOBS = st.none() | NASTY | st.binary(max_size=12) | st.text(max_size=12).map(str.encode)
+BLOBS = st.none() | UNUSUAL | st.binary(max_size=12) | st.text(max_size=12).map(str.encode)
 RECORD = st.fixed_dictionaries(
     {
         "timestamp": st.integers(-5, 2**40),
@@ -55,7 +55,7 @@ BATCHES = st.lists(BATCH, max_size=4)
 
 
 def decoded(batches: list[dict[str, Any]], names: list[str] = SHOWN) -> kafkarec.RecordColumns:
-    """The table that decode makes of such batches."""
+    """The columns that `decode` returns for such batches."""
     raw = b""
     for one in batches:
         records = [
@@ -73,8 +73,8 @@ def decoded(batches: list[dict[str, Any]], names: list[str] = SHOWN) -> kafkarec
     return kafkarec.decode(raw, columns=names, timestamp_unit="int64")
 
 
-def wanted(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of the batches, one dict each."""
+def rows_of(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows of the batches, one dict per row."""
     return [
         {
             "offset": one["base_offset"] + i,
@@ -93,14 +93,14 @@ def wanted(batches: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def blob_of(cell: dict[str, Any], name: str) -> bytes | None:
-    """The bytes behind NAME or NAME_base64."""
+    """The bytes of the cell NAME or NAME_base64."""
     if f"{name}_base64" in cell:
         return base64.b64decode(cell[f"{name}_base64"], validate=True)
     return None if cell[name] is None else cell[name].encode()
 
 
 def parsed(lines: bytes) -> list[dict[str, Any]]:
-    """The rows; every way of splitting lines must find the same ones."""
+    """The rows; asserts that each way to split lines returns the same lines."""
     text = lines.decode()
     assert text.splitlines() == text.split("\n")[:-1]
     assert not any(char < " " or "\x7f" <= char <= "\x9f" for char in text.replace("\n", ""))
@@ -110,10 +110,10 @@ def parsed(lines: bytes) -> list[dict[str, Any]]:
 @settings(max_examples=200, deadline=None)
 @given(batches=BATCHES, start=st.integers(0, 9), topic=st.text(max_size=5))
 def test_every_row_parses_back(batches: list[dict[str, Any]], start: int, topic: str) -> None:
-    found = parsed(json_lines.render(decoded(batches)[start:], ["topic", *SHOWN], constants={"topic": topic}))
-    rows = wanted(batches)[start:]
-    assert len(found) == len(rows)
-    for cell, row in zip(found, rows, strict=True):
+    cells = parsed(json_lines.render(decoded(batches)[start:], ["topic", *SHOWN], constants={"topic": topic}))
+    rows = rows_of(batches)[start:]
+    assert len(cells) == len(rows)
+    for cell, row in zip(cells, rows, strict=True):
         assert cell["topic"] == topic
         assert {name: cell[name] for name in SHOWN if name not in ("key", "value", "headers")} == {
             name: row[name] for name in SHOWN if name not in ("key", "value", "headers")
@@ -136,7 +136,7 @@ def test_columns_read_without_pyarrow_equal_pyarrow(batches: list[dict[str, Any]
 
 @settings(max_examples=60, deadline=None)
 @given(batches=BATCHES, width=st.integers(1, 7), size=st.sampled_from([1, 200, 1 << 20]))
-def test_windows_are_the_table_cut_in_rows(batches: list[dict[str, Any]], width: int, size: int) -> None:
+def test_windows_are_slices_of_the_table(batches: list[dict[str, Any]], width: int, size: int) -> None:
     whole = decoded(batches)
     cut = list(table_windows.windows(whole, rows=width, size=size))
     assert all(0 < len(window) <= width for window in cut)
@@ -150,10 +150,10 @@ def test_windows_are_the_table_cut_in_rows(batches: list[dict[str, Any]], width:
     start=st.integers(0, 5),
     key=st.sampled_from([b"", b"a", b"aa", b"ab", b"zz"]),
 )
-def test_rows_with_a_key_are_those_that_have_it(keys: list[bytes | None], start: int, key: bytes) -> None:
+def test_rows_with_finds_the_rows_with_the_key(keys: list[bytes | None], start: int, key: bytes) -> None:
     raw = builders.batch([builders.record(offset_delta=i, key=one) for i, one in enumerate(keys)])
-    found = table_windows.rows_with(kafkarec.decode(raw)[start:], "key", key)
-    assert found == [row for row, one in enumerate(keys[start:]) if one == key]
+    cells = table_windows.rows_with(kafkarec.decode(raw)[start:], "key", key)
+    assert cells == [row for row, one in enumerate(keys[start:]) if one == key]
 
 
 def one_table(blob: bytes | None) -> Table:
@@ -187,12 +187,12 @@ def one_value(blob: bytes | None, form: str) -> str:
         *((form, None, '{"value":null}') for form in json_lines.FORMS),
     ],
 )
-def test_forms(form: str, blob: bytes | None, shown: str) -> None:
+def test_values_in_each_form(form: str, blob: bytes | None, shown: str) -> None:
     assert one_value(blob, form) == shown
     json.loads(shown)
 
 
-def test_json_that_is_nested_beyond_sense_is_shown_as_bytes() -> None:
+def test_too_deeply_nested_json_is_shown_as_bytes() -> None:
     assert "value_base64" in one_value(b"[" * 200_000, "json")
 
 
@@ -206,7 +206,7 @@ def test_any_bytes_in_any_form_are_one_json_object_on_one_line(blob: bytes, form
     assert len(cell) == 1
 
 
-def test_chosen_rows_and_constant_columns() -> None:
+def test_selected_rows_and_constant_columns() -> None:
     three = kafkarec.decode(builders.batch(builders.records(3), base_offset=5), columns=["offset"])
     assert json_lines.render(three, ["offset"], rows=[0, 2]) == b'{"offset":5}\n{"offset":7}\n'
     assert json_lines.render(three, ["topic"], constants={"topic": "50%"}, rows=[1]) == b'{"topic":"50%"}\n'
@@ -215,15 +215,15 @@ def test_chosen_rows_and_constant_columns() -> None:
     )
 
 
-def test_columns_made_elsewhere() -> None:
+def test_columns_of_text_that_is_json_already() -> None:
     two = kafkarec.decode(builders.batch(builders.records(2)), columns=["value"])
-    made = {"extra": {"control": ["null", "{}"]}, "decoded": {"value": ['{"a":1}', None]}}
-    assert json_lines.render(two, ["value", "control"], **made) == (
+    options = {"extra": {"control": ["null", "{}"]}, "decoded": {"value": ['{"a":1}', None]}}
+    assert json_lines.render(two, ["value", "control"], **options) == (
         b'{"value":{"a":1},"control":null}\n{"value":"value 1","control":{}}\n'
     )
 
 
-def test_a_table_lines_up_and_hides_control_characters() -> None:
+def test_a_table_aligns_columns_and_replaces_control_characters() -> None:
     text = text_table.render([("n", ["1", "22", "-"]), ("name", ["a\x1b[2J", "b", "c\nd"])])
     assert text == " n  name\n 1  a\ufffd[2J\n22  b\n -  c\ufffdd\n"
 
@@ -239,5 +239,5 @@ def test_a_table_lines_up_and_hides_control_characters() -> None:
         (-(2**63), "-9223372036854775808"),
     ],
 )
-def test_moments(ms: int | None, shown: str) -> None:
-    assert text_table.moment(ms) == shown
+def test_times_are_shown_in_utc(ms: int | None, shown: str) -> None:
+    assert text_table.timestamp_text(ms) == shown

@@ -1,4 +1,4 @@
-"""kafkarec salvage: one screen, JSON, exit status, standard input, what it refuses."""
+"""`kafkarec salvage`: the text of at most one screen, JSON, the exit status, standard input, refusals."""
 
 from __future__ import annotations
 
@@ -18,42 +18,37 @@ TXN = SEGMENTS / "txn-0"
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
-@pytest.fixture
 def damaged(tmp_path: Path) -> Path:
     parts = [batch(i * 10, 10) for i in range(4)]
     parts[1] = parts[1][:90] + bytes([parts[1][90] ^ 1]) + parts[1][91:]
     return log(tmp_path / "orders-0", parts)
 
 
-def test_a_sound_log(run: Here, tmp_path: Path) -> None:
+def test_a_sound_log_is_copied(run: Here, tmp_path: Path) -> None:
     ran = run("salvage", TXN, "-o", tmp_path / "out")
     assert ran.status == 0 and not ran.err
     lines = ran.out.decode().splitlines()
     assert (
         lines[0] == "txn-0: saved 149 batches, 293 records, 18016 bytes (offsets 0 to 292) in 2 segments, from 2 files"
     )
-    assert lines[1] == "not read: 13 names besides, listed in the map"
-    assert lines[-2] == f"next: kafkarec verify {tmp_path}/out/txn-0"
+    assert lines[1] == "not read: 13 more names, listed in salvage.json"
+    assert lines[-3] == f"next: kafkarec verify {tmp_path}/out/txn-0"
 
 
-def test_damage(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_damage_is_left_out_and_reported(run: Here, damaged: Path, tmp_path: Path) -> None:
     ran = run("salvage", damaged, "-o", tmp_path / "out")
     assert ran.status == 1
     text = ran.out.decode()
     size = len(batch(0, 10))
     for line in (
         f"orders-0: saved 3 batches, 30 records, {3 * size} bytes (offsets 0 to 39) in 1 segment, from 1 file",
-        f"  lost: {size} bytes in 1 place; offsets 10 to 19 (at most: compaction leaves gaps as well)",
+        f"  lost: {size} bytes in 1 place; offsets 10 to 19 (at most: compaction leaves gaps, too)",
         f"    {damaged}/{0:020}.log, byte {size}, {size} bytes [crc_mismatch]",
-        f"the whole map of what was copied and what is lost: {tmp_path}/out/salvage.json",
+        f"the full list of copied and lost data: {tmp_path}/out/salvage.json",
     ):
         assert line in text.splitlines()
-    told = json.loads((tmp_path / "out" / "salvage.json").read_text())
-    assert told["partitions"][0]["lost"] == [[10, 19]] and told["ok"] is False
+    report = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert report["partitions"][0]["lost"] == [[10, 19]] and report["ok"] is False
     shown = run("salvage", damaged, "-o", tmp_path / "json", "--format", "json")
     assert shown.status == 1
     assert json.loads(shown.out) == json.loads((tmp_path / "json" / "salvage.json").read_text())
@@ -61,28 +56,28 @@ def test_damage(run: Here, damaged: Path, tmp_path: Path) -> None:
 
 def test_a_dry_run_writes_nothing(run: Here, damaged: Path, tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
-    for words in ((), ("-o", tmp_path / "out")):
-        ran = run("salvage", damaged, "--dry-run", *words)
+    for arguments in ((), ("-o", tmp_path / "out")):
+        ran = run("salvage", damaged, "--dry-run", *arguments)
         assert ran.status == 1
         assert "orders-0: would save 3 batches" in ran.out.decode()
         assert ran.out.decode().endswith("nothing was written (--dry-run)\n")
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_standard_input(tmp_path: Path) -> None:
+def test_standard_input_is_salvaged(tmp_path: Path) -> None:
     data = (TXN / f"{30:020}.log").read_bytes()
-    words = ("salvage", "-", "-o", tmp_path / "out", "--topic", "txn", "--partition", "0", "--as-partition")
-    ran = own_process(*words, stdin=b"\1" * 99 + data)
+    arguments = ("salvage", "-", "-o", tmp_path / "out", "--topic", "txn", "--partition", "0", "--as-partition")
+    ran = own_process(*arguments, stdin=b"\1" * 99 + data)
     assert ran.status == 1, ran.err
     assert (tmp_path / "out" / "txn-0" / f"{30:020}.log").read_bytes() == data
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     text = ran.out.decode()
     assert "    standard input, byte 0, 99 bytes [" in text and "stdin" not in text
-    told = json.loads((tmp_path / "out" / "salvage.json").read_text())
-    assert told["partitions"][0]["sources"] == ["standard input"]
+    report = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert report["partitions"][0]["sources"] == ["standard input"]
 
 
-def test_any_name(run: Here, tmp_path: Path) -> None:
+def test_any_file_name_is_accepted(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "lost+found" / "#12345"
     path.parent.mkdir()
     path.write_bytes((TXN / f"{30:020}.log").read_bytes())
@@ -90,14 +85,14 @@ def test_any_name(run: Here, tmp_path: Path) -> None:
     assert ran.status == 0 and ran.out.decode().startswith("unnamed-0: saved 137 batches")
 
 
-def test_as_partition_says_what_to_do(run: Here, tmp_path: Path) -> None:
+def test_as_partition_prints_the_next_steps(run: Here, tmp_path: Path) -> None:
     ran = run("salvage", TXN, "-o", tmp_path / "out", "--as-partition")
     assert ran.status == 0
-    assert f"put {tmp_path}/out/txn-0 in the place of its folder txn-0" in ran.out.decode()
+    assert f"NEW={tmp_path}/out\n" in ran.out.decode() and "  7. # start the broker\n" in ran.out.decode()
     assert (tmp_path / "out/txn-0/partition.metadata").exists()
 
 
-def test_conflicts_are_named(run: Here, tmp_path: Path) -> None:
+def test_conflicts_are_reported(run: Here, tmp_path: Path) -> None:
     a = log(tmp_path / "a" / "orders-0", [batch(0, 10), batch(10, 5, epoch=1)])
     b = log(tmp_path / "b" / "orders-0", [batch(0, 10), batch(10, 9, epoch=2)])
     ran = run("salvage", a, b, "-o", tmp_path / "out")
@@ -107,27 +102,27 @@ def test_conflicts_are_named(run: Here, tmp_path: Path) -> None:
     assert "kept in set-aside/orders-0/conflict_epoch-0-all.log" in text
 
 
-def test_many_partitions_are_one_screen(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_many_partitions_fit_on_one_screen(run: Here, damaged: Path, tmp_path: Path) -> None:
     for number in range(1, 30):
         log(tmp_path / f"orders-{number}", [batch(0, 1)])
     ran = run("salvage", tmp_path, "-o", tmp_path.parent / f"{tmp_path.name}-out")
     lines = ran.out.decode().splitlines()
     assert ran.status == 1 and len(lines) < 24
     assert lines[0].startswith("orders-0: saved 3 batches")
-    assert any(line == "and 24 partitions more, 0 of them not whole" for line in lines)
-    assert any(line.startswith("in all: 32 batches, ") for line in lines)
+    assert any(line == "and 24 more partitions, all complete" for line in lines)
+    assert any(line.startswith("total: 32 batches, ") for line in lines)
 
 
-def test_wrong_use(run: Here, tmp_path: Path) -> None:
-    for words, complaint in {
-        (TXN,): "-o DIR names a new or empty folder",
-        (TXN, "-o", tmp_path, "--topic", "x"): "--topic and --partition belong together",
-        (TXN, "-o", TXN / "new"): f"lies in {TXN}, one of the inputs",
+def test_wrong_use_is_refused(run: Here, tmp_path: Path) -> None:
+    for arguments, complaint in {
+        (TXN,): "name a new or empty folder with -o DIR",
+        (TXN, "-o", tmp_path, "--topic", "x"): "--topic and --partition must be given together",
+        (TXN, "-o", TXN / "new"): f"is in {TXN}, one of the inputs",
         (TXN / f"{0:020}.index", "-o", tmp_path / "x"): "holds no records",
-        ("-", "-", "-o", tmp_path / "x"): "can be read once only",
+        ("-", "-", "-o", tmp_path / "x"): "can be read only once",
     }.items():
-        ran = run("salvage", *words)
-        assert ran.status == 2, words
+        ran = run("salvage", *arguments)
+        assert ran.status == 2, arguments
         assert complaint in ran.complaint
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine").touch()
@@ -135,7 +130,7 @@ def test_wrong_use(run: Here, tmp_path: Path) -> None:
     assert run("salvage", tmp_path / "nope", "-o", tmp_path / "x").status == 3
 
 
-def test_too_small_a_disk(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_disk_space_is_reported_first(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Small:
         f_bavail, f_frsize = 3, 4096
 
@@ -145,7 +140,7 @@ def test_too_small_a_disk(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert run("salvage", TXN, "-o", tmp_path / "out", "--ignore-space").status == 0
 
 
-def test_a_failure_says_that_it_can_go_on(
+def test_a_failure_says_that_the_command_can_continue(
     run: Here, damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> int:
@@ -155,20 +150,20 @@ def test_a_failure_says_that_it_can_go_on(
         patched.setattr(os, "copy_file_range", full)
         ran = run("salvage", damaged, "-o", tmp_path / "out")
     assert ran.status == 3
-    assert "no space left on device; what is done so far is on the disk, and the same command goes on" in ran.complaint
+    assert "no space left on device; what was copied so far is kept, and the same command continues" in ran.complaint
     assert run("salvage", damaged, "-o", tmp_path / "out").status == 1
     assert (tmp_path / "out" / "salvage.json").exists()
 
 
-def test_interrupted(tmp_path: Path) -> None:
-    """Ctrl-C leaves a journal and no half files; the same command goes on."""
+def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
+    """Ctrl-C leaves a journal and no partial files; the same command continues."""
     source = tmp_path / "big"
     value = b"x" * 900
     parts = b"".join(batch(i * 100, 100, value=value) for i in range(40))
     for number in range(6):
         log(source / f"orders-{number}", [parts])
-    words = [*COMMAND, "salvage", str(source), "-o", str(tmp_path / "out")]
-    started = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    arguments = [*COMMAND, "salvage", str(source), "-o", str(tmp_path / "out")]
+    started = subprocess.Popen(arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     journal = tmp_path / "out" / "salvage.journal"
     while started.poll() is None and not (journal.exists() and journal.stat().st_size > 2000):
         time.sleep(0.002)
@@ -177,6 +172,18 @@ def test_interrupted(tmp_path: Path) -> None:
     assert started.returncode in (0, 130)
     if started.returncode == 130:
         assert journal.exists() and not list((tmp_path / "out").rglob("*.part"))
-        assert subprocess.run(words, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
+        assert subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
     for number in range(6):
         assert (tmp_path / "out" / f"orders-{number}" / f"{0:020}.log").read_bytes() == parts
+
+
+def test_a_file_beside_the_log_is_used_when_it_is_named(run: Here, tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", [batch(0, 10)], [batch(10, 10)])
+    beside = folder / f"{10:020}.log.deleted"
+    (folder / f"{10:020}.log").rename(beside)
+    ran = run("salvage", folder, "-o", tmp_path / "one")
+    assert f"  not used: {beside}: offsets 10 to 19 are after the log's end" in ran.out.decode()
+    ran = run("salvage", folder, "-o", tmp_path / "two", "--use", beside)
+    assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 2 batches")
+    assert "not used" not in ran.out.decode()
+    assert run("salvage", folder, "-o", beside, "--use", beside).status == 2

@@ -1,4 +1,4 @@
-"""`kafkarec study`: a table for people, objects for programs, a picture; what it says is what convert does."""
+"""`kafkarec study`: a text table, JSON, a plot; its estimates agree with the result of `convert`."""
 
 from __future__ import annotations
 
@@ -16,35 +16,30 @@ from kafkarec.ops.study import BATCH_SIZES, CODECS
 CODEC_LOG = SEGMENTS / "all-codecs-0"
 
 
-@pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
-def users(folder: Path, count: int = 4000) -> Path:
-    """Many small batches of records that are much alike: a log that is worth it."""
+def log_of_similar_records(folder: Path, count: int = 4000) -> Path:
+    """A log of many small batches of similar records, which shrinks when it is converted."""
     rows = [(n, 1769860800000 + n, b"user-%d" % (n * 7919 % 50), b'{"visits": %d}' % n, []) for n in range(count)]
     with kafkarec.SegmentWriter(folder / "users-0", segment_bytes=1 << 20) as log:
         log.append(kafkarec.encode(rows, batch_size=300))
     return folder / "users-0"
 
 
-def test_what_it_says_is_what_convert_does(run: Here, tmp_path: Path) -> None:
-    log = users(tmp_path / "logs")
+def test_the_estimate_agrees_with_convert(run: Here, tmp_path: Path) -> None:
+    log = log_of_similar_records(tmp_path / "logs")
     ran = run("study", log)
     assert (ran.status, ran.err) == (0, "")
     text = ran.out.decode()
-    words = re.search(r"smallest +(\S+ \S+), .* less: kafkarec (convert .*)", text)
-    assert words, text
-    told = words[1]
-    done = run(*words[2].replace("new/", str(tmp_path / "new") + "/").split())
-    assert done.status == 0 and f"batches, {told} (" in done.err.replace("batch, ", "batches, ")
-    rows = [line for line in text.splitlines() if line.startswith(("as cut", "16k", "128k", "1m"))]
+    match = re.search(r"smallest +(\S+ \S+), .* less: kafkarec (convert .*)", text)
+    assert match, text
+    estimate = match[1]
+    converted = run(*match[2].replace("new/", str(tmp_path / "new") + "/").split())
+    assert converted.status == 0 and f"batches, {estimate} (" in converted.err.replace("batch, ", "batches, ")
+    rows = [line for line in text.splitlines() if line.startswith(("unchanged", "16k", "128k", "1m"))]
     assert len(rows) == len(CODECS) * len(BATCH_SIZES)
     assert any(row.endswith("*") for row in rows) and not all(row.endswith("*") for row in rows)
 
 
-def test_objects_for_programs(run: Here) -> None:
+def test_json_has_all_results(run: Here) -> None:
     ran = run("study", CODEC_LOG, "--codecs", "none,zstd:9", "--batch-sizes", "keep,64k", "--format", "json")
     log, *outcomes = ran.rows
     assert log["kind"] == "log" and log["size"] == 50319 == sum(log["makeup"]["by_codec"].values())
@@ -55,10 +50,10 @@ def test_objects_for_programs(run: Here) -> None:
     assert outcomes[1]["size"] == round(outcomes[1]["share"] * 50319) < 50319 < outcomes[0]["size"]
 
 
-def test_a_line_a_partition_with_the_largest_saving_first(run: Here) -> None:
+def test_partitions_are_sorted_by_saving(run: Here) -> None:
     ran = run("study", SEGMENTS, "--codecs", "zstd,gzip", "--batch-sizes", "keep,1m")
     lines = ran.out.decode().splitlines()
-    assert ran.status == 0 and lines[0].startswith("partition ") and lines[-1].startswith("in all ")
+    assert ran.status == 0 and lines[0].startswith("partition ") and lines[-1].startswith("total ")
     assert len(lines) > 4 and any("all-codecs-0" in line for line in lines)
     cells = [re.split(r"  +", line) for line in lines[1:-1]]
     saved = [int(cell[1]) - int(cell[4]) for cell in cells]
@@ -67,25 +62,25 @@ def test_a_line_a_partition_with_the_largest_saving_first(run: Here) -> None:
     assert full.count("decompressed  values ") == len(cells)
 
 
-def test_a_sample_says_how_much_was_read(run: Here, tmp_path: Path) -> None:
-    log, options = users(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
+def test_a_sample_reports_how_much_was_read(run: Here, tmp_path: Path) -> None:
+    log, options = log_of_similar_records(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
     text = run("study", log, "--sample", "64k", *options).out.decode()
-    assert re.search(r"; 8 pieces of it read, 6\d\.\d KiB \(\d", text), text
+    assert re.search(r"; 8 pieces read, 6\d\.\d KiB \(\d", text), text
     assert "±" in text
     text = run("study", log, "--all", *options).out.decode()
-    assert "all of it read" in text and "±" not in text
+    assert "all read" in text and "±" not in text
 
 
-def test_damage_in_the_pieces_is_told(run: Here, tmp_path: Path) -> None:
+def test_damage_in_the_samples_is_reported(run: Here, tmp_path: Path) -> None:
     data = bytearray((CODEC_LOG / f"{0:020}.log").read_bytes())
     data[5000] ^= 1
     (tmp_path / "bad.log").write_bytes(data)
     ran = run("study", tmp_path / "bad.log")
     assert ran.status == 1 and "smallest" in ran.out.decode()
-    assert f"damaged at 1 place in the pieces, left out; see: kafkarec verify {tmp_path / 'bad.log'}" in ran.complaint
+    assert f"1 damaged place in what was read, left out; see kafkarec verify {tmp_path / 'bad.log'}" in ran.complaint
 
 
-def test_standard_input() -> None:
+def test_standard_input_is_studied() -> None:
     data = (CODEC_LOG / f"{0:020}.log").read_bytes()
     ran = own_process("study", "-", "--codecs", "zstd", "--batch-sizes", "1m", stdin=data)
     assert ran.status == 0 and ran.out.decode().startswith("standard input: 49.1 KiB")
@@ -93,50 +88,50 @@ def test_standard_input() -> None:
 
 
 def test_nothing_is_written(run: Here, tmp_path: Path) -> None:
-    log = users(tmp_path)
+    log = log_of_similar_records(tmp_path)
     before = {path: path.read_bytes() for path in log.iterdir()}
     assert run("study", log).status == 0
     assert {path: path.read_bytes() for path in log.iterdir()} == before
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("arguments", "status", "message"),
     [
-        (["--codecs", "brotli"], 2, "one of none, gzip, snappy, lz4, zstd"),
+        (["--codecs", "brotli"], 2, "not a codec; there are none, gzip, snappy, lz4, zstd"),
         (["--codecs", "zstd:23"], 2, "zstd has the levels -131072 to 22, not 23"),
-        (["--codecs", ","], 2, "nothing is named"),
-        (["--batch-sizes", "0"], 2, "a batch holds 1 byte to 2 GiB"),
-        (["--batch-sizes", "large"], 2, "'large' is no size"),
+        (["--codecs", ","], 2, "the list is empty"),
+        (["--batch-sizes", "0"], 2, "a batch size is 1 byte to 2 GiB"),
+        (["--batch-sizes", "large"], 2, "'large' is not a size"),
         (["--all", "--sample", "1m"], 2, "not allowed with argument"),
-        (["--plot", "picture.txt"], 2, "the name ends in .svg, .png, .pdf"),
+        (["--plot", "picture.txt"], 2, "the name must end in one of .svg, .png, .pdf"),
     ],
 )
-def test_wrong_use(run: Here, words: list[str], status: int, said: str) -> None:
-    ran = run("study", CODEC_LOG, *words)
-    assert (ran.status, ran.out) == (status, b"") and said in ran.complaint
+def test_wrong_use_is_refused(run: Here, arguments: list[str], status: int, message: str) -> None:
+    ran = run("study", CODEC_LOG, *arguments)
+    assert (ran.status, ran.out) == (status, b"") and message in ran.complaint
 
 
-def test_nothing_to_try(run: Here, tmp_path: Path) -> None:
+def test_a_file_without_batches_has_nothing_to_compare(run: Here, tmp_path: Path) -> None:
     (tmp_path / "text.log").write_text("no batches\n" * 50)
     ran = run("study", tmp_path / "text.log")
     assert ran.status == 3 and ran.err.splitlines() == [
         f"kafkarec: {tmp_path / 'text.log'}: no good batch in 550 bytes, left out",
-        "kafkarec: nothing to try",
+        "kafkarec: no good batch in any input",
     ]
 
 
-def test_a_picture(run: Here, tmp_path: Path) -> None:
+def test_a_plot_is_written(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "study.svg"
     assert run("study", CODEC_LOG, "--codecs", "lz4,zstd:9", "--batch-sizes", "keep,64k", "--plot", path).status == 0
     root = ElementTree.parse(path).getroot()
     assert root.tag.endswith("svg") and len(list(root.iter())) > 100
     two = run("study", CODEC_LOG, SEGMENTS / "txn-0", "--plot", tmp_path / "two.svg")
-    assert two.status == 2 and "--plot draws one partition, and there are 2" in two.complaint
+    assert two.status == 2 and "--plot needs a single partition, and there are 2" in two.complaint
     nowhere = run("study", CODEC_LOG, "--codecs", "lz4", "--batch-sizes", "keep", "--plot", tmp_path / "no" / "a.png")
     assert nowhere.status == 3 and "no such file or directory" in nowhere.err
 
 
-def test_without_matplotlib_it_is_one_line(tmp_path: Path) -> None:
+def test_missing_matplotlib_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')\n")
     ran = own_process("study", CODEC_LOG, "--plot", tmp_path / "study.svg", modules=tmp_path)
     assert (ran.status, ran.out) == (3, b"")

@@ -1,10 +1,15 @@
-"""`kafkarec txn`: what it lists, what it says a consumer waits for, the commands it proposes, its exit status."""
+"""`kafkarec txn`: the listed transactions, the offset at which a consumer stops, the proposed commands, the exit
+status."""
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shlex
+import shutil
 from pathlib import Path
+from typing import Any
 
 import builders
 import pytest
@@ -14,11 +19,11 @@ from paths import SEGMENTS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 from kafkarec.cli.txn import duration
-from kafkarec.support.text_table import lasting
+from kafkarec.support.text_table import duration_text
 
 NOW = builders.NOW
 HOUR = 3_600_000
-# orders-3: producer 4711 has committed, then begun what nobody ended; 4712 has just begun. Two segments.
+# orders-3: producer 4711 has committed one transaction and left another open; 4712 has just begun one. Two segments.
 HANGING = (
     [
         Event(DATA, 4711, 100, 2, 3, NOW),
@@ -29,11 +34,6 @@ HANGING = (
 )
 OPEN = ([Event(DATA, 9, 0, 1, 0, NOW), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000)],)
 QUIET = ([Event(PLAIN, -1, 0, 3, 0, NOW)],)
-
-
-@pytest.fixture
-def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capsysbinary)
 
 
 def partition(folder: Path, *segments: list[Event]) -> Path:
@@ -52,34 +52,34 @@ def data_folder(tmp_path: Path) -> Path:
 
 
 def test_a_hanging_transaction_and_the_command_that_ends_it(run: Here, data_folder: Path) -> None:
-    done = run("txn", data_folder / "orders-3")
-    text = done.out.decode()
-    assert (done.status, done.err) == (0, "")
-    assert "last stable offset 103: a read_committed consumer stands there since 2023-11-14T22:13:22.000Z" in text
-    assert "7 offsets behind it wait" in text
+    ran = run("txn", data_folder / "orders-3")
+    text = ran.out.decode()
+    assert (ran.status, ran.err) == (0, "")
+    assert "last stable offset 103: a read_committed consumer waits there since 2023-11-14T22:13:22.000Z" in text
+    assert "7 offsets from there on cannot be read" in text
     [row] = [" ".join(line.split()) for line in text.splitlines() if line.startswith("hanging")]
     assert row == "hanging 4711 3 103 - 2023-11-14T22:13:22.000Z 59 min 58 s 1 3 106"
     commands = [shlex.split(line) for line in text.splitlines() if "kafka-transactions.sh" in line]
-    place = ["--topic", "orders", "--partition", "3"]
+    location = ["--topic", "orders", "--partition", "3"]
     by_producer = ["--producer-id", "4711", "--producer-epoch", "3", "--coordinator-epoch", "5"]
     assert [command[3:] for command in commands] == [
-        ["find-hanging", *place],
-        ["abort", *place, "--start-offset", "103"],
-        ["abort", *place, *by_producer],
+        ["find-hanging", *location],
+        ["abort", *location, "--start-offset", "103"],
+        ["abort", *location, *by_producer],
     ]
 
 
-def test_for_cron(run: Here, data_folder: Path) -> None:
+def test_fail_if_hanging_is_status_1_for_old_transactions_only(run: Here, data_folder: Path) -> None:
     assert run("txn", data_folder).status == 0
-    done = run("txn", data_folder, "--fail-if-hanging")
-    assert (done.status, done.complaint) == (1, "kafkarec: 1 transaction hanging, the worst in orders-3")
+    ran = run("txn", data_folder, "--fail-if-hanging")
+    assert (ran.status, ran.complaint) == (1, "kafkarec: 1 transaction hanging, the worst in orders-3")
     assert run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "2h").status == 0
     assert run("txn", data_folder / "payments-1", "--fail-if-hanging").status == 0
     both = run("txn", data_folder, "--fail-if-hanging", "--hanging-after", "30s")
     assert (both.status, both.complaint) == (1, "kafkarec: 2 transactions hanging, the worst in orders-3")
 
 
-def test_a_data_folder_worst_first(run: Here, data_folder: Path) -> None:
+def test_a_data_folder_lists_the_worst_partition_first(run: Here, data_folder: Path) -> None:
     lines = run("txn", data_folder).out.decode().splitlines()
     assert lines[0] == "3 partitions: 2 open, 1 hanging, 0 aborted, 1 committed"
     assert "hanging (open for 15 min or more) in 1 partition, the worst is orders-3" in lines
@@ -89,7 +89,7 @@ def test_a_data_folder_worst_first(run: Here, data_folder: Path) -> None:
     assert sum("--start-offset 103" in line for line in lines) == 1
 
 
-def test_json_is_one_object_a_partition(run: Here, data_folder: Path) -> None:
+def test_json_is_one_object_per_partition(run: Here, data_folder: Path) -> None:
     rows = run("txn", data_folder, "--format", "json").rows
     assert [(row["topic"], row["partition"]) for row in rows] == [("orders", 3), ("payments", 1), ("plain", 0)]
     worst = rows[0]
@@ -101,7 +101,7 @@ def test_json_is_one_object_a_partition(run: Here, data_folder: Path) -> None:
     assert rows[2]["transactions"] == [] and rows[2]["stuck_ms"] is None
 
 
-def test_states_are_chosen(run: Here) -> None:
+def test_states_can_be_selected(run: Here) -> None:
     folder = SEGMENTS / "txn-0"
     index = [line.split() for line in (folder / "00000000000000000030.txnindex.dump.txt").read_text().splitlines()[1:]]
     [row] = run("txn", folder, "--format", "json").rows
@@ -114,20 +114,20 @@ def test_states_are_chosen(run: Here) -> None:
     assert wrong.status == 2 and "open, hanging, aborted, committed" in wrong.complaint
 
 
-def test_text_of_the_golden_log(run: Here) -> None:
+def test_the_golden_log_as_text(run: Here) -> None:
     text = run("txn", SEGMENTS / "txn-0").out.decode()
     assert "last stable offset 293: a read_committed consumer can read to the end" in text
     assert "0 open, 0 hanging, 11 aborted, 15 committed" in text
     assert "kafka-transactions.sh" not in text
 
 
-def test_one_file_of_a_log_says_what_it_cannot_know(run: Here) -> None:
+def test_a_single_segment_reports_what_it_cannot_decide(run: Here) -> None:
     alone = run("txn", SEGMENTS / "txn-0" / "00000000000000000000.log").out.decode()
-    assert "3 open" in alone and "name the folder" in alone
-    assert "name the folder" not in run("txn", SEGMENTS / "txn-0").out.decode()
+    assert "3 open" in alone and "pass the folder" in alone
+    assert "pass the folder" not in run("txn", SEGMENTS / "txn-0").out.decode()
 
 
-def test_many_are_counted_and_not_printed(run: Here, tmp_path: Path) -> None:
+def test_many_transactions_are_counted_and_not_listed(run: Here, tmp_path: Path) -> None:
     events = [
         Event(DATA, 1, 2 * n, 1, 0, NOW) if half == 0 else Event(ABORT, 1, 2 * n + 1, 1, 0, NOW)
         for n in range(30)
@@ -135,20 +135,20 @@ def test_many_are_counted_and_not_printed(run: Here, tmp_path: Path) -> None:
     ]
     folder = partition(tmp_path / "a-0", events)
     text = run("txn", folder).out.decode()
-    assert "and 10 earlier ones: --all shows them" in text
+    assert "and 10 earlier transactions: --all shows them" in text
     assert sum(line.startswith("aborted ") for line in text.splitlines()) == 20
     whole = run("txn", folder, "--all").out.decode()
     assert sum(line.startswith("aborted ") for line in whole.splitlines()) == 30
 
 
-def test_damage_is_told_and_exits_1(run: Here, data_folder: Path) -> None:
+def test_damage_is_reported_and_is_status_1(run: Here, data_folder: Path) -> None:
     path = data_folder / "payments-1" / f"{0:020}.log"
     data = bytearray(path.read_bytes())
     data[8:12] = b"\0\0\0\1"  # the first batch's length
     path.write_bytes(data)
-    done = run("txn", data_folder / "payments-1")
-    assert done.status == 1
-    assert "size_too_small" in done.complaint and "kafkarec verify" in done.complaint
+    ran = run("txn", data_folder / "payments-1")
+    assert ran.status == 1
+    assert "size_too_small" in ran.complaint and "kafkarec verify" in ran.complaint
 
 
 def test_notes_are_shown(run: Here, tmp_path: Path) -> None:
@@ -161,24 +161,52 @@ def test_notes_are_shown(run: Here, tmp_path: Path) -> None:
     assert [note["reason"] for note in row["notes"]] == ["txnindex_differs"]
 
 
-def test_standard_input_and_a_place_by_option() -> None:
+def test_standard_input_with_topic_and_partition_by_option() -> None:
     data = txns.as_bytes(HANGING[0] + HANGING[1])
-    done = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
-    assert done.status == 0
-    line = next(line for line in done.out.decode().splitlines() if "--start-offset" in line)
+    ran = own_process("txn", "-", "--topic", "it's", "--partition", "7", stdin=data)
+    assert ran.status == 0
+    line = next(line for line in ran.out.decode().splitlines() if "--start-offset" in line)
     assert shlex.split(line)[3:] == ["abort", "--topic", "it's", "--partition", "7", "--start-offset", "103"]
     unknown = own_process("txn", "-", stdin=data).out.decode()
     assert "--topic TOPIC --partition PARTITION" in unknown
 
 
-def test_wrong_use(run: Here, tmp_path: Path) -> None:
+def test_the_transactional_id_is_named(run: Here, data_folder: Path) -> None:
+    states = [("old", 4711, 4), ("orders-writer", 4711, 1), ("gone", 4712, 1)]
+    txns.transaction_state(data_folder / "__transaction_state-0", *states)
+    txns.transaction_state(data_folder / "__transaction_state-1", ("gone", 4712, -1), ("pay", 9, 1))
+    text = run("txn", data_folder / "orders-3").out.decode()
+    rows = [line.split() for line in text.splitlines() if line.startswith(("hanging ", "open "))]
+    assert [row[1] for row in rows] == ["4711", "4712"]
+    assert [row[-1] for row in rows] == ["orders-writer", "-"]
+    ids = {
+        txn["producer_id"]: txn["transactional_id"]
+        for row in run("txn", data_folder, "--format", "json").rows
+        for txn in row["transactions"]
+    }
+    assert ids == {4711: "orders-writer", 4712: None, 9: "pay"}
+    assert "transactional id" not in run("txn", SEGMENTS / "txn-0").out.decode()
+
+
+def test_no_abort_for_what_txnindex_has_as_aborted(run: Here, tmp_path: Path) -> None:
+    """The log lost its end, and with it the marker."""
+    folder = partition(tmp_path / "a-0", *HANGING)
+    entry = txns.txn_index.AbortedTransaction(4711, 103, 200, 201)
+    (folder / f"{106:020}.txnindex").write_bytes(txns.txn_index.write([entry]))
+    text = run("txn", folder).out.decode()
+    assert "1 hanging" in text and "kafka-transactions.sh" not in text
+    assert "the transaction of offset 103 was aborted at offset 200, as .txnindex has it: the log lost its end" in text
+    assert f"kafkarec verify {folder}" in text
+
+
+def test_wrong_use_is_refused(run: Here, tmp_path: Path) -> None:
     assert run("txn", tmp_path / "nothing").status == 3
     assert run("txn", SEGMENTS / "txn-0" / "00000000000000000000.index").status == 2
     assert run("txn", "-", "-").status == 2
     assert "15m" in run("txn", tmp_path, "--hanging-after", "15").complaint
 
 
-def test_an_empty_partition(run: Here, tmp_path: Path) -> None:
+def test_an_empty_partition_has_no_transactions(run: Here, tmp_path: Path) -> None:
     folder = tmp_path / "a-0"
     folder.mkdir()
     (folder / f"{0:020}.log").write_bytes(b"")
@@ -205,19 +233,50 @@ def test_output_goes_to_a_file(run: Here, tmp_path: Path) -> None:
         (-1500, "-1.5 s"),
     ],
 )
-def test_durations_for_eyes(ms: int, text: str) -> None:
-    assert lasting(ms) == text
+def test_durations_are_formatted(ms: int, text: str) -> None:
+    assert duration_text(ms) == text
 
 
-def test_durations_from_words() -> None:
+def test_durations_are_parsed() -> None:
     assert [duration(text).total_seconds() for text in ("15m", "900s", "250ms", "1d")] == [900, 900, 0.25, 86_400]
 
 
-def test_a_transaction_whose_data_is_gone(run: Here) -> None:
-    """Segments were deleted with an open transaction in them: a broker's consumers stand at the log's start."""
+def test_a_transaction_whose_data_was_deleted_is_reported(run: Here) -> None:
+    """Retention deleted the segments that hold an open transaction's data: consumers stop at the start of the log."""
     folder = SEGMENTS.parent / "transactions" / "deleted-1063"
-    done = run("txn", folder, "--hanging-after", "1ms")
-    text = done.out.decode()
-    assert "stands at the log's start: the transaction of offset 107 was begun in front of it" in text
+    ran = run("txn", folder, "--hanging-after", "1ms")
+    text = ran.out.decode()
+    assert "waits at the log's start: the transaction of offset 107 began before it" in text
     assert any(line.endswith("abort --topic deleted --partition 1063 --start-offset 107") for line in text.splitlines())
     assert "[begun_before]" in text
+
+
+def test_a_log_that_cannot_be_read_does_not_hide_the_others(run: Here, tmp_path: Path) -> None:
+    for name in ("txn-0", "compacted-0"):
+        shutil.copytree(SEGMENTS / name, tmp_path / name)
+    (tmp_path / "orders-0").mkdir()
+    (tmp_path / "orders-0" / f"{0:020}.log").symlink_to("nowhere")
+    ran = run("txn", tmp_path)
+    assert ran.status == 3 and "\ntxn-0 " in ran.out.decode()
+    log = tmp_path / "orders-0" / f"{0:020}.log"
+    assert ran.err == f"kafkarec: orders-0 is left out: {log}: a link to nowhere, which cannot be found\n"
+    alone = run("txn", tmp_path / "orders-0")
+    assert (alone.status, alone.out) == (3, b"")
+    assert alone.err == f"kafkarec: {log}: a link to nowhere, which cannot be found\n"
+
+
+def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated, as root may list every folder."""
+    shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
+    (tmp_path / "orders-0").mkdir()
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("orders-0"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    ran = run("txn", tmp_path)
+    assert (ran.status, ran.err) == (3, "kafkarec: orders-0 is left out: cannot be listed: permission denied\n")
+    assert ran.out.startswith(b"txn-0: ")

@@ -1,9 +1,8 @@
-"""`kafkarec verify`: exit status, one screen, the next command, JSON, and a page that is safe to open."""
+"""`kafkarec verify`: the exit status, the text of at most one screen, the next command, JSON, a safe HTML page."""
 
 from __future__ import annotations
 
 import html.parser
-import io
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
 from paths import SEGMENTS
-from verifying import good, made
+from verify_reports import data_folder, good, made
 
 import kafkarec
 
@@ -23,34 +22,30 @@ BAD = good(5)[:-1] + b"\xff"
 
 
 @pytest.fixture
-def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
-    return Here(capfdbinary)
-
-
-@pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """A data folder: one partition damaged, one that does not fit, one odd, many good ones."""
+    """A data folder: partitions with damage, with a gap between segments, with an anomaly, and many good ones."""
     data = tmp_path / "data"
     made(data, {0: [good(0), BAD, good(10)]}, "orders-0")
     made(data, {0: [good(0)], 20: [good(20)]}, "gap-0")
     made(data, {0: [good(0, attributes=0x80)]}, "odd-0")
+    data_folder(data, cleaner="")  # known: no log was cleaned
     for number in range(30):
         made(data, {0: [good(0)]}, f"fine-{number}")
     return data
 
 
-def test_a_good_log_is_fine(run: Here) -> None:
+def test_a_good_log_is_status_0(run: Here) -> None:
     ran = run("verify", SEGMENTS / "txn-0")
     assert (ran.status, ran.err) == (0, "")
-    assert ran.out.startswith(b"NOT DAMAGED: every checksum holds")
+    assert ran.out.startswith(b"NOT DAMAGED: every checksum is right")
     assert b"next:" not in ran.out
 
 
-def test_damage_is_one_screen_with_the_next_command(run: Here, damaged: Path) -> None:
+def test_damage_fits_on_one_screen_with_the_next_command(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged)
     lines = ran.out.decode().splitlines()
     assert ran.status == 1 and ran.err == "" and len(lines) <= 40
-    assert lines[0] == "DAMAGED: 1 place, 136 B lost, at most 20 offsets (15 in gaps)"
+    assert lines[0] == "DAMAGED: 1 place, 136 B lost, at most 20 offsets, 15 of them in gaps"
     table = [line.split() for line in lines if line.startswith(("orders-0 ", "gap-0 ", "odd-0 ", "fine-"))]
     assert [row[:2] for row in table[:3]] == [["gap-0", "error"], ["orders-0", "DAMAGED"], ["odd-0", "anomaly"]]
     assert "and 23 more, all ok: --all prints them" in lines
@@ -60,20 +55,20 @@ def test_damage_is_one_screen_with_the_next_command(run: Here, damaged: Path) ->
     assert everything.status == 1 and everything.out.count(b"fine-") >= 30
 
 
-def test_the_command_it_names_is_one_that_runs(run: Here, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_command_runs(run: Here, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(damaged.parent)
     line = next(line for line in run("verify", damaged).out.decode().splitlines() if line.startswith("next: "))
-    words = line.removeprefix("next: kafkarec ").split()
-    assert run(*words).status == 1  # damage found, the rest is saved
+    arguments = line.removeprefix("next: kafkarec ").split()
+    assert run(*arguments).status == 1  # damage found, the rest is saved
     assert len(kafkarec.open("rescued/orders-0").scan()) == 2
 
 
-def test_exit_status(run: Here, damaged: Path, tmp_path: Path) -> None:
+def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path: Path) -> None:
     assert run("verify", damaged / "fine-1").status == 0
     assert run("verify", damaged / "odd-0").status == 0
     assert run("verify", damaged / "odd-0", "--strict").status == 1
     assert run("verify", damaged / "gap-0").status == 1
-    for words, status, told in (
+    for arguments, status, message in (
         ((tmp_path / "nothing",), 3, "no such file"),
         ((SEGMENTS / "txn-0" / f"{30:020}.index",), 2, "name the .log beside it"),
         ((), 2, "PATH"),
@@ -82,13 +77,13 @@ def test_exit_status(run: Here, damaged: Path, tmp_path: Path) -> None:
         ((damaged, "--thread", "2"), 2, "did you mean --threads? (see kafkarec verify --help)"),
         ((damaged, "--format", "pdf"), 2, "(see kafkarec verify --help)"),
     ):
-        ran = run("verify", *words)
-        assert (ran.status, ran.out) == (status, b"") and told in ran.complaint
+        ran = run("verify", *arguments)
+        assert (ran.status, ran.out) == (status, b"") and message in ran.complaint
     (tmp_path / "empty-0").mkdir()
     assert run("verify", tmp_path / "empty-0").status == 3
 
 
-def test_several_paths_and_standard_input(run: Here, damaged: Path) -> None:
+def test_several_paths_and_standard_input_are_verified(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged / "orders-0", damaged / "fine-3" / f"{0:020}.log")
     assert ran.status == 1 and b"orders-0" in ran.out and b"fine-3" in ran.out
     piped = own_process("verify", "-", stdin=good(0) + BAD)
@@ -98,17 +93,17 @@ def test_several_paths_and_standard_input(run: Here, damaged: Path) -> None:
 
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
-    told = json.loads(ran.out)
-    assert ran.status == 1 and told["state"] == "damaged" and not told["ok"]
-    assert [one["state"] for one in told["partitions"]][:3] == ["error", "damaged", "anomaly"]
-    assert [one["lost_offsets"] for one in told["partitions"]][:3] == [15, 5, 0]  # worst first
-    first = told["partitions"][1]
+    loaded = json.loads(ran.out)
+    assert ran.status == 1 and loaded["state"] == "damaged" and not loaded["ok"]
+    assert [one["state"] for one in loaded["partitions"]][:3] == ["error", "damaged", "anomaly"]
+    assert [one["lost_offsets"] for one in loaded["partitions"]][:3] == [15, 5, 0]  # worst first
+    first = loaded["partitions"][1]
     assert (first["topic"], first["partition"], first["lost_offsets"]) == ("orders", 0, 5)
     assert first["files"][0]["ranges"] == [["good", 0, 136], ["damaged", 136, 136], ["good", 272, 136]]
     assert first["gaps"][0]["why"] == "lost"
     report = kafkarec.verify(damaged, sequences=True).to_dict()
-    del report["seconds"], told["seconds"]
-    assert report == told
+    del report["seconds"], loaded["seconds"]
+    assert report == loaded
 
 
 def test_the_report_can_go_to_a_file(run: Here, damaged: Path, tmp_path: Path) -> None:
@@ -116,9 +111,10 @@ def test_the_report_can_go_to_a_file(run: Here, damaged: Path, tmp_path: Path) -
     assert (ran.status, ran.out) == (1, b"") and (tmp_path / "report.txt").read_text().startswith("DAMAGED")
 
 
-def test_a_name_that_moves_the_cursor_or_is_markup_stays_text(run: Here, tmp_path: Path) -> None:
-    """P17: whatever a file is called, a terminal and a browser show it."""
-    path = tmp_path / "<script>alert(1)<" / "script>\x1b[2J&'\".log"  # together: a tag, its end, and a terminal's
+def test_control_characters_and_markup_in_names_are_escaped(run: Here, tmp_path: Path) -> None:
+    """Terminals and browsers show any file name as text (P17)."""
+    # together: a tag, its end, and control characters of a terminal
+    path = tmp_path / "<script>alert(1)<" / "script>\x1b[2J&'\".log"
     path.parent.mkdir()
     path.write_bytes(good(0) + BAD)
     page = tmp_path / "page.html"
@@ -128,12 +124,12 @@ def test_a_name_that_moves_the_cursor_or_is_markup_stays_text(run: Here, tmp_pat
     assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
     no_text = tmp_path / "\udcff\udcfe.log"  # a name that is no UTF-8
     no_text.write_bytes(good(0) + BAD)
-    for words in ((), ("--format", "json"), ("--html", page, "--force")):
-        assert run("verify", no_text, *words).status == 1
+    for arguments in ((), ("--format", "json"), ("--html", page, "--force")):
+        assert run("verify", no_text, *arguments).status == 1
 
 
 class Page(html.parser.HTMLParser):
-    """Every tag is closed, and nothing is loaded from anywhere."""
+    """Asserts that every tag is closed, and that nothing is loaded from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -171,7 +167,7 @@ def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: 
     run("verify", damaged, "--html", tmp_path / "page.html")
     page = parsed(tmp_path / "page.html")
     assert "default-src 'none'" in (tmp_path / "page.html").read_text()
-    assert page.seen.count("svg") == 33 + 4  # each partition, and each file of those that have something
+    assert page.seen.count("svg") == 33 + 4  # each partition, and each file with findings
     assert "damaged: bytes 136 to 271 (136 B)" in page.text
     assert "offsets 5 to 9 lost" in page.text and "kafkarec salvage" in page.text
     assert "url(" not in page.text and "@import" not in page.text
@@ -185,10 +181,10 @@ def test_the_page_shows_the_bad_file_among_many(run: Here, tmp_path: Path) -> No
     run("verify", made(tmp_path, segments), "--html", tmp_path / "page.html")
     page = parsed(tmp_path / "page.html")
     assert f"{1490:020}.log" in page.text and f"{5:020}.log" not in page.text
-    assert "299 more files, with nothing to tell of." in page.text
+    assert "299 more files, without findings." in page.text
 
 
-def test_a_page_of_ten_thousand_damages_stays_small(run: Here, tmp_path: Path) -> None:
+def test_a_page_with_10_000_damaged_ranges_stays_small(run: Here, tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(10 * i) + good(10 * i + 5)[:-1] + b"\xff" for i in range(10_000)]})
     ran = run("verify", folder, "--html", tmp_path / "page.html")
     assert ran.status == 1 and len(ran.out.splitlines()) < 40
@@ -197,13 +193,15 @@ def test_a_page_of_ten_thousand_damages_stays_small(run: Here, tmp_path: Path) -
     assert (tmp_path / "page.html").stat().st_size < 400_000
 
 
-def test_ctrl_c_ends_the_workers(tmp_path: Path) -> None:
-    """130, in silence, soon, with nobody left behind."""
+def test_ctrl_c_ends_the_worker_processes(tmp_path: Path) -> None:
+    """Exit status 130 at once, without output and without remaining child processes."""
     block = b"".join(good(5 * i) for i in range(5000))
     for number in range(4):
         made(tmp_path, {0: [block] * 60}, f"t-{number}")
-    words = [*COMMAND, "verify", str(tmp_path), "--threads", "3", "--deep"]
-    child = subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
+    arguments = [*COMMAND, "verify", str(tmp_path), "--threads", "3"]
+    child = subprocess.Popen(
+        arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
+    )
     time.sleep(1.5)
     begin = time.monotonic()
     os.killpg(child.pid, signal.SIGINT)
@@ -214,26 +212,8 @@ def test_ctrl_c_ends_the_workers(tmp_path: Path) -> None:
         os.killpg(child.pid, 0)
 
 
-class Terminal(io.StringIO):
-    """A standard error that somebody looks at."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_on_a_terminal_only(run: Here, damaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert run("verify", damaged).err == ""
-    terminal = Terminal()
-    monkeypatch.setattr("sys.stderr", terminal)
-    monkeypatch.setattr("kafkarec.cli.verify._BETWEEN", -1)
-    run("verify", damaged)
-    shown = terminal.getvalue()
-    assert "MB/s" in shown and f"{0:020}.log 100 %" in shown
-    assert "\n" not in shown and shown.endswith("\r\x1b[K")  # gone at the end
-
-
-def test_nothing_is_written_beside_the_log(run: Here, tmp_path: Path) -> None:
+def test_nothing_is_written_into_the_logs_folder(run: Here, tmp_path: Path) -> None:
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "txn-0").iterdir()}
-    run("verify", tmp_path / "txn-0", "--sequences", "--deep")
+    run("verify", tmp_path / "txn-0", "--sequences")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "txn-0").iterdir()} == before

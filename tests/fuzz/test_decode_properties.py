@@ -1,4 +1,4 @@
-"""Made-up batches of every magic and codec: the engine reads what the oracle reads."""
+"""Generated batches of every magic and codec: the C core reads what the oracle reads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import builders
 import pyarrow as pa
 import pytest
 import reading
-from agreement import assert_agree
+from engine_vs_oracle import assert_agree
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,7 +51,7 @@ MESSAGE = st.builds(
     value=BLOB,
     timestamp=OFTEN_SMALL,
     attributes=st.sampled_from([0, 0, 8, 0x70, 0xF0]),
-    behind=st.sampled_from([b"", b"", b"spare"]),
+    trailing=st.sampled_from([b"", b"", b"spare"]),
 )
 WRAPPER = st.builds(
     builders.wrapper,
@@ -66,32 +66,32 @@ WRAPPER = st.builds(
 
 
 @given(BATCH)
-def test_magic_2(raw: bytes) -> None:
+def test_magic_2_is_read_as_by_the_oracle(raw: bytes) -> None:
     assert_agree(raw)
 
 
 @given(MESSAGE)
-def test_magic_0_and_1(raw: bytes) -> None:
+def test_magic_0_and_1_are_read_as_by_the_oracle(raw: bytes) -> None:
     assert_agree(raw)
 
 
 @given(WRAPPER)
-def test_wrappers(raw: bytes) -> None:
+def test_wrappers_are_read_as_by_the_oracle(raw: bytes) -> None:
     assert_agree(raw)
 
 
 @given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6), st.binary(max_size=11))
-def test_mixed_magics_and_a_tail(parts: list[bytes], tail: bytes) -> None:
+def test_mixed_magics_and_a_tail_are_read_as_by_the_oracle(parts: list[bytes], tail: bytes) -> None:
     assert_agree(b"".join(parts) + tail)
 
 
 @given(st.binary(max_size=120))
-def test_any_bytes(raw: bytes) -> None:
+def test_any_bytes_are_read_or_refused_as_by_the_oracle(raw: bytes) -> None:
     assert_agree(raw)
 
 
 @given(BATCH, st.data())
-def test_payload_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
+def test_random_payload_bytes_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
     body = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(21, len(body) - 1))
@@ -100,7 +100,7 @@ def test_payload_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.Dat
 
 
 @given(WRAPPER | MESSAGE, st.data())
-def test_message_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
+def test_random_message_bytes_under_a_right_checksum(raw: bytes, data: st.DataObject) -> None:
     body = bytearray(raw)
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(17, len(body) - 1))
@@ -109,27 +109,27 @@ def test_message_bytes_at_random_under_a_right_checksum(raw: bytes, data: st.Dat
 
 
 @given(st.lists(BATCH | WRAPPER, min_size=1, max_size=5), st.data())
-def test_projection_is_a_subset_of_everything(parts: list[bytes], data: st.DataObject) -> None:
+def test_a_projection_is_a_subset_of_all_columns(parts: list[bytes], data: st.DataObject) -> None:
     raw = b"".join(parts)
     names = data.draw(st.permutations(reading.RECORD_FIELDS).map(lambda p: p[: len(p) // 2 + 1]))
     try:
         everything = pa.table(kafkarec.decode(raw, columns=reading.RECORD_FIELDS, timestamp_unit="int64"))
     except kafkarec.KafkaRecordError:
-        # A projection may save work, it may not accept more.
+        # A projection may skip work, but it may not accept more input.
         with pytest.raises(kafkarec.KafkaRecordError):
             kafkarec.decode(raw, columns=names)
         return
-    got = pa.table(kafkarec.decode(raw, columns=names, timestamp_unit="int64"))
-    assert got.equals(everything.select(names))
+    columns = pa.table(kafkarec.decode(raw, columns=names, timestamp_unit="int64"))
+    assert columns.equals(everything.select(names))
 
 
 @given(st.lists(HEADER_KEY | st.binary(max_size=12), min_size=1, max_size=30))
-def test_header_keys_read_as_in_java(keys: list[bytes]) -> None:
+def test_header_keys_are_decoded_as_in_java(keys: list[bytes]) -> None:
     assert_agree(builders.batch([builders.record(headers=[(key, b"") for key in keys])]), deep=False)
 
 
 @given(st.lists(BATCH | MESSAGE | WRAPPER, max_size=6))
-def test_streaming_gives_what_decode_gives(parts: list[bytes]) -> None:
+def test_stream_returns_the_rows_of_decode(parts: list[bytes]) -> None:
     raw = b"".join(parts)
     try:
         whole = reading.by_columns(raw)

@@ -1,4 +1,5 @@
-"""Made-up records and batches: what encode writes decodes to what it was given; canonical batches come back."""
+"""Generated records and batches: `decode` returns the rows that `encode` wrote; canonical batches are re-encoded byte
+for byte."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
-from random_encodes import WIDE
+from random_encode_calls import WIDE
 
 import kafkarec
 
@@ -25,7 +26,7 @@ TIMESTAMP = st.none() | st.integers(0, 200) | st.integers(0, 2**63 - 1) | st.int
 
 
 def sequence_after(sequence: int, steps: int) -> int:
-    """DefaultRecordBatch.incrementSequence: behind 2^31-1 comes 0."""
+    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
     return (sequence + steps) % 2**31
 
 
@@ -39,15 +40,15 @@ def input_rows(draw: st.DrawFn, headers: bool = True) -> list[Row]:
 
 
 def read(data: bytes, **options: Any) -> list[Row]:
-    found = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]  # type: ignore[misc]
+    columns = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in columns]  # type: ignore[misc]
 
 
 def columns_of(data: bytes, **options: Any) -> kafkarec.RecordColumns:
     return kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", **options)
 
 
-def again(records: Any, **options: Any) -> bytes:
+def re_encoded(records: Any, **options: Any) -> bytes:
     return kafkarec.encode(records, magic="keep", compression="keep", **options)
 
 
@@ -59,7 +60,7 @@ def again(records: Any, **options: Any) -> bytes:
     st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]),
     st.sampled_from([0, 1, 61, 100, 200, 1000, 16384]),
 )
-def test_records_come_back_from_magic_2(rows: list[Row], codec: str, batch_size: int) -> None:
+def test_records_survive_magic_2(rows: list[Row], codec: str, batch_size: int) -> None:
     data = kafkarec.encode(rows, compression=codec, batch_size=batch_size)
     assert read(data) == rows
     for batch in kafkarec.batches(data):
@@ -79,7 +80,7 @@ def offsets_of(batch: kafkarec.RecordBatch) -> tuple[int | None, int | None]:
     st.sampled_from(["none", "gzip", "snappy", "lz4"]),
     st.sampled_from([0, 100, 1000, 16384]),
 )
-def test_records_come_back_from_magic_0_and_1(rows: list[Row], magic: int, codec: str, batch_size: int) -> None:
+def test_records_survive_magic_0_and_1(rows: list[Row], magic: int, codec: str, batch_size: int) -> None:
     data = kafkarec.encode(rows, magic=magic, compression=codec, batch_size=batch_size)
     assert read(data, check_crcs="all") == [(row[0], row[1] if magic else None, *row[2:]) for row in rows]
     outer = kafkarec.scan(data)
@@ -88,7 +89,7 @@ def test_records_come_back_from_magic_0_and_1(rows: list[Row], magic: int, codec
 
 
 @given(input_rows(), st.sampled_from([0, 100, 300, 16384]), st.integers(0, 2**31 - 1))
-def test_sequences_count_on_from_batch_to_batch(rows: list[Row], batch_size: int, sequence: int) -> None:
+def test_sequences_continue_from_batch_to_batch(rows: list[Row], batch_size: int, sequence: int) -> None:
     rows = [(number, *row[1:]) for number, row in enumerate(rows)]
     data = kafkarec.encode(rows, batch_size=batch_size, producer_id=9, producer_epoch=3, base_sequence=sequence)
     assert [r.sequence for r in kafkarec.decode(data)] == [sequence_after(sequence, n) for n in range(len(rows))]
@@ -96,7 +97,7 @@ def test_sequences_count_on_from_batch_to_batch(rows: list[Row], batch_size: int
 
 
 @given(input_rows(), st.sampled_from(["none", "lz4", "zstd"]), st.sampled_from([0, 100, 300, 16384]))
-def test_columns_are_written_as_rows_are(rows: list[Row], codec: str, batch_size: int) -> None:
+def test_columns_and_rows_are_encoded_alike(rows: list[Row], codec: str, batch_size: int) -> None:
     pairs = pa.list_(pa.struct([("key", pa.binary()), ("value", pa.binary())]))
     table = pa.table(
         {
@@ -112,9 +113,9 @@ def test_columns_are_written_as_rows_are(rows: list[Row], codec: str, batch_size
 
 
 @given(input_rows(), st.integers(0, 2**40))
-def test_a_base_offset_moves_gaps_and_all(rows: list[Row], first: int) -> None:
-    moved = read(kafkarec.encode(rows, base_offset=first))
-    assert moved == [(row[0] - rows[0][0] + first, *row[1:]) for row in rows]
+def test_a_base_offset_shifts_all_offsets_and_keeps_gaps(rows: list[Row], first: int) -> None:
+    shifted = read(kafkarec.encode(rows, base_offset=first))
+    assert shifted == [(row[0] - rows[0][0] + first, *row[1:]) for row in rows]
 
 
 # ---- encode(decode(b)) is b
@@ -122,7 +123,8 @@ def test_a_base_offset_moves_gaps_and_all(rows: list[Row], first: int) -> None:
 
 @st.composite
 def canonical_batch(draw: st.DrawFn) -> bytes:
-    """As Kafka's builder, broker and cleaner leave them: gaps, empty ones, horizons, sequences that wrap."""
+    """As Kafka's builder, broker and cleaner write them: offset gaps, empty batches, delete horizons, sequences that
+    wrap."""
     deltas = sorted(draw(st.sets(st.integers(0, 40) | st.integers(0, 2**31 - 1), max_size=8)))
     base_timestamp = draw(st.integers(-1, 200) | st.just(builders.NOW) | st.integers(0, 2**63 - 1))
     parts = [
@@ -163,14 +165,14 @@ BATCHES = st.lists(canonical_batch(), max_size=5)
 
 
 @given(BATCHES)
-def test_canonical_batches_come_back_as_they_were(batches: list[bytes]) -> None:
+def test_canonical_batches_are_re_encoded_byte_for_byte(batches: list[bytes]) -> None:
     data = b"".join(batches)
-    assert again(columns_of(data)) == data
+    assert re_encoded(columns_of(data)) == data
 
 
 @st.composite
 def producers_log(draw: st.DrawFn) -> bytes:
-    """A log as producers and brokers fill it: offsets rise, each batch's own fields as its records have them."""
+    """A log as producers and brokers write it: rising offsets, and batch fields that agree with the record columns."""
     parts, offset = [], draw(st.integers(0, 100))
     for _ in range(draw(st.integers(0, 5))):
         count = draw(st.integers(1, 4))
@@ -186,11 +188,11 @@ def producers_log(draw: st.DrawFn) -> bytes:
 
 
 @given(producers_log())
-def test_wide_columns_say_as_much_as_the_batches_they_come_from(data: bytes) -> None:
+def test_wide_columns_hold_all_fields_of_their_batches(data: bytes) -> None:
     decoded = columns_of(data, columns=WIDE)
-    assert again(decoded) == data
-    assert again(decoded.to_arrow()) == data
-    assert again(pa.table(decoded).combine_chunks().to_batches()[0] if len(decoded) else decoded) == data
+    assert re_encoded(decoded) == data
+    assert re_encoded(decoded.to_arrow()) == data
+    assert re_encoded(pa.table(decoded).combine_chunks().to_batches()[0] if len(decoded) else decoded) == data
 
 
 @given(producers_log(), st.sampled_from(["none", "gzip", "snappy", "lz4", "zstd"]), st.sampled_from([None, 100, 16384]))
@@ -198,47 +200,47 @@ def test_producers_and_sequences_survive_another_codec_and_size(
     data: bytes, codec: str, batch_size: int | None
 ) -> None:
     names = [name for name in WIDE if name not in ("base_offset", "compression")]
-    found = kafkarec.encode(columns_of(data), compression=codec, batch_size=batch_size)
-    wanted = pa.table(columns_of(data, columns=names))
-    assert pa.table(columns_of(found, columns=names)).equals(wanted)
-    assert read(found) == read(data)
-    assert set(kafkarec.scan(found).column("compression")) <= {codec}
+    encoded = kafkarec.encode(columns_of(data), compression=codec, batch_size=batch_size)
+    expected = pa.table(columns_of(data, columns=names))
+    assert pa.table(columns_of(encoded, columns=names)).equals(expected)
+    assert read(encoded) == read(data)
+    assert set(kafkarec.scan(encoded).column("compression")) <= {codec}
 
 
 @given(producers_log(), st.integers(0, 20), st.integers(0, 20))
 def test_a_slice_keeps_records_producers_and_sequences(data: bytes, low: int, more: int) -> None:
     part = columns_of(data, columns=WIDE)[low : low + more]
-    found = columns_of(again(part), columns=WIDE)
-    assert list(found) == list(part)
+    encoded = columns_of(re_encoded(part), columns=WIDE)
+    assert list(encoded) == list(part)
     same = [name for name in WIDE if name != "base_offset"]
-    assert pa.table(found).select(same).equals(pa.table(part).select(same))
-    assert again(found) == again(part)
+    assert pa.table(encoded).select(same).equals(pa.table(part).select(same))
+    assert re_encoded(encoded) == re_encoded(part)
 
 
 @given(producers_log(), st.integers(0, 20), st.integers(0, 20))
 def test_consecutive_slices_are_the_whole(data: bytes, low: int, more: int) -> None:
     whole = columns_of(data)
     parts = [whole[:low], whole[low : low + more], whole[low + more :]]
-    assert list(columns_of(b"".join(map(again, parts)))) == list(whole)
+    assert list(columns_of(b"".join(map(re_encoded, parts)))) == list(whole)
 
 
 @given(BATCHES, st.booleans())
-def test_what_isolation_leaves_out_is_not_written(batches: list[bytes], control: bool) -> None:
+def test_records_that_isolation_leaves_out_are_not_written(batches: list[bytes], control: bool) -> None:
     data = b"".join(batches)
     try:
         columns = kafkarec.decode(data, control=control, isolation="read_committed", header_keys="binary")
     except kafkarec.InvalidRecordError:
-        reject()  # a control batch whose first record is no marker
-    assert list(columns_of(again(columns))) == list(columns)
+        reject()  # a control batch whose first record is no end marker
+    assert list(columns_of(re_encoded(columns))) == list(columns)
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_golden_vectors_come_back(case: golden.Case) -> None:
-    """All fields of all records; and where nothing is compressed and no time was stamped on, the very bytes."""
+def test_golden_vectors_survive_re_encoding(case: golden.Case) -> None:
+    """All fields of all records; without compression and log-append time, also equal bytes."""
     columns = columns_of(case.bytes)
-    found = again(columns)
-    assert read(found) == read(case.bytes)
+    encoded = re_encoded(columns)
+    assert read(encoded) == read(case.bytes)
     batches = kafkarec.scan(case.bytes)
     stamped = 1 in batches.column("timestamp_type") and 2 in batches.column("magic")
     if set(batches.column("compression")) <= {"none"} and not stamped and not columns.remaining:
-        assert found == case.bytes
+        assert encoded == case.bytes

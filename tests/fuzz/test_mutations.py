@@ -1,4 +1,4 @@
-"""Golden bytes spoiled by machine: every bit, every length, every byte of a payload; the oracle judges."""
+"""Golden bytes spoiled systematically: every bit, every length, every byte of a payload; the oracle decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import builders
 import golden
 import oracle
 import pytest
-from agreement import assert_agree, engine_error, with_right_checksums
+from engine_vs_oracle import assert_agree, engine_error, with_right_checksums
 from long_run import LONG, fewer
 
 import kafkarec
@@ -17,17 +17,17 @@ SMALL = [case for case in golden.vectors() if 0 < case.bin_path.stat().st_size <
 MEDIUM = [case for case in golden.vectors() + golden.invalid() if 0 < case.bin_path.stat().st_size <= 1500]
 ROUNDS = 400 if LONG else fewer(8, 2)
 CODECS = ["gzip", "snappy", "lz4", "zstd"]
-# zstd needs magic 2: every such wrapper is refused for its codec alone.
+# zstd needs magic 2: every such wrapper is refused because of its codec.
 PAYLOADS = [(codec, legacy) for codec in CODECS for legacy in (None, 0, 1) if codec != "zstd" or legacy is None]
 
 
 def covered(case: golden.Case) -> list[int]:
-    """Positions that a checksum covers, the stored checksum included."""
-    found = []
+    """The positions that a checksum covers, and those of the stored checksum."""
+    positions = []
     for batch in oracle.frames(case.bytes)[0]:
         first = 17 if batch.magic == 2 else 12
-        found += [batch.position + at for at in range(first, len(batch.raw))]
-    return found
+        positions += [batch.position + at for at in range(first, len(batch.raw))]
+    return positions
 
 
 @pytest.mark.core
@@ -44,7 +44,8 @@ def test_every_flipped_bit_under_a_checksum_is_noticed(case: golden.Case) -> Non
 
 @pytest.mark.parametrize("case", SMALL, ids=str)
 def test_flipped_bits_outside_of_the_checksum_read_as_kafka_reads_them(case: golden.Case) -> None:
-    """Base offset, length, leader epoch, magic: not covered, so the verdict is whatever the bytes say."""
+    """Base offset, length, leader epoch, magic: no checksum covers them, so any verdict of Kafka's reader is
+    possible."""
     data = bytearray(case.bytes)
     for at in sorted(set(range(len(data))) - set(covered(case))):
         for bit in (0, 3, 7)[at % fewer(1, 3) :: fewer(1, 3)]:
@@ -54,7 +55,7 @@ def test_flipped_bits_outside_of_the_checksum_read_as_kafka_reads_them(case: gol
 
 
 @pytest.mark.parametrize("case", [c for c in MEDIUM if c.json.get("exception") is None], ids=str)
-def test_cut_at_every_byte_is_a_tail_never_an_error(case: golden.Case) -> None:
+def test_a_cut_at_any_byte_is_a_tail_and_no_error(case: golden.Case) -> None:
     borders = [batch.position + len(batch.raw) for batch in oracle.frames(case.bytes)[0]]
     for length in range(0, len(case.bytes), fewer(1, 3)):
         whole = max((border for border in borders if border <= length), default=0)
@@ -62,26 +63,26 @@ def test_cut_at_every_byte_is_a_tail_never_an_error(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize("case", MEDIUM, ids=str)
-def test_random_bytes_in_golden_files(case: golden.Case) -> None:
-    chance = random.Random(case.name)
+def test_random_bytes_in_golden_files_are_judged_as_by_the_oracle(case: golden.Case) -> None:
+    rng = random.Random(case.name)
     for _ in range(ROUNDS):
         data = bytearray(case.bytes)
-        for _ in range(chance.choice([1, 1, 2, 5])):
-            data[chance.randrange(len(data))] = chance.choice([0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)])
+        for _ in range(rng.choice([1, 1, 2, 5])):
+            data[rng.randrange(len(data))] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
         assert_agree(bytes(data), deep=False)
         assert_agree(with_right_checksums(bytes(data)), deep=False)
 
 
 @pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
-def test_payload_cut_at_every_byte(codec: str, legacy: int | None) -> None:
+def test_a_payload_cut_at_any_byte_is_judged_as_by_the_oracle(codec: str, legacy: int | None) -> None:
     payload, count, build = payload_of(codec, legacy)
     for length in range(len(payload)):
         assert_agree(build(payload[:length], count), deep=False)
 
 
 @pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
-def test_payload_with_bytes_after_it(codec: str, legacy: int | None) -> None:
-    """All of the payload or an error, and never more leniency than Kafka has."""
+def test_bytes_after_a_payload_are_judged_as_by_the_oracle(codec: str, legacy: int | None) -> None:
+    """The whole payload or an error, and never more lenient than Kafka."""
     payload, count, build = payload_of(codec, legacy)
     for junk in (b"\0" * 4, b"\0" * 40, b"\xff" * 4, b"garbage", b"garbage " * 10, payload, payload[:20]):
         assert_agree(build(payload + junk, count), deep=False)
@@ -89,17 +90,17 @@ def test_payload_with_bytes_after_it(codec: str, legacy: int | None) -> None:
 
 
 @pytest.mark.parametrize(("codec", "legacy"), PAYLOADS)
-def test_payload_bytes_changed(codec: str, legacy: int | None) -> None:
+def test_changed_payload_bytes_are_judged_as_by_the_oracle(codec: str, legacy: int | None) -> None:
     payload, count, build = payload_of(codec, legacy)
-    chance = random.Random(codec)
+    rng = random.Random(codec)
     for _ in range(60 * ROUNDS):
         data = bytearray(payload)
-        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         assert_agree(build(bytes(data), count), deep=False)
 
 
 def payload_of(codec: str, legacy: int | None):
-    """A compressed payload, its record count, and what wraps such a payload with a right checksum."""
+    """A compressed payload, its record count, and a function that wraps such a payload with a right checksum."""
     if legacy is None:
         parts = builders.records(6, value=b"a value that repeats, a value that repeats %d")
         payload = builders.compress(codec, b"".join(parts))
@@ -113,22 +114,22 @@ def payload_of(codec: str, legacy: int | None):
     )
 
 
-def test_zstd_window_that_is_too_small() -> None:
-    """A frame may not reach back further than its window: one-shot decompression would let it pass, streams do not."""
-    chance = random.Random(7)
+def test_a_zstd_window_that_is_too_small_is_refused() -> None:
+    """A frame may not refer back further than its window: one-shot decompression would accept it, streams do not."""
+    rng = random.Random(7)
     refused = 0
     for _ in range(200):
-        values = [chance.choice([chance.randbytes(chance.randrange(200)), bytes(70_000)]) for _ in range(30)]
+        values = [rng.choice([rng.randbytes(rng.randrange(200)), bytes(70_000)]) for _ in range(30)]
         parts = [builders.record(offset_delta=i, value=value) for i, value in enumerate(values)]
         frame = bytearray(builders.zstd_frame(b"".join(parts)))
-        frame[5] = chance.randrange(0x40)  # there is no content size, so the window descriptor is here
+        frame[5] = rng.randrange(0x40)  # the frame has no content size, so the window descriptor is at this position
         verdict = assert_agree(builders.batch(codec="zstd", payload=bytes(frame), count=30), deep=False)
         refused += verdict.error is not None
     assert refused > 10
 
 
 def test_no_bytes_of_an_earlier_batch_show_up() -> None:
-    """CVE-2025-66566: decode a secret, then payloads that claim more than they hold, in the same process."""
+    """CVE-2025-66566: decode a secret, then payloads that declare a larger size than they hold, in the same process."""
     secret = b"TOP-SECRET-" * 6000
     for codec in CODECS:
         kafkarec.decode(builders.batch([builders.record(value=secret)], codec=codec))

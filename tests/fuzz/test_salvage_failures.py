@@ -1,6 +1,6 @@
-"""salvage under failures: killed at any system call, a full disk, a disk that returns other bytes, a failing source.
+"""`salvage` under failures: killed at any system call, a full disk, a disk that returns other bytes, a failing source.
 
-What it says is done is on the disk; what is not done is done by the next run; the source is never touched.
+Reported work is on the disk, the next run does the rest, and the source is never changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 from plain_logs import batch
-from salvaging import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
+from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
 
 from kafkarec import storage
 from kafkarec.ops.salvage import copying, salvage
@@ -30,14 +30,14 @@ def source(tmp_path: Path) -> Path:
 
 
 def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
-    """A run is killed in front of its first, second, third... system call; then one goes on and finishes."""
+    """A run is killed before its first, second, third... system call; the next run finishes."""
     salvage(source, tmp_path / "whole")
-    wanted, before = content(tmp_path / "whole"), content(source)
+    expected, before = content(tmp_path / "whole"), content(source)
 
-    def killed_at(moment: int, out: Path) -> int:
+    def killed_at(call_number: int, out: Path) -> int:
         def action() -> None:
             def at(number: int, name: str) -> None:
-                if number == moment:
+                if number == call_number:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             next(count_calls(WRITING, at))
@@ -45,61 +45,61 @@ def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
 
         return run_in_child(action)
 
-    moment, kills = 1, 0
+    call_number, kills = 1, 0
     while True:
-        out = tmp_path / f"out{moment}"
-        status = killed_at(moment, out)
+        out = tmp_path / f"out{call_number}"
+        status = killed_at(call_number, out)
         if status == 0:
             break
         assert os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         kills += 1
-        check_what_is_said(out, wanted)
+        check_reported_work(out, expected)
         report = salvage(source, out) if not (out / "salvage.json").exists() else None
-        found = content(out)
-        # A kill behind the report's renaming leaves a journal that has nothing to say any more.
-        found.pop("salvage.journal", None)
-        assert found.keys() == wanted.keys()
-        assert {k: v for k, v in found.items() if k != "salvage.json"} == {
-            k: v for k, v in wanted.items() if k != "salvage.json"
+        files = content(out)
+        # After a kill that follows the rename of the report, the remaining journal has no work left.
+        files.pop("salvage.journal", None)
+        assert files.keys() == expected.keys()
+        assert {k: v for k, v in files.items() if k != "salvage.json"} == {
+            k: v for k, v in expected.items() if k != "salvage.json"
         }
         if report is not None:
-            told, first = (
+            report_file, first_report = (
                 json.loads((out / "salvage.json").read_text()),
                 json.loads((tmp_path / "whole" / "salvage.json").read_text()),
             )
-            told["out"] = first["out"]
-            assert told == first
+            report_file["out"] = first_report["out"]
+            assert report_file == first_report
         shutil.rmtree(out)
-        moment += 1 if moment < 30 else 5
+        call_number += 1 if call_number < 30 else 5
     assert kills > 45
     assert content(source) == before
 
 
-def check_what_is_said(out: Path, wanted: dict[str, str]) -> None:
-    """Files under their final name are complete, and those that the journal names are there."""
+def check_reported_work(out: Path, expected: dict[str, str]) -> None:
+    """Files under their final names are complete, and the files that the journal lists exist."""
     if not out.exists():
         return
-    found = logs(content(out))
-    assert all(wanted.get(name) == digest for name, digest in found.items())
+    files = logs(content(out))
+    assert all(expected.get(name) == digest for name, digest in files.items())
     journal = out / "salvage.journal"
     lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
     for line in lines:
         step = json.loads(line)
         for file in step["result"].get("files", ()):
-            assert found[f"{step['partition']}/{file['name']}"] == file["sha256"]
+            assert files[f"{step['partition']}/{file['name']}"] == file["sha256"]
 
 
 def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
-    """Each run gets a little further than the last one, and the last one finishes."""
+    """Each run gets a little further than the one before, and the last one finishes."""
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
-    random_ = random.Random(11)
+    rng = random.Random(11)
     for _ in range(200):
-        moment = random_.randint(5, 60)
+        call_number = rng.randint(5, 130)
 
-        def action(moment: int = moment) -> None:
+        def action(call_number: int = call_number) -> None:
             def at(number: int, name: str) -> None:
-                if number == moment:
+                if number == call_number:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             next(count_calls(WRITING, at))
@@ -107,13 +107,13 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
 
         if run_in_child(action) == 0:
             break
-        check_what_is_said(out, content(tmp_path / "whole"))
+        check_reported_work(out, content(tmp_path / "whole"))
         if (out / "salvage.json").exists():
             break
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_a_step_that_is_done_is_not_done_again(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_completed_step_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     copied: list[str] = []
     real = copying.Output.copy
@@ -129,16 +129,16 @@ def test_a_step_that_is_done_is_not_done_again(source: Path, tmp_path: Path, mon
         salvage(source / "orders-0", out)
     assert not list(out.rglob("*.part"))
     (tmp_path / "mended").touch()
-    first = len(copied)
+    first_report = len(copied)
     report = salvage(source / "orders-0", out)
-    assert set(copied[first:]).isdisjoint({f"{0:020}.log"})
+    assert set(copied[first_report:]).isdisjoint({f"{0:020}.log"})
     assert report.partitions[0].batches == 8 and len(report.partitions[0].files) == 3
     assert len(report.partitions[0].sources) == 3 and report.partitions[0].lost == [(40, 49)]
 
 
 @pytest.mark.parametrize("limit", [0, 100, 5_000, 12_000, 25_000])
-def test_a_full_disk(source: Path, tmp_path: Path, limit: int) -> None:
-    """The kernel refuses to let any file grow beyond a limit: a real failing write, in whatever call does it."""
+def test_a_full_disk_loses_nothing_that_was_reported(source: Path, tmp_path: Path, limit: int) -> None:
+    """RLIMIT_FSIZE: the kernel refuses to let any file grow beyond a limit, so writes fail at any call."""
     out = tmp_path / "out"
 
     def action() -> None:
@@ -151,20 +151,20 @@ def test_a_full_disk(source: Path, tmp_path: Path, limit: int) -> None:
     status = run_in_child(action)
     assert os.WEXITSTATUS(status) == 3
     salvage(source, tmp_path / "whole")
-    check_what_is_said(out, content(tmp_path / "whole"))
+    check_reported_work(out, content(tmp_path / "whole"))
     assert not (out / "salvage.json").exists()
     assert not list(out.rglob("*.part")) if limit else True
     salvage(source, out)
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_an_fsync_that_fails_is_never_taken_for_success(
+def test_a_failing_fsync_is_never_reported_as_done(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each fsync of a run fails once. What was not synced is not said to be done, nor under its name."""
+    """Each fsync of a run fails once. Unsynced data is neither reported as done nor under its final name."""
     whole = tmp_path / "whole"
     salvage(source, whole)
-    real, wanted = os.fsync, content(whole)
+    real, expected = os.fsync, content(whole)
     fail_at = 1
     while True:
         countdown = [fail_at]
@@ -182,15 +182,17 @@ def test_an_fsync_that_fails_is_never_taken_for_success(
             break
         except OSError:
             monkeypatch.setattr(os, "fsync", real)
-        check_what_is_said(out, wanted)
+        check_reported_work(out, expected)
         if not (out / "salvage.json").exists():
             salvage(source, out)
-        assert logs(content(out)) == logs(wanted)
+        assert logs(content(out)) == logs(expected)
         fail_at += 1
     assert fail_at > 20
 
 
-def test_a_disk_that_gives_back_other_bytes(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_returns_other_bytes_is_noticed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = copying.Output.commit
 
     def commit(self: Any) -> None:
@@ -201,13 +203,13 @@ def test_a_disk_that_gives_back_other_bytes(source: Path, tmp_path: Path, monkey
             Path(self.path).write_bytes(data)
 
     monkeypatch.setattr(copying.Output, "commit", commit)
-    with pytest.raises(OSError, match="reads differently now"):
+    with pytest.raises(OSError, match="the copy is damaged"):
         salvage(source, tmp_path / "out")
     assert not (tmp_path / "out" / "salvage.json").exists()
 
 
-class Dying(io.BytesIO):
-    """A file that fails where it is told to: (start, stop, how many reads go well there before)."""
+class FailingFile(io.BytesIO):
+    """A file with unreadable ranges: (start, stop, number of reads that succeed first)."""
 
     name = "dying.img"
 
@@ -225,11 +227,11 @@ class Dying(io.BytesIO):
         return self.getvalue()[position : position + length]
 
 
-def test_a_source_that_cannot_be_read_in_places(tmp_path: Path) -> None:
+def test_unreadable_ranges_of_the_source_are_damage(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     data = b"".join(parts)
     at = sum(map(len, parts[:5])) + 3000
-    opened = storage.open(Dying(data, (at, at + 10, 0)), topic="orders", partition=0)
+    opened = storage.open(FailingFile(data, (at, at + 10, 0)), topic="orders", partition=0)
     report = salvage(opened, tmp_path / "out")
     (one,) = report.partitions
     assert {damage["reason"] for damage in one.damage} <= {"unreadable", "crc_mismatch", "length_beyond_end"}
@@ -240,10 +242,10 @@ def test_a_source_that_cannot_be_read_in_places(tmp_path: Path) -> None:
     assert len(kept) == one.size and one.batches >= 2
 
 
-def test_a_source_that_dies_between_checking_and_copying(tmp_path: Path) -> None:
+def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     at = sum(map(len, parts[:5])) + 300
-    opened = storage.open(Dying(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
+    opened = storage.open(FailingFile(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
     report = salvage(opened, tmp_path / "out")
     (one,) = report.partitions
     kept = (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes()
@@ -267,13 +269,11 @@ def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, mo
     size = Path(bad).stat().st_size
     assert [(d["reason"], d["file"], d["length"]) for d in one.damage] == [("unreadable", bad, size)]
     assert one.lost == [(30, 59)] and one.batches == 6
-    bad = str(source / "orders-0" / f"{60:020}.log")
-    monkeypatch.setattr(os, "open", lambda path, *a, **k: (_ for _ in ()).throw(PermissionError(13, "no", path)))
-    with pytest.raises(PermissionError):
-        salvage(source, tmp_path / "out2")
 
 
-def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_is_reported(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = os.scandir
 
     def scandir(path: Any) -> Any:
@@ -285,6 +285,7 @@ def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatc
     report = salvage(source, tmp_path / "out")
     assert [one.folder for one in report.partitions] == ["other-1"]
     assert (str(source / "orders-0"), "cannot be listed: input/output error") in report.left_out
+    assert report.unreadable == report.to_dict()["unreadable"] == [str(source / "orders-0")]
     assert not report.ok and "not read: " + str(source / "orders-0") in str(report)
     shutil.rmtree(source / "other-1")
     with pytest.raises(OSError, match="cannot be listed: input/output error"):
@@ -293,7 +294,7 @@ def test_a_folder_that_cannot_be_listed(source: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.parametrize("broken", [(), ("_copy_file_range",), ("_copy_file_range", "_sendfile")])
 @pytest.mark.parametrize("error", [errno.EXDEV, errno.ENOSYS, errno.EIO])
-def test_every_way_of_copying(
+def test_every_method_of_copying(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], error: int
 ) -> None:
     def refuse(*_: object) -> int:

@@ -1,7 +1,7 @@
-"""SegmentWriter when everything goes wrong: killed at any moment, power failures, a full disk, calls that fail.
+"""SegmentWriter under failures: killed at any call, power failures, a full disk, failing calls.
 
-What flush said is on the disk is there; what is behind it is whole batches and a torn end; the next writer goes on, and
-its folder is at last the one that a single writer would have made.
+Data that flush() acknowledged is on the disk, followed by whole batches and perhaps a cut one; the next writer
+continues, and the folder at last equals that of a single writer.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from typing import Any
 import pytest
 from killed_writer import CALLS, SETTINGS, Disk, batches, check_what_is_left, content, ends, run
 from long_run import LONG
-from salvaging import count_calls, run_in_child
+from salvage_runs import count_calls, run_in_child
 
 import kafkarec
 from kafkarec.ops.segment_writer import SegmentWriter
 
-HARMLESS = ("unlink",)  # what fails there was about to go anyway
+HARMLESS = ("unlink",)  # a failure here only leaves a file that was to be removed
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
-    """The folder of a run that nothing happened to."""
+    """The folder of a run without failures."""
     folder = tmp_path_factory.mktemp("whole") / "t-0"
     run(folder)
     assert len(list(folder.glob("*.log"))) > 3
@@ -38,7 +38,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def _acknowledging(path: Path) -> Callable[[int], object]:
-    """Notes, outside of what is counted, how far the writer said it was."""
+    """Record in a file that is not counted how far the writer has acknowledged."""
     file = path.open("a", buffering=1)
     return lambda offset: file.write(f"{offset}\n")
 
@@ -48,16 +48,16 @@ def _acknowledged(path: Path) -> int:
 
 
 def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> None:
-    moment = 1
+    call_number = 1
     while True:
-        folder, notes = tmp_path / f"{moment}" / "t-0", tmp_path / f"notes{moment}"
+        folder, notes = tmp_path / f"{call_number}" / "t-0", tmp_path / f"notes{call_number}"
         folder.parent.mkdir()
 
-        def action(moment: int = moment, folder: Path = folder, notes: Path = notes) -> None:
+        def action(call_number: int = call_number, folder: Path = folder, notes: Path = notes) -> None:
             acknowledge = _acknowledging(notes)
 
             def at(number: int, name: str) -> None:
-                if number == moment:
+                if number == call_number:
                     os.kill(os.getpid(), signal.SIGKILL)
 
             next(count_calls(CALLS, at))
@@ -66,19 +66,19 @@ def test_killed_before_every_call(tmp_path: Path, whole: dict[str, bytes]) -> No
         status = run_in_child(action)
         check_what_is_left(folder, _acknowledged(notes))
         run(folder)
-        assert content(folder) == whole, f"killed in front of call {moment}"
+        assert content(folder) == whole, f"killed before call {call_number}"
         shutil.rmtree(folder)
         if status == 0:
             break
         assert os.WTERMSIG(status) == signal.SIGKILL
-        moment += 1 if moment < 50 or LONG else 3
-    assert moment > 100
+        call_number += 1 if call_number < 50 or LONG else 3
+    assert call_number > 100
 
 
-def test_killed_again_and_again_at_any_time(tmp_path: Path) -> None:
-    """One folder, twenty writers, each killed by the clock in the midst of larger batches."""
-    folder, notes, dice = tmp_path / "t-0", tmp_path / "notes", random.Random(5)
-    values = [dice.randbytes(3000) for _ in range(20)]
+def test_killed_repeatedly_at_random_times(tmp_path: Path) -> None:
+    """One folder, twenty writers, each killed after a random time while it writes larger batches."""
+    folder, notes, rng = tmp_path / "t-0", tmp_path / "notes", random.Random(5)
+    values = [rng.randbytes(3000) for _ in range(20)]
     kills = 0
     for _ in range(20):
         child = os.fork()
@@ -92,41 +92,41 @@ def test_killed_again_and_again_at_any_time(tmp_path: Path) -> None:
                         acknowledge(writer.flush())
             finally:
                 os._exit(9)
-        time.sleep(dice.uniform(0.005, 0.12))
+        time.sleep(rng.uniform(0.005, 0.12))
         os.kill(child, signal.SIGKILL)
         kills += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         with SegmentWriter(folder, segment_bytes=300_000) as writer:
             assert writer.next_offset >= _acknowledged(notes)
         with kafkarec.open(folder) as log:
-            found = log.read(columns=("offset", "value"))
-            assert list(found.column("offset")) == list(range(writer.next_offset))
-            assert all(value == values[i % 20] for i, value in enumerate(found.column("value")))
+            columns = log.read(columns=("offset", "value"))
+            assert list(columns.column("offset")) == list(range(writer.next_offset))
+            assert all(value == values[i % 20] for i, value in enumerate(columns.column("value")))
         assert kafkarec.verify(folder).damage == ()
     assert kills == 20 and _acknowledged(notes) > 100
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_power_failure_at_any_moment(seed: int, tmp_path: Path, whole: dict[str, bytes]) -> None:
-    """What was not synced is gone, or there in part, names too; nothing that was acknowledged is."""
-    moment, dice = seed + 1, random.Random(seed)
+def test_a_power_failure_at_any_call(seed: int, tmp_path: Path, whole: dict[str, bytes]) -> None:
+    """Unsynced data and names are lost in whole or in part; acknowledged data is not."""
+    call_number, rng = seed + 1, random.Random(seed)
     while True:
-        folder, left = tmp_path / f"{moment}" / "t-0", tmp_path / f"left{moment}" / "t-0"
+        folder, left = tmp_path / f"{call_number}" / "t-0", tmp_path / f"left{call_number}" / "t-0"
         folder.parent.mkdir()
         left.parent.mkdir()
-        disk, said = Disk(folder), [0]
+        disk, acknowledged = Disk(folder), [0]
 
         class Gone(BaseException):
             pass
 
-        def at(number: int, name: str, moment: int = moment, gone: type[Gone] = Gone) -> None:
-            if number >= moment:
+        def at(number: int, name: str, call_number: int = call_number, gone: type[Gone] = Gone) -> None:
+            if number >= call_number:
                 raise gone
 
         real = {name: getattr(os, name) for name in CALLS}
         with disk.watching():
             next(count_calls(CALLS, at))
             try:
-                run(folder, said.append)
+                run(folder, acknowledged.append)
                 finished = True
             except Gone:
                 finished = False
@@ -134,56 +134,56 @@ def test_a_power_failure_at_any_moment(seed: int, tmp_path: Path, whole: dict[st
                 for name, call in real.items():
                     setattr(os, name, call)
         if folder.exists():
-            disk.leave(left, dice)
+            disk.leave(left, rng)
             disk.forget()
-            check_what_is_left(left, said[-1])
+            check_what_is_left(left, acknowledged[-1])
             run(left)
-            assert content(left) == whole, f"failed at call {moment}"
+            assert content(left) == whole, f"failed at call {call_number}"
         shutil.rmtree(folder.parent)
         if finished:
             break
-        moment += 1 if LONG else 4
-    assert moment > 100
+        call_number += 1 if LONG else 4
+    assert call_number > 100
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
-@pytest.mark.parametrize("call", [name for name in CALLS if name != "close"])  # a file that fails there was synced
+@pytest.mark.parametrize("call", [name for name in CALLS if name != "close"])  # close() fails only after the sync
 def test_a_call_that_fails_ends_the_writer(
     call: str, number: int, tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each n-th call fails. Who reports to have written has; behind the failure nothing more is written, not even by a
-    second fsync, which would say that all is well."""
-    moment = 1 if number == errno.EIO or LONG else 2
+    """Each n-th call fails. A writer that reported data has written it; after the failure it writes nothing more, also
+    not by a second fsync, which would report success."""
+    call_number = 1 if number == errno.EIO or LONG else 2
     while True:
-        folder, said = tmp_path / f"{moment}" / "t-0", [0]
+        folder, acknowledged = tmp_path / f"{call_number}" / "t-0", [0]
         folder.parent.mkdir()
-        failing = _Failing(call, moment, number)
+        failing = _Failing(call, call_number, number)
         with monkeypatch.context() as patched:
             for name in CALLS:
                 patched.setattr(os, name, getattr(os, name))
             next(count_calls(CALLS, failing.at))
             try:
-                run(folder, said.append)
+                run(folder, acknowledged.append)
             except OSError as error:
                 assert error.errno == number
             else:
-                assert not failing.failed or call in HARMLESS, f"the failure of call {moment} was passed over"
+                assert not failing.failed or call in HARMLESS, f"the failure of call {call_number} was ignored"
         assert failing.written_later == [] or call in HARMLESS
-        check_what_is_left(folder, said[-1])
+        check_what_is_left(folder, acknowledged[-1])
         run(folder)
-        assert content(folder) == whole, f"call {moment} failed"
+        assert content(folder) == whole, f"call {call_number} failed"
         shutil.rmtree(folder.parent)
         if not failing.failed:
             break
-        moment += 1 if LONG else 2
-    assert moment > 1
+        call_number += 1 if LONG else 2
+    assert call_number > 1
 
 
 class _Failing:
-    """Lets the n-th call of one function fail, and notes what is written behind that."""
+    """Lets the n-th call of one function fail, and records the writes after it."""
 
-    def __init__(self, call: str, moment: int, number: int) -> None:
-        self._call, self._left, self._number = call, moment, number
+    def __init__(self, call: str, call_number: int, number: int) -> None:
+        self._call, self._left, self._number = call, call_number, number
         self.failed = False
         self.written_later: list[str] = []
 
@@ -207,10 +207,10 @@ def test_after_a_failed_fsync_everything_is_refused(tmp_path: Path, monkeypatch:
             writer.flush()
     assert first.value.errno == errno.EIO
     for again in (writer.flush, writer.close, lambda: writer.append(batches()[2]), lambda: writer.write([])):
-        with pytest.raises(OSError, match="below offset 3 is on the disk"):
+        with pytest.raises(OSError, match="below offset 3 are on the disk"):
             again()
     assert writer.recovery_point == ends()[0] and "failed" in repr(writer)
-    with SegmentWriter(tmp_path / "t-0") as following:  # the lock is free
+    with SegmentWriter(tmp_path / "t-0") as following:  # the lock is released
         assert following.next_offset == ends()[1]
 
 
@@ -221,7 +221,7 @@ def _failing(number: int) -> Callable[..., Any]:
     return call
 
 
-def test_an_exception_inside_the_with_leaves_a_sealed_log(tmp_path: Path) -> None:
+def test_an_exception_inside_the_with_block_leaves_a_finished_log(tmp_path: Path) -> None:
     folder = tmp_path / "t-0"
     with pytest.raises(KeyError), SegmentWriter(folder, **SETTINGS) as writer:
         writer.append(batches()[0])
@@ -237,11 +237,12 @@ def test_the_exception_of_the_caller_is_not_hidden_by_a_failing_close(
         writer.append(batches()[0])
         monkeypatch.setattr(os, "fsync", _failing(errno.EIO))
         raise KeyError
-    assert "is not sealed" in caplog.text
+    assert "was not finished" in caplog.text
 
 
-def test_interrupted_between_writing_and_noting_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C at the worst moment: what was noted is not trusted, and the next writer looks at the file."""
+def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C between the write and the update of the writer's state: the next writer reads the file instead of trusting
+    the state."""
     folder = tmp_path / "t-0"
 
     def interrupted(*arguments: Any) -> None:
@@ -250,14 +251,14 @@ def test_interrupted_between_writing_and_noting_it(tmp_path: Path, monkeypatch: 
     with pytest.raises(KeyboardInterrupt), SegmentWriter(folder) as writer:
         writer.append(batches()[0])
         with monkeypatch.context() as patched:
-            patched.setattr("kafkarec.state.index_builders.SegmentRebuild.add", interrupted)
+            patched.setattr("kafkarec.state.index_builders.SegmentIndexBuilder.add", interrupted)
             writer.append(batches()[1])
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == ends()[1]
 
 
-def test_a_full_disk(tmp_path: Path) -> None:
-    """RLIMIT_FSIZE: the kernel writes a part of the batch, then says that the file is too large."""
+def test_a_full_disk_leaves_whole_batches(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE: the kernel writes a part of the batch, then reports that the file is too large."""
     folder = tmp_path / "t-0"
 
     def action() -> None:
@@ -270,7 +271,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
             except OSError as error:
                 assert error.errno == errno.EFBIG
             whole = writer.segments[-1].size
-            assert 0 < whole == (folder / "00000000000000000000.log").stat().st_size  # no torn end
+            assert 0 < whole == (folder / "00000000000000000000.log").stat().st_size  # no cut batch remains
             os._exit(5)
 
     assert os.waitstatus_to_exitcode(run_in_child(action)) == 5
@@ -278,13 +279,11 @@ def test_a_full_disk(tmp_path: Path) -> None:
         assert writer.cut == 0 and writer.next_offset in ends()
 
 
-def test_short_writes_are_gone_on_with(
-    tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real, dice = os.pwrite, random.Random(3)
+def test_short_writes_are_continued(tmp_path: Path, whole: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    real, rng = os.pwrite, random.Random(3)
 
     def pwrite(descriptor: int, data: Any, position: int) -> int:
-        return real(descriptor, memoryview(data)[: dice.randrange(1, 40)], position)
+        return real(descriptor, memoryview(data)[: rng.randrange(1, 40)], position)
 
     monkeypatch.setattr(os, "pwrite", pwrite)
     run(tmp_path / "t-0")

@@ -1,8 +1,9 @@
-"""errors="skip": damage at random places, and nothing that was not touched is lost, doubled or made up."""
+"""errors="skip" with damage at random places: no untouched batch is lost, doubled or invented."""
 
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import builders
 import golden
@@ -13,18 +14,21 @@ from batch_damage import KINDS, Log, cut_header, flip, forge_length, make_log, m
 from long_run import LONG, fewer
 
 import kafkarec
+from kafkarec._core import Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
 SEEDS = range(2000 if LONG else fewer(60, 20))
 
 
-def spoil(chance: random.Random, log: Log, kinds: list) -> None:
-    """One to five damages, not in the first batch nor in the last two: the ends have tests of their own."""
+def spoil(rng: random.Random, log: Log, kinds: list) -> None:
+    """Apply one to five damages, not to the first batch nor to the last two: other tests cover the ends."""
     last = len(log.pieces) - 2
-    for i in chance.sample(range(1, last), chance.randrange(1, 6)):
+    for i in rng.sample(range(1, last), rng.randrange(1, 6)):
         log.touched.add(i)
-        chance.choice(kinds)(chance, log, i)
+        rng.choice(kinds)(rng, log, i)
     mark_claimed(log)
 
 
@@ -32,12 +36,12 @@ def spoil(chance: random.Random, log: Log, kinds: list) -> None:
     ("inner_base", "prefix", "inner_count"),
     [
         *((base, b"", count) for base in (0, 4, 7, 389, 10**6) for count in (1, 3)),
-        # behind a prefix an offset inside of what was lost (3 to 5) tells nobody that the batch is not the log's
+        # after a prefix, an offset within the lost range (3 to 5) does not show that the batch is part of a value
         *((base, b"\x00\x00\x00\x00\x07", 1) for base in (0, 7, 389, 10**6)),
     ],
 )
 def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, prefix: bytes, inner_count: int) -> None:
-    """Wherever their offsets lie, also when nothing of the outer header can be believed; also behind a schema id."""
+    """Whatever their offsets are, also when the outer header is destroyed, and also after a schema id."""
     batches = (builders.good_batch(2, base_offset=inner_base + 2 * i) for i in range(inner_count))
     inner = prefix + b"".join(batches)
     outer = [
@@ -52,40 +56,46 @@ def test_batches_in_values_are_no_batches_of_the_log(inner_base: int, prefix: by
         bytes(61) + outer[1][61:],
     ]
     for one in spoiled:
-        found = kafkarec.decode(outer[0] + one + outer[2], errors="skip")
-        assert [record.offset for record in found] == [0, 1, 2, 6, 7, 8]
-        assert [(damage.position, damage.length) for damage in found.damage] == [(len(outer[0]), len(one))]
+        skipped = decode_file(outer[0] + one + outer[2], restore=False)
+        assert [record.offset for record in skipped] == [0, 1, 2, 6, 7, 8]
+        assert [(damage.position, damage.length) for damage in skipped.damage] == [(len(outer[0]), len(one))]
 
 
-def test_batches_after_lengths_of_their_own_are_found() -> None:
-    """An archive of [int32 length][batch]: damage between batches, not a value of something."""
+def test_length_prefixed_batches_are_found() -> None:
+    """An archive of [int32 length][batch]: damage between batches, which are no part of a value."""
     batches = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
     archive = b"".join(len(batch).to_bytes(4, "big") + batch for batch in batches)
-    found = kafkarec.decode(archive, errors="skip")
-    assert [record.offset for record in found] == list(range(12))
-    assert [damage.length for damage in found.damage] == [4] * 4
+    skipped = kafkarec.decode(archive, errors="skip")
+    assert [record.offset for record in skipped] == list(range(12))
+    assert [damage.length for damage in skipped.damage] == [4] * 4
 
 
-def assert_recovers(log: Log, **options: object) -> kafkarec.RecordColumns:
+def decode_file(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+    """Decode as a file: in buffers offsets may fall, so batches in values may be indistinguishable."""
+    asked = request(errors="skip", **options)._replace(named={"file": "a.log"})
+    return as_columns(asked, read_part(asked, Source(data)))
+
+
+def assert_recovers(log: Log) -> kafkarec.RecordColumns:
     data = log.data
-    skipped = kafkarec.decode(data, errors="skip", **options)
+    skipped = decode_file(data)
     reading.assert_tiles(data, skipped)
-    got = [record.offset for record in skipped]
-    missing = set(log.expected()) - set(got)
+    rows = [record.offset for record in skipped]
+    missing = set(log.expected()) - set(rows)
     assert not missing, f"lost offsets {sorted(missing)[:10]}, damage {skipped.damage}"
-    assert got == sorted(set(got)), "doubled or out of order"
+    assert rows == sorted(set(rows)), "doubled or out of order"
     whole = {offset for offsets in log.offsets for offset in offsets}
-    assert set(got) <= whole, "records that nobody wrote"
+    assert set(rows) <= whole, "invented records"
     return skipped
 
 
 @pytest.mark.parametrize("kind", [*KINDS, None], ids=lambda kind: kind.__name__ if kind else "all")
-def test_untouched_batches_survive(kind: object) -> None:
+def test_untouched_batches_are_recovered(kind: object) -> None:
     name = kind.__name__ if kind else "all"
     for seed in SEEDS:
-        chance = random.Random(f"{name} {seed}")
-        log = make_log(chance)
-        spoil(chance, log, [kind] if kind else KINDS)
+        rng = random.Random(f"{name} {seed}")
+        log = make_log(rng)
+        spoil(rng, log, [kind] if kind else KINDS)
         try:
             assert_recovers(log)
         except AssertionError as error:
@@ -93,20 +103,20 @@ def test_untouched_batches_survive(kind: object) -> None:
 
 
 @pytest.mark.parametrize("kind", [flip, zero, splice, forge_length, cut_header], ids=lambda kind: kind.__name__)
-def test_values_that_are_batches_themselves_are_no_records(kind: object) -> None:
-    """Our users' second job: a topic of archived batches, with damage around them."""
+def test_batches_in_values_add_no_records(kind: object) -> None:
+    """A topic of archived batches with damage around them."""
     nested = builders.good_batch(2, base_offset=0)
     for seed in SEEDS:
-        chance = random.Random(f"nested {kind.__name__} {seed}")
-        log = make_log(chance, 12, nested=nested)
-        spoil(chance, log, [kind])
+        rng = random.Random(f"nested {kind.__name__} {seed}")
+        log = make_log(rng, 12, nested=nested)
+        spoil(rng, log, [kind])
         try:
             assert_recovers(log)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
-def test_a_spoiled_batch_that_holds_later_looking_batches_is_skipped_whole() -> None:
+def test_a_damaged_batch_with_later_looking_batches_inside_is_skipped_whole() -> None:
     nested = builders.good_batch(2, base_offset=5_000) + builders.good_batch(2, base_offset=5_002)
     outer = builders.batch(builders.records(3, value=nested), base_offset=1)
     spoiled = outer[:-1] + bytes([outer[-1] ^ 1])
@@ -122,28 +132,28 @@ def test_a_spoiled_batch_that_holds_later_looking_batches_is_skipped_whole() -> 
 
 
 def test_many_damaged_lengths_lose_no_other_batch() -> None:
-    """Every third batch claims a byte too many; every third a flipped bit of its length: headers that look written and
-    claim up to the whole file must not use up the work that the search is allowed."""
+    """Every third batch declares a byte too many, every third has a flipped bit in its length: plausible headers with
+    lengths up to the whole file must not exhaust the search's work limit."""
     one = builders.good_batch(1, base_offset=0)
     size = len(one) - 12
     for spoil_size in (lambda i: size + 1, lambda i: size ^ 1 << i * 7 % 31):
         sizes = [spoil_size(i) if i % 3 == 0 else size for i in range(3000)]
         data = b"".join(i.to_bytes(8, "big") + n.to_bytes(4, "big") + one[12:] for i, n in enumerate(sizes))
-        found = kafkarec.decode(data, errors="skip")
-        assert [record.offset for record in found] == [i for i in range(3000) if i % 3]
-        assert len(found.damage) == 1000
+        skipped = kafkarec.decode(data, errors="skip", restore=False)
+        assert [record.offset for record in skipped] == [i for i in range(3000) if i % 3]
+        assert len(skipped.damage) == 1000
 
 
-def test_a_claim_that_ends_a_byte_before_the_end_is_none() -> None:
+def test_a_length_that_ends_a_byte_before_the_end_is_not_followed() -> None:
     pieces = [builders.good_batch(2, base_offset=2 * i) for i in range(5)]
     left = len(b"".join(pieces[2:]))
     for rest in (1, 5, 9):
         pieces[2] = builders.patched(pieces[2], 8, (left - 12 - rest).to_bytes(4, "big"))
-        found = kafkarec.decode(b"".join(pieces), errors="skip")
-        assert [record.offset for record in found] == [0, 1, 2, 3, 6, 7, 8, 9]
+        skipped = kafkarec.decode(b"".join(pieces), errors="skip", restore=False)
+        assert [record.offset for record in skipped] == [0, 1, 2, 3, 6, 7, 8, 9]
 
 
-def test_damage_tells_where_what_and_which_offsets() -> None:
+def test_damage_has_position_reason_and_lost_offsets() -> None:
     good = [builders.good_batch(5, base_offset=base) for base in (10, 15, 20)]
     middle = good[1][:70] + b"\xff" + good[1][71:]
     skipped = kafkarec.decode(good[0] + middle + good[2], errors="skip")
@@ -168,7 +178,7 @@ def test_lost_offsets_are_unknown_at_the_ends(at: str) -> None:
 
 
 def test_no_record_of_a_bad_batch_is_returned() -> None:
-    """The first two records are whole; the batch is not."""
+    """The first two records are intact; the batch is not."""
     parts = [*builders.records(2), builders.record(offset_delta=2, length=300)]
     data = builders.batch(parts) + builders.good_batch(1, base_offset=3)
     skipped = kafkarec.decode(data, errors="skip")
@@ -176,7 +186,7 @@ def test_no_record_of_a_bad_batch_is_returned() -> None:
     assert [damage.reason for damage in skipped.damage] == ["record_length_invalid"]
 
 
-def test_codec_damage_and_limits_are_damage_too() -> None:
+def test_codec_errors_and_exceeded_limits_are_damage() -> None:
     bad = [
         builders.batch(codec="lz4", payload=b"no frame", count=1, base_offset=1),
         builders.batch(codec=6, payload=b"?", count=1, base_offset=2),
@@ -194,7 +204,7 @@ def test_codec_damage_and_limits_are_damage_too() -> None:
 
 
 @pytest.mark.parametrize("tail", [1, 11, 12, 16, 17, 60])
-def test_a_cut_last_batch_is_the_tail_not_damage(tail: int) -> None:
+def test_a_cut_last_batch_is_the_tail_and_no_damage(tail: int) -> None:
     good = builders.good_batch(3)
     skipped = kafkarec.decode(good + builders.good_batch(9, base_offset=3)[:tail], errors="skip")
     assert skipped.damage == ()
@@ -202,10 +212,10 @@ def test_a_cut_last_batch_is_the_tail_not_damage(tail: int) -> None:
     assert len(skipped) == 3
 
 
-def test_a_claim_beyond_the_end_hides_no_later_batch() -> None:
+def test_a_length_beyond_the_end_hides_no_later_batch() -> None:
     good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
-    skipped = kafkarec.decode(good[0] + forged + good[2], errors="skip")
+    skipped = kafkarec.decode(good[0] + forged + good[2], errors="skip", restore=False)
     assert [record.offset for record in skipped] == [0, 1, 2, 6, 7, 8]
     [damage] = skipped.damage
     assert (damage.position, damage.length, damage.reason) == (
@@ -217,32 +227,32 @@ def test_a_claim_beyond_the_end_hides_no_later_batch() -> None:
     assert raising.remaining == len(forged + good[2])
 
 
-SAME = builders.good_batch(3)
+GOOD_BATCH = builders.good_batch(3)
 BETWEEN = {
     "garbage": b"garbage!!" * 3,
     "zeros": bytes(50),
-    "a spoiled batch": SAME[:-1] + b"\xff",
-    "a short claim": builders.patched(SAME, 8, (40).to_bytes(4, "big")),
-    "a long claim": builders.patched(SAME, 8, (300).to_bytes(4, "big")),
+    "a batch with a bad checksum": GOOD_BATCH[:-1] + b"\xff",
+    "a too short length": builders.patched(GOOD_BATCH, 8, (40).to_bytes(4, "big")),
+    "a too long length": builders.patched(GOOD_BATCH, 8, (300).to_bytes(4, "big")),
 }
 
 
 @pytest.mark.parametrize("kind", BETWEEN)
-def test_batches_whose_offsets_start_anew_survive(kind: str) -> None:
-    """Archived producer batches all begin at offset 0: below the last good offset, but followed by another."""
-    data = SAME * 2 + BETWEEN[kind] + SAME * 3
-    skipped = kafkarec.decode(data, errors="skip")
+def test_batches_whose_offsets_restart_are_recovered(kind: str) -> None:
+    """Archived producer batches all begin at offset 0: below the last good offset, but followed by another batch."""
+    data = GOOD_BATCH * 2 + BETWEEN[kind] + GOOD_BATCH * 3
+    skipped = kafkarec.decode(data, errors="skip", restore=False)
     assert [record.offset for record in skipped] == [0, 1, 2] * 5
     assert sum(damage.length for damage in skipped.damage) == len(BETWEEN[kind])
 
 
-def test_the_end_of_one_log_before_another() -> None:
+def test_two_logs_in_sequence_are_both_recovered() -> None:
     log = [builders.good_batch(3, base_offset=3 * i) for i in range(4)]
     skipped = kafkarec.decode(b"".join([*log[:3], b"junkjunk", log[3], *log]), errors="skip")
     assert [record.offset for record in skipped] == [*range(12), *range(12)]
 
 
-def test_only_garbage_and_only_zeros() -> None:
+def test_garbage_and_zeros_alone_have_no_batches() -> None:
     for data in (b"text instead of batches, a good deal of it " * 9, bytes(4096), b"\xff" * 500):
         skipped = kafkarec.decode(data, errors="skip")
         assert len(skipped) == 0
@@ -250,7 +260,7 @@ def test_only_garbage_and_only_zeros() -> None:
     assert kafkarec.decode(b"", errors="skip").damage == ()
 
 
-def test_batches_table_lists_every_good_batch_whatever_is_filtered() -> None:
+def test_the_batches_table_lists_every_good_batch_despite_filters() -> None:
     data = golden.vector("v2-txn-sequence").bytes
     for options in ({}, {"control": True}, {"isolation": "read_committed"}):
         columns = kafkarec.decode(data, errors="skip", **options)
@@ -269,32 +279,32 @@ def test_random_damage_in_real_segments() -> None:
     everything = {(r.offset, r.key, r.value) for r in kafkarec.decode(data)}
     rows = reading.batch_rows(kafkarec.scan(data))
     for seed in SEEDS:
-        chance = random.Random(seed)
-        start = chance.randrange(len(data) - 200)
-        length = chance.choice([1, 16, 200, 5000])
-        spoiled = builders.patched(data, start, chance.randbytes(length))[: len(data)]
+        rng = random.Random(seed)
+        start = rng.randrange(len(data) - 200)
+        length = rng.choice([1, 16, 200, 5000])
+        spoiled = builders.patched(data, start, rng.randbytes(length))[: len(data)]
         skipped = kafkarec.decode(spoiled, errors="skip")
         reading.assert_tiles(spoiled, skipped)
-        got = [(r.offset, r.key, r.value) for r in skipped]
+        recovered = [(r.offset, r.key, r.value) for r in skipped]
         intact = [r for r in rows if r["position"] + r["size_in_bytes"] <= start or r["position"] >= start + length]
-        wanted = {o for row in intact for o in range(row["base_offset"], row["next_offset"])}
-        assert wanted <= {row[0] for row in got}, f"seed {seed}"
-        assert len(got) == len(set(got))
-        assert {row for row in got if row[0] in wanted} <= everything
+        expected = {o for row in intact for o in range(row["base_offset"], row["next_offset"])}
+        assert expected <= {row[0] for row in recovered}, f"seed {seed}"
+        assert len(recovered) == len(set(recovered))
+        assert {row for row in recovered if row[0] in expected} <= everything
 
 
-def test_chance_candidates_in_compressed_bytes_do_not_use_up_the_search() -> None:
-    """In a large input a random size field is often plausible; each such CRC would read megabytes.
+def test_chance_candidates_in_compressed_bytes_do_not_exhaust_the_search() -> None:
+    """In a large input a random size field is often plausible, and each such CRC would read megabytes.
 
-    40 forged lengths in 64 MB of incompressible batches: the search goes byte by byte through 16 KB each time.
+    40 forged lengths in 64 MB of incompressible batches: the search reads 16 KB byte by byte each time.
     """
-    chance = random.Random(7)
-    one = builders.batch([builders.record(value=chance.randbytes(16_000))])
+    rng = random.Random(7)
+    one = builders.batch([builders.record(value=rng.randbytes(16_000))])
     count = 4000
     pieces = [builders.patched(one, 0, base.to_bytes(8, "big")) for base in range(count)]
-    spoiled = set(chance.sample(range(1, count - 1), 40))
+    spoiled = set(rng.sample(range(1, count - 1), 40))
     for i in spoiled:
         pieces[i] = builders.patched(pieces[i], 8, (len(one) // 2).to_bytes(4, "big"))
-    skipped = kafkarec.decode(b"".join(pieces), errors="skip", columns=["offset"])
+    skipped = kafkarec.decode(b"".join(pieces), errors="skip", columns=["offset"], restore=False)
     assert [record.offset for record in skipped] == [i for i in range(count) if i not in spoiled]
     assert sum(damage.length for damage in skipped.damage) == 40 * len(one)

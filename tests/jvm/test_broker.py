@@ -1,5 +1,5 @@
-"""Random partitions, and what was salvaged of damaged ones, under a real broker: its consumers get what kafkarec reads,
-in both isolation levels."""
+"""A real broker serves random partitions and salvaged ones: its consumers get the records that kafkarec reads, in both
+isolation levels."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from random_logs import Maker
 
 import kafkarec
 
-REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
+GOLDEN = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Real ones, and random ones without anything but their segments."""
-    found = {}
-    for name in REAL:
+    """Topic -> folder: golden segments, and random partitions that have segment files only."""
+    folders_by_topic = {}
+    for name in GOLDEN:
         folder = tmp_path_factory.mktemp("real") / name
         folder.mkdir()
         for path in (SEGMENTS / name).iterdir():
             if not path.name.endswith((".json", ".txt")):
                 shutil.copy(path, folder)
-        found[name.removesuffix("-0")] = folder
+        folders_by_topic[name.removesuffix("-0")] = folder
     for seed in range(jvm_oracle.count(6)):
         folder = tmp_path_factory.mktemp("random") / f"r{seed}-0"
         folder.mkdir()
         partition(Maker(seed), folder)
-        found[f"r{seed}"] = folder
-        found[f"s{seed}"] = salvaged(f"s{seed}-0", Maker(seed), tmp_path_factory.mktemp("damaged"))
-    return {topic: folder for topic, folder in found.items() if folder.exists()}  # not every one could be saved
+        folders_by_topic[f"r{seed}"] = folder
+        folders_by_topic[f"s{seed}"] = salvaged(f"s{seed}-0", Maker(seed), tmp_path_factory.mktemp("damaged"))
+    return {topic: folder for topic, folder in folders_by_topic.items() if folder.exists()}  # some cannot be saved
 
 
-def salvaged(name: str, maker: Maker, here: Path) -> Path:
-    """A partition with each of its segments damaged, and then salvaged for a broker."""
-    folder = here / name
+def salvaged(name: str, maker: Maker, parent: Path) -> Path:
+    """Damage each segment of a random partition, then salvage it with `as_partition`."""
+    folder = parent / name
     folder.mkdir()
     partition(maker, folder)
     for path in folder.iterdir():
         path.write_bytes(maker.damaged(path.read_bytes()))
-    kafkarec.salvage(folder, here / "out", as_partition=True)
-    return here / "out" / name
+    kafkarec.salvage(folder, parent / "out", as_partition=True)
+    return parent / "out" / name
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def broker(kafka: Oracle, folders: dict[str, Path], tmp_path_factory: pytest.Tem
 
 @pytest.mark.slow
 @pytest.mark.parametrize("isolation", ISOLATION)
-def test_a_consumer_gets_what_is_read_here(
+def test_a_consumer_gets_the_records_that_kafkarec_reads(
     isolation: str, broker: Broker, folders: dict[str, Path], kafka: Oracle
 ) -> None:
     for topic, folder in folders.items():
@@ -70,7 +70,7 @@ def test_a_consumer_gets_what_is_read_here(
 
 
 @pytest.mark.slow
-def test_the_broker_cut_nothing_off(broker: Broker, folders: dict[str, Path]) -> None:
+def test_the_broker_truncates_nothing(broker: Broker, folders: dict[str, Path]) -> None:
     for topic, folder in folders.items():
         served = {path.name: path.read_bytes() for path in (broker.data / f"{topic}-0").glob("*.log")}
         for path in folder.glob("*.log"):

@@ -1,5 +1,5 @@
-"""Folders that `build`, `convert` and `compact` made, under a real broker: its consumers get the records of the log
-that they were made from, in both isolation levels."""
+"""A real broker serves folders that `build`, `convert` and `compact` wrote: its consumers get the records of the
+source, in both isolation levels."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ SOURCES = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 LARGER = ("--batch-size", "16k", "--segment-bytes", "17k")
 
 
-def made(here: Path, source: str) -> dict[str, Path]:
-    """Topic -> its folder, for all that is made of a source."""
+def outputs_of(target: Path, source: str) -> dict[str, Path]:
+    """Topic -> folder, for every output made from one source."""
     folder, plain = SEGMENTS / source, source.removesuffix("-0")
-    rows, bare = here / "rows.jsonl", here / "bare.csv"
-    ways = {
+    rows, bare = target / "rows.jsonl", target / "bare.csv"
+    commands = {
         "built": ("build", rows, "--segment-bytes", "8k"),
         "plain": ("build", bare, "--compression", "snappy"),
         "zstd": ("convert", folder, "--compression", "zstd", *LARGER),
@@ -29,21 +29,23 @@ def made(here: Path, source: str) -> dict[str, Path]:
         "gzip": ("convert", folder, "--compression", "gzip", *LARGER),
         "clean": ("compact", folder),
     }
-    for path, words in ((rows, ["--control", "--columns", WIDE]), (bare, ["--format", "csv"])):
-        assert own_process("cat", folder, *words, "-o", path).status == 0
-    found = {}
-    for way, (verb, *words) in ways.items():
-        topic = f"{plain}-{way}"
-        out = here / f"{topic}-0"
-        ran = own_process(verb, *words, "-o", out)
+    for path, arguments in ((rows, ["--control", "--columns", WIDE]), (bare, ["--format", "csv"])):
+        assert own_process("cat", folder, *arguments, "-o", path).status == 0
+    folders_by_topic = {}
+    for command, (verb, *arguments) in commands.items():
+        topic = f"{plain}-{command}"
+        out = target / f"{topic}-0"
+        ran = own_process(verb, *arguments, "-o", out)
         assert ran.status == 0, ran.err
-        found[topic] = out
-    return found
+        folders_by_topic[topic] = out
+    return folders_by_topic
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {topic: path for source in SOURCES for topic, path in made(tmp_path_factory.mktemp("made"), source).items()}
+    return {
+        topic: path for source in SOURCES for topic, path in outputs_of(tmp_path_factory.mktemp("made"), source).items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -62,20 +64,20 @@ def test_a_consumer_gets_the_records_of_the_source(
         assert answer.status == 0, answer.err
         served = answer.out.splitlines()[:-1]
         assert served == consumer_lines(folder, isolation), topic
-        source, _, way = topic.rpartition("-")
-        # without markers nothing is aborted: `plain` was made of all records
-        wanted = consumer_lines(SEGMENTS / f"{source}-0", "read_uncommitted" if way == "plain" else isolation)
-        if way == "clean":
-            assert set(served) <= set(wanted) and len(served) < len(wanted)
+        source, _, command = topic.rpartition("-")
+        # without markers nothing is aborted: `plain` has all records of the source
+        expected = consumer_lines(SEGMENTS / f"{source}-0", "read_uncommitted" if command == "plain" else isolation)
+        if command == "clean":
+            assert set(served) <= set(expected) and len(served) < len(expected)
         else:
-            assert served == wanted, topic
+            assert served == expected, topic
 
 
 @pytest.mark.slow
-def test_the_broker_took_the_files_as_they_are(broker: Broker, folders: dict[str, Path]) -> None:
+def test_the_broker_leaves_the_files_unchanged(broker: Broker, folders: dict[str, Path]) -> None:
     for topic, folder in folders.items():
         served = broker.data / f"{topic}-0"
         for path in folder.glob("*.log"):
             assert (served / path.name).read_bytes() == path.read_bytes(), path
-        epochs, ours = ((at / "leader-epoch-checkpoint").read_text().split("\n")[2:-1] for at in (served, folder))
-        assert epochs[: len(ours)] == ours
+        epochs, copied = ((at / "leader-epoch-checkpoint").read_text().split("\n")[2:-1] for at in (served, folder))
+        assert epochs[: len(copied)] == copied

@@ -1,4 +1,5 @@
-"""The filter and the cleaner beside Kafka's: MemoryRecords.filterTo, decisions by dice; Cleaner over a UnifiedLog."""
+"""The record filter compared with MemoryRecords.filterTo on pseudo-random decisions; the log cleaner compared with
+Kafka's Cleaner over a UnifiedLog."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import compaction_logs
 import golden
 import jvm_oracle
 import pytest
+from compact_filter import filter_to
 from compaction_logs import read
 from jvm_oracle import Oracle
 from random_logs import Maker
@@ -26,12 +28,11 @@ from kafkarec.ops.compact import (
     BatchRetentionResult,
     Compacted,
     compact,
-    filter_to,
 )
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
-# FilterResult, in the order that tests/support/jvm/Compaction.java prints.
+# The fields of FilterResult, in the order in which tests/support/jvm/Compaction.java prints them.
 _RESULT = (
     "messages_read",
     "bytes_read",
@@ -41,54 +42,57 @@ _RESULT = (
     "max_timestamp",
     "offset_of_max_timestamp",
 )
-# Kafka reads what it needs of a message only: one that is thrown away unread may be cut, a deleted batch shorter than
+# Kafka does not read all of a message: one that it discards unread may be cut, and a deleted batch may be shorter than
 # its header.
 _UNREAD = {"message_truncated", "batch_too_small"}
-# The last batch of a run keeps its header; Kafka fails where it is a message of magic 0 or 1 that loses its records.
+# The last batch of a run keeps its header; Kafka fails if it is a message of magic 0 or 1 whose records are removed.
 _CANNOT_EMPTY = "Empty batches are only supported for magic v2"
 _MAGICS = ((2,), (1, 2), (0, 2), (1,), (2,))
 _NOW, _DAY = builders.NOW, 86_400_000
 
 
-def dice(offset: int, seed: int) -> int:
-    """A number from 0 to 99 that an offset and a seed always give, here and in Java."""
+def pseudo_random(offset: int, seed: int) -> int:
+    """A number from 0 to 99, computed from an offset and a seed alike here and in Java."""
     return ((offset ^ seed) * 0x9E3779B97F4A7C15 % 2**64 >> 33) % 100
 
 
 @dataclass
-class Dice:
-    """kept: how many records of a hundred stay; whole: how many batches stay whole."""
+class PseudoRandomRetention:
+    """Pseudo-random decisions. kept: the percentage of records that stay; whole: the percentage of batches that stay
+    whole."""
 
     seed: int
     kept: int
     whole: int
 
     def batch(self, batch: BatchInfo) -> BatchRetentionResult:
-        rolled = dice(batch.last_offset, self.seed)
+        draw = pseudo_random(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
-        if rolled < 10:
+        if draw < 10:
             retention = BatchRetention.DELETE
-        elif rolled < 40 and batch.magic == 2:
+        elif draw < 40 and batch.magic == 2:
             retention = BatchRetention.RETAIN_EMPTY
-        return BatchRetentionResult(retention, dice(batch.last_offset, self.seed + 1) < 20)
+        return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
-        keep = bytearray(dice(offset, self.seed + 3) < self.kept for offset in rows.offsets)
-        for batch, _ in verdicts:
-            if dice(batch.last_offset, self.seed + 2) < self.whole:
+    def records(self, decisions: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
+        keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
+        for batch, _ in decisions:
+            if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
                 keep[batch.start : batch.stop] = b"\x01" * (batch.stop - batch.start)
         return keep
 
 
-def _agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool = False) -> bool:
-    """Asserts that both filters do the same with `data`; whether they took it."""
-    chosen = random.Random(seed)
-    now, retention = chosen.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
-    thrown = Dice(seed, chosen.choice([0, 30, 80, 100]), chosen.choice([0, 30, 100]))
+def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool = False) -> bool:
+    """Assert that both filters have the same result for `data`; return whether they accepted it."""
+    rng = random.Random(seed)
+    now, retention = rng.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
+    retention_policy = PseudoRandomRetention(seed, rng.choice([0, 30, 80, 100]), rng.choice([0, 30, 100]))
     (folder / "in").write_bytes(data)
-    answer = kafka.ask("filter", folder / "in", folder / "out", now, retention, seed, thrown.kept, thrown.whole)
+    answer = kafka.ask(
+        "filter", folder / "in", folder / "out", now, retention, seed, retention_policy.kept, retention_policy.whole
+    )
     try:
-        ours = filter_to(data, thrown, now=now, delete_retention_ms=retention, check_crcs=False)
+        ours = filter_to(data, retention_policy, now=now, delete_retention_ms=retention, check_crcs=False)
     except kafkarec.KafkaRecordError as error:
         assert answer.status == 1 or error.reason in _UNREAD, f"seed {seed}: only kafkarec refuses: {error}"
         return False
@@ -97,7 +101,7 @@ def _agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool =
     result = dict(zip(_RESULT, map(int, answer.out.split()), strict=True))
     if plain:
         assert bytes(ours) == theirs, f"seed {seed}"
-    else:  # how small a codec makes it, and what Java makes of header keys that are no UTF-8, is not compared
+    else:  # sizes of compressed payloads and invalid UTF-8 in header keys differ between Python and Java
         assert _comparable(ours) == _comparable(theirs), f"seed {seed}"
         result["bytes_retained"] = len(ours)
     assert {name: getattr(ours.stats, name) for name in _RESULT} == result, f"seed {seed}"
@@ -105,46 +109,49 @@ def _agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *, plain: bool =
 
 
 def _comparable(data: bytes) -> list[tuple[object, ...]]:
-    """Everything but the bytes themselves; header keys as Java reads them. Of batches that no reader takes, why."""
-    found: list[tuple[object, ...]] = []
+    """Everything but the raw bytes, header keys as Java decodes them; for batches that no reader accepts, the
+    reason."""
+    comparable: list[tuple[object, ...]] = []
     for batch in kafkarec.batches(data, check_crcs=False):
         try:
             records = list(batch)
         except kafkarec.KafkaRecordError as error:
-            found.append((batch.base_offset, error.reason))
+            comparable.append((batch.base_offset, error.reason))
             continue
-        found.append((*(getattr(batch, name) for name in compaction_logs.FIELDS), records))
-    return found
+        comparable.append((*(getattr(batch, name) for name in compaction_logs.FIELDS), records))
+    return comparable
 
 
 def test_the_filter_on_logs_of_a_broker(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(150)):
         plain = seed % 3 == 0
         log = compaction_logs.Log(seed, uncompressed=plain, magics=_MAGICS[seed % 5])
-        assert _agree(kafka, tmp_path, log.data, seed, plain=plain)
+        assert _assert_filters_agree(kafka, tmp_path, log.data, seed, plain=plain)
 
 
 def test_the_filter_on_odd_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
-    """Kafka looks into records only where it must, so it takes legacy records here and there that no reader takes."""
-    taken = sum(_agree(kafka, tmp_path, Maker(seed).log(), seed) for seed in range(jvm_oracle.count(200)))
+    """Kafka validates records only where it must, so it accepts some legacy records that no reader accepts."""
+    taken = sum(
+        _assert_filters_agree(kafka, tmp_path, Maker(seed).log(), seed) for seed in range(jvm_oracle.count(200))
+    )
     assert taken > jvm_oracle.count(200) // 10
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
 def test_the_filter_on_the_vectors(kafka: Oracle, tmp_path: Path, case: golden.Case) -> None:
     for seed in range(2):
-        _agree(kafka, tmp_path, case.bytes, seed)
+        _assert_filters_agree(kafka, tmp_path, case.bytes, seed)
 
 
 def test_the_filter_on_segments(kafka: Oracle, tmp_path: Path) -> None:
     for path in sorted((golden.VECTORS / "segments").glob("*/*.log")):
         for seed in range(3):
-            assert _agree(kafka, tmp_path, path.read_bytes().rstrip(b"\0"), seed), path
+            assert _assert_filters_agree(kafka, tmp_path, path.read_bytes().rstrip(b"\0"), seed), path
 
 
 @dataclass
 class Run:
-    """One log, cleaned several times by both."""
+    """One log that both cleaners clean several times."""
 
     seed: int
     folder: Path
@@ -206,15 +213,15 @@ class Run:
         assert stats.next_offset >= stable, where
 
     def replace(self, cleaned: Compacted) -> None:
-        """What was cleaned is the log of the next run."""
+        """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
         self.ours.mkdir()
         (self.ours / f"{self.start:020}.log").write_bytes(cleaned)
         (self.ours / f"{self.start:020}.txnindex").write_bytes(txn_index.write(cleaned.aborted_transactions))
 
 
-def test_the_cleaner_run_after_run(kafka: Oracle, tmp_path: Path) -> None:
-    """Runs at a moving clock; producers expire, horizons pass, transactions are open."""
+def test_the_cleaner_over_several_runs(kafka: Oracle, tmp_path: Path) -> None:
+    """The clock advances between runs: producers expire, delete horizons pass, transactions stay open."""
     for seed in range(jvm_oracle.count(40)):
         folder = tmp_path / str(seed)
         folder.mkdir()

@@ -1,4 +1,4 @@
-"""convert against Kafka: down-conversion of kafka-clients 3.9.2, and Kafka 4.3 reads what comes out (P7)."""
+"""`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.3 reads its output (P7)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
 
 
 @pytest.fixture(scope="module")
-def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConverter]:
+def down_converter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConverter]:
     """RecordsUtil.downConvert of kafka-clients 3.9.2."""
     jvm_down.needed()
     oracle = jvm_down.DownConverter(tmp_path_factory.mktemp("classes39"))
@@ -37,15 +37,17 @@ def down(tmp_path_factory: pytest.TempPathFactory) -> Iterator[jvm_down.DownConv
 
 
 def content(data: bytes) -> tuple[Any, ...]:
-    """All that does not depend on how well a codec packs."""
-    found = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all")
-    records = [found.column(name) for name in found.schema.names]
-    batches = [{name: value for name, value in row.items() if name not in _DEPENDS_ON_PACKING} for row in found.batches]
-    return records, batches, found.remaining
+    """All fields that do not depend on the compression ratio."""
+    columns = kafkarec.decode(data, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all")
+    records = [columns.column(name) for name in columns.schema.names]
+    batches = [
+        {name: value for name, value in row.items() if name not in _DEPENDS_ON_PACKING} for row in columns.batches
+    ]
+    return records, batches, columns.remaining
 
 
 def compare(data: bytes, magic: int, first_offset: int | None, oracle: jvm_down.DownConverter) -> str:
-    """How both ended; asserts that they agree where they must."""
+    """The kind of result, asserting that both sides agree where they must."""
     kafka = oracle(data, magic, _NO_OFFSET if first_offset is None else first_offset)
     try:
         ours = convert(data, magic=magic, first_offset=first_offset)
@@ -65,7 +67,8 @@ def compare(data: bytes, magic: int, first_offset: int | None, oracle: jvm_down.
 
 
 def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecordError) -> bool:
-    """Kafka copies, and converts, what it did not validate, and it can write what no reader takes."""
+    """Whether a refusal is a deliberate difference: Kafka copies and converts bytes that it did not validate, and
+    writes some that no reader accepts."""
     for suspect in (data, kafkas):
         try:
             kafkarec.decode(suspect, check_crcs="all")
@@ -74,24 +77,24 @@ def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecord
     return False
 
 
-def test_golden_vectors_go_down_as_in_kafka(down: jvm_down.DownConverter) -> None:
-    ends = Counter(compare(case.bytes, magic, None, down) for case in golden.vectors() for magic in (0, 1))
+def test_golden_vectors_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
+    ends = Counter(compare(case.bytes, magic, None, down_converter) for case in golden.vectors() for magic in (0, 1))
     assert ends["same bytes"] > 150 and ends["same content"] > 5 and ends["refused zstd"] > 20
     assert ends["refused for damage"] == 0
 
 
-def test_odd_and_damaged_vectors_go_down_as_in_kafka_or_are_refused(down: jvm_down.DownConverter) -> None:
-    ends = Counter(compare(case.bytes, magic, None, down) for case in golden.invalid() for magic in (0, 1))
+def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converter: jvm_down.DownConverter) -> None:
+    ends = Counter(compare(case.bytes, magic, None, down_converter) for case in golden.invalid() for magic in (0, 1))
     assert ends["same bytes"] + ends["same content"] > 80 and ends["refused"] > 100 and ends["refused for damage"] > 50
 
 
-def test_random_logs_go_down_as_in_kafka(down: jvm_down.DownConverter) -> None:
+def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
     ends: Counter[str] = Counter()
     for seed in range(jvm_oracle.count(400)):
         maker = ConvertibleMaker(seed)
         data = maker.good_log(odd=seed % 3 * 6)
         for magic in (0, 1):
-            ends[compare(data, magic, maker.random.choice([None, None, 0, 103]), down)] += 1
+            ends[compare(data, magic, maker.random.choice([None, None, 0, 103]), down_converter)] += 1
     assert ends["same bytes"] > ends.total() / 4 and ends["same content"] > ends.total() / 5
     assert ends["refused for damage"] < ends.total() / 50
 
@@ -99,8 +102,9 @@ def test_random_logs_go_down_as_in_kafka(down: jvm_down.DownConverter) -> None:
 @pytest.mark.parametrize(
     "name", [case.name for case in golden.vectors() if case.name.startswith("downconverted-v2-to")]
 )
-def test_down_converted_vectors_are_what_our_converter_writes(name: str, down: jvm_down.DownConverter) -> None:
-    """The vectors' source is not at hand, so it is made from their records; its headers go, as theirs went."""
+def test_down_converted_vectors_equal_the_output_of_convert(name: str, down_converter: jvm_down.DownConverter) -> None:
+    """The vectors' source is not stored, so it is rebuilt from their records, without headers, which down-conversion
+    drops."""
     case = golden.vector(name)
     _, _, _, to, codec = name.split("-")
     magic = int(to[1:])
@@ -117,17 +121,19 @@ def test_down_converted_vectors_are_what_our_converter_writes(name: str, down: j
 
 
 def recovered(folder: Path, data: bytes, kafka: Oracle) -> dict[str, bytes]:
-    """Suffix -> content of what LogSegment.recover makes of a log: snapshot, aborted transactions, leader epochs."""
+    """Suffix -> content of the files that LogSegment.recover writes for a log: snapshot, aborted transactions, leader
+    epochs."""
     folder.mkdir()
     (folder / f"{kafkarec.scan(data)[0]['base_offset']:020}.log").write_bytes(data)
     answer = kafka.ask("recover", folder, 4096)
     assert answer.status == 0 and answer.out.endswith(" 0\n"), answer.err
-    wanted = (".snapshot", ".txnindex", "leader-epoch-checkpoint")
-    return {suffix: path.read_bytes() for suffix in wanted for path in folder.glob(f"*{suffix}")}
+    expected = (".snapshot", ".txnindex", "leader-epoch-checkpoint")
+    return {suffix: path.read_bytes() for suffix in expected for path in folder.glob(f"*{suffix}")}
 
 
 def producers(snapshot: bytes) -> list[Any]:
-    """Without what only tells how the last batch was cut: its length in sequences, and its max timestamp."""
+    """The producers without the fields that depend on the last batch's borders: its offset delta and its max
+    timestamp."""
     return [entry._replace(offset_delta=0, timestamp=0) for entry in producer_snapshot.read(snapshot)]
 
 
@@ -138,18 +144,18 @@ def test_a_broker_recovers_the_same_producer_state(kafka: Oracle, tmp_path: Path
     logs += [maker.good_log(codecs=(*CODECS, "zstd"), legacy=False) for maker in makers]
     transactions = 0
     for number, data in enumerate(logs):
-        before = recovered(tmp_path / f"{number}-0", data, kafka)
+        source_state = recovered(tmp_path / f"{number}-0", data, kafka)
         packed = recovered(tmp_path / f"packed{number}-0", convert(data, compression="gzip"), kafka)
-        assert packed == before
+        assert packed == source_state
         for size in (1, 300, 1 << 20):
             cut = recovered(tmp_path / f"cut{size}.{number}-0", convert(data, batch_size=size), kafka)
-            assert producers(cut.pop(".snapshot")) == producers(before[".snapshot"])
-            assert cut == {name: content for name, content in before.items() if name != ".snapshot"}
-        transactions += bool(before.get(".txnindex"))
+            assert producers(cut.pop(".snapshot")) == producers(source_state[".snapshot"])
+            assert cut == {name: content for name, content in source_state.items() if name != ".snapshot"}
+        transactions += bool(source_state.get(".txnindex"))
     assert transactions > 5
 
 
-def test_kafka_reads_what_comes_out_as_it_read_what_came_in(kafka: Oracle, tmp_path: Path) -> None:
+def test_kafka_reads_the_same_records_from_the_output(kafka: Oracle, tmp_path: Path) -> None:
     file = tmp_path / "batches"
     compared = 0
     for seed in range(jvm_oracle.count(300)):
@@ -159,9 +165,9 @@ def test_kafka_reads_what_comes_out_as_it_read_what_came_in(kafka: Oracle, tmp_p
         size = maker.random.choice([None, 1, 200, 1000, 16384])
         ours = convert(data, compression=codec, batch_size=size)
         file.write_bytes(ours)
-        said = kafka.ask("read", file).out.strip()
-        assert not said.startswith("refused"), f"seed {seed}"
-        was = _MAGIC_0.sub(r"\1 -1 0 -1 0 ", read(data))
-        assert said == read(ours) == was, f"seed {seed}"
+        answer = kafka.ask("read", file).out.strip()
+        assert not answer.startswith("refused"), f"seed {seed}"
+        source_answer = _MAGIC_0.sub(r"\1 -1 0 -1 0 ", read(data))
+        assert answer == read(ours) == source_answer, f"seed {seed}"
         compared += bytes(ours) != data
     assert compared > jvm_oracle.count(300) / 2

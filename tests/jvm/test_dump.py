@@ -1,4 +1,4 @@
-"""dump against Kafka's own DumpLogSegments, on random files: both outputs line for line, and the exit status."""
+"""`dump` compared with Kafka's DumpLogSegments on random files: both outputs line by line, and the exit status."""
 
 from __future__ import annotations
 
@@ -7,52 +7,52 @@ from pathlib import Path
 import golden
 import jvm_oracle
 import pytest
-from dumping import Said, index_words, log_words, ours, sidecars, theirs
+from dump_comparison import DumpResult, index_words, log_words, ours, sidecars, theirs
 from java_text import java_utf8
 from jvm_oracle import Oracle
 from random_folders import fill
 from random_logs import Maker
 
-from kafkarec.format.control import java_text
+from kafkarec.format.messages import java_text
 from kafkarec.internal_topics.dump_text import DECODERS
 
 STEMS = ("00000000000000000000", "00000000000000000100", "5")
 
 
-def test_logs_good_odd_and_damaged(kafka: Oracle, tmp_path: Path) -> None:
+def test_good_unusual_and_damaged_logs(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(600)):
         maker = Maker(seed)
         data = maker.log()
         log = tmp_path / f"{maker.random.choice(STEMS)}.log"
         log.write_bytes(data)
-        words, options = log_words(maker, len(data))
-        kafkas = theirs(kafka, [log], words)
-        assert ours([log], **options) == kafkas or kafkas.out_of_memory, f"seed {seed}, {words}"
+        arguments, options = log_words(maker, len(data))
+        kafkas = theirs(kafka, [log], arguments)
+        assert ours([log], **options) == kafkas or kafkas.out_of_memory, f"seed {seed}, {arguments}"
 
 
 def test_indexes_and_snapshots(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(150)):
         maker = Maker(seed)
         files = sidecars(tmp_path, fill(maker, kafka, tmp_path))
-        words, options = index_words(maker)
+        arguments, options = index_words(maker)
         for group in [files] if not maker.random.randrange(4) else [[file] for file in files]:
-            mine = ours(group, **options)  # first: Kafka's tool cuts an .index that does not end with a whole entry
-            assert mine == theirs(kafka, group, words), f"seed {seed}, {words}"
+            our_output = ours(group, **options)  # before Kafka's tool truncates an .index that ends within an entry
+            assert our_output == theirs(kafka, group, arguments), f"seed {seed}, {arguments}"
 
 
 @pytest.mark.parametrize("count", [1, 11, 12, 13, 14, 40, 49, 50])
-def test_findings_of_many_files_come_in_java_order(count: int, kafka: Oracle, tmp_path: Path) -> None:
+def test_findings_of_many_files_are_printed_in_javas_order(count: int, kafka: Oracle, tmp_path: Path) -> None:
     logs = []
     for number in range(count):
         logs.append(tmp_path / f"{number:020d}.log")
         logs[-1].write_bytes(golden.vector("v2-none-offset-gaps").bytes)
-    said = ours(logs, deep=True)
-    assert said == theirs(kafka, logs, ["--deep-iteration"])
-    assert sum(line.startswith("Non-consecutive") for line in said.err) == count
+    text = ours(logs, deep=True)
+    assert text == theirs(kafka, logs, ["--deep-iteration"])
+    assert sum(line.startswith("Non-consecutive") for line in text.err) == count
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
-def test_every_golden_buffer_as_a_log(case: golden.Case, kafka: Oracle, tmp_path: Path) -> None:
+def test_every_golden_buffer_is_dumped_as_a_log(case: golden.Case, kafka: Oracle, tmp_path: Path) -> None:
     log = tmp_path / f"{STEMS[0]}.log"
     log.write_bytes(case.bytes)
     kafkas = theirs(kafka, [log], ["--print-data-log"])
@@ -61,7 +61,7 @@ def test_every_golden_buffer_as_a_log(case: golden.Case, kafka: Oracle, tmp_path
 
 @pytest.mark.parametrize("flag", DECODERS)
 @pytest.mark.parametrize("case", golden.segment_files(), ids=str)
-def test_real_segments_with_every_decoder(flag: str, case: golden.Case, kafka: Oracle) -> None:
+def test_real_segments_are_dumped_with_every_decoder(flag: str, case: golden.Case, kafka: Oracle) -> None:
     assert ours([case.bin_path], decode=DECODERS[flag]) == theirs(kafka, [case.bin_path], [flag])
 
 
@@ -71,13 +71,13 @@ def test_paths_are_shown_as_java_shows_them(kafka: Oracle, tmp_path: Path) -> No
     odd = [f"{tmp_path}//./{log.name}", f"{tmp_path}/../{tmp_path.name}/{log.name}", tmp_path / "plain", "a.b"]
     assert ours(odd, deep=True) == theirs(kafka, odd, ["--deep-iteration"])
     missing = [tmp_path / "00000000000000000007.log"]
-    assert ours(missing) == theirs(kafka, missing, []) == Said(1, ours(missing).out, ())
+    assert ours(missing) == theirs(kafka, missing, []) == DumpResult(1, ours(missing).out, ())
 
 
-def test_java_text_is_javas(kafka: Oracle) -> None:
-    """The JVM agrees with tests/support/java_text.py, and kafkarec.format.control.java_text with both."""
+def test_java_text_equals_that_of_the_jvm(kafka: Oracle) -> None:
+    """The JVM agrees with tests/support/java_text.py, and kafkarec.format.messages.java_text agrees with both."""
     random = Maker(1).random
     pool = bytes.fromhex("41c3a9eda080bfe09ff090f48ff5ffe282acc0f1")
     texts = [bytes(random.choice(pool) for _ in range(random.randrange(1, 8))) for _ in range(2000)]
-    said = kafka.ask("text", *(text.hex() for text in texts)).out.split("\n")[:-1]
-    assert said == [java_utf8(text) for text in texts] == [java_text(text) for text in texts]
+    answer = kafka.ask("text", *(text.hex() for text in texts)).out.split("\n")[:-1]
+    assert answer == [java_utf8(text) for text in texts] == [java_text(text) for text in texts]

@@ -1,4 +1,4 @@
-"""`cat --follow` in the folder of a broker that rolls, makes its files in advance and ends transactions meanwhile."""
+"""`cat --follow` in the folder of a broker that rolls segments, preallocates files and ends transactions meanwhile."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECORDS = 5000
 
 @pytest.fixture
 def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
-    """It serves one empty topic, t."""
+    """A broker with one empty topic, t."""
     started = Broker(tmp_path / "broker")
     settings = tmp_path / "broker" / "server.properties"
     settings.write_text(settings.read_text() + SETTINGS)
@@ -37,24 +37,24 @@ def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
         started.stop()
 
 
-def producer(broker: Broker, *words: str) -> subprocess.Popen[bytes]:
+def producer(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
     java = [str(tool("java")), "-cp", f"{JARS}/*", "org.apache.kafka.tools.ProducerPerformance"]
     what = ["--topic", "t", "--num-records", str(RECORDS), "--record-size", "300", "--throughput", "2000"]
-    return subprocess.Popen([*java, *what, "--bootstrap-server", broker.address, *words], stdout=subprocess.DEVNULL)
+    return subprocess.Popen([*java, *what, "--bootstrap-server", broker.address, *arguments], stdout=subprocess.DEVNULL)
 
 
 @pytest.mark.slow
-def test_following_shows_what_is_there_afterwards(broker: Broker, tmp_path: Path) -> None:
+def test_follow_prints_the_records_of_the_final_log(broker: Broker, tmp_path: Path) -> None:
     folder = broker.data / "t-0"
     append = producer(broker, "--transactional-id", "x", "--transaction-duration-ms", "700")
     while not any(path.stat().st_size for path in folder.glob("*.log")):
-        time.sleep(0.1)  # a folder without a .log would be refused
+        time.sleep(0.1)  # `--follow` refuses a folder without a .log file
     files = {isolation: tmp_path / isolation for isolation in ("read_uncommitted", "read_committed")}
     tails = []
     for isolation, path in files.items():
         with path.open("wb") as out:
-            words = [*COMMAND, "cat", str(folder), "--follow", "--isolation", isolation]
-            tails.append(subprocess.Popen(words, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT))
+            arguments = [*COMMAND, "cat", str(folder), "--follow", "--isolation", isolation]
+            tails.append(subprocess.Popen(arguments, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT))
     try:
         assert producer(broker).wait(90) == append.wait(90) == 0
         deadline = time.monotonic() + 30

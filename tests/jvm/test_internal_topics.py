@@ -1,4 +1,4 @@
-"""The decoders against Kafka's own classes, on new random records of every type and version."""
+"""The decoders of internal topics compared with Kafka's own classes on random records of every type and version."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import jvm_oracle
 import message_corpus
 
 
-def test_new_records_are_printed_and_written_as_kafka_does() -> None:
+def test_random_records_are_formatted_and_encoded_as_by_kafka() -> None:
     jvm_oracle.needed()
-    found = message_corpus.answered(seed=2026, count=jvm_oracle.count(4))
-    assert [case for case in found if "unlike" in case] == []
-    assert {case["what"] for case in found if message_corpus.is_whole(case)} >= {"OffsetCommit 4", "PartitionRecord 2"}
+    answered = message_corpus.answered(seed=2026, count=jvm_oracle.count(4))
+    assert [case for case in answered if "unlike" in case] == []
+    assert {case["what"] for case in answered if message_corpus.is_whole(case)} >= {
+        "OffsetCommit 4",
+        "PartitionRecord 2",
+    }

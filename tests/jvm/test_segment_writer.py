@@ -1,5 +1,5 @@
-"""SegmentWriter beside Kafka's own log: the same batches and settings give the same files, byte for byte; a folder that
-it wrote is what Kafka's recovery makes of the segments alone; a broker's log is opened without a change."""
+"""SegmentWriter compared with Kafka's own log: the same batches and settings make equal files, byte for byte; Kafka's
+recovery makes equal files from its segments alone; Kafka opens its folders without a change."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ INTERVALS, SIZES = [0, 1, 100, 256, 4096], [800, 1500, 5000, 1 << 20]
 SPANS, INDEX_SIZES = [1000, 3000, 10**12], [24, 36, 40, 100, 10 << 20]
 
 
-def _settings(dice: random.Random) -> dict[str, int]:
+def _settings(rng: random.Random) -> dict[str, int]:
     return {
-        "segment_bytes": dice.choice(SIZES),
-        "segment_ms": dice.choice(SPANS),
-        "index_interval_bytes": dice.choice(INTERVALS),
-        "max_index_size": dice.choice(INDEX_SIZES),
+        "segment_bytes": rng.choice(SIZES),
+        "segment_ms": rng.choice(SPANS),
+        "index_interval_bytes": rng.choice(INTERVALS),
+        "max_index_size": rng.choice(INDEX_SIZES),
     }
 
 
@@ -39,37 +39,37 @@ def _as_kafka(settings: dict[str, int]) -> list[str]:
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """What both write: a broker's UnifiedLog gets its partition.metadata from its caller."""
+    """The files that both write; a broker's UnifiedLog gets its partition.metadata from its caller."""
     return {name: data for name, data in content(folder).items() if name != "partition.metadata"}
 
 
 def _random_logs(kafka: Oracle, folder: Path, count: int) -> list[tuple[int, list[bytes]]]:
-    """(first offset, batches) of random partitions: of Kafka's writer, with old messages, gaps, batches that the log
-    cleaner emptied, producers whose sequences wrap; and of our own test builders."""
-    found = []
+    """(first offset, batches) of random partitions: by Kafka's writer, with old messages, gaps, batches that the log
+    cleaner emptied and producers whose sequences wrap; and by the test builders."""
+    actual = []
     assert kafka.ask("logs", folder, 0, count, 60).status == 0
     for seed in range(count):
         logs = sorted((folder / "in" / f"log{seed}-0").glob("*.log"))
         good = [bytes(b.raw) for path in logs for b in kafkarec.batches(path.read_bytes(), errors="skip")]
-        found.append((int(logs[0].stem), good))
+        actual.append((int(logs[0].stem), good))
         ours = folder / f"own{seed}"
         ours.mkdir()
         partition(Maker(seed), ours)
         data = b"".join(path.read_bytes() for path in sorted(ours.iterdir()))
-        found.append((0, [bytes(batch.raw) for batch in kafkarec.batches(data)]))
-    return found
+        actual.append((0, [bytes(batch.raw) for batch in kafkarec.batches(data)]))
+    return actual
 
 
-def _append_by_lots(writer: SegmentWriter, batches: list[bytes], dice: random.Random) -> str:
-    """One, five or fifty batches an append: the same must come of it. Gives what was refused at last."""
-    left = list(batches)
-    while left:
-        count = dice.choice([1, 1, 5, 50])
-        lot, left = left[:count], left[count:]
+def _append_in_groups(writer: SegmentWriter, batches: list[bytes], rng: random.Random) -> str:
+    """Append one, five or fifty batches at a time, with the same result. Return the message of the last refusal."""
+    remaining = list(batches)
+    while remaining:
+        count = rng.choice([1, 1, 5, 50])
+        group, remaining = remaining[:count], remaining[count:]
         try:
-            writer.append(b"".join(lot))
-        except AppendRefused:  # nothing of the lot was written
-            for batch in lot:
+            writer.append(b"".join(group))
+        except AppendRefused:  # no batch of the append was written
+            for batch in group:
                 try:
                     writer.append(batch)
                 except AppendRefused as refused:
@@ -77,17 +77,18 @@ def _append_by_lots(writer: SegmentWriter, batches: list[bytes], dice: random.Ra
     return ""
 
 
-def _old_behind_new(batches: list[bytes]) -> bool:
-    """A difference: a broker that takes magic 0 or 1 behind magic 2 forgets the epochs; its recovery does not."""
+def _old_magic_after_new(batches: list[bytes]) -> bool:
+    """A difference: a broker that appends magic 0 or 1 after magic 2 clears the leader epochs; its recovery does
+    not."""
     magics = [batch[16] for batch in batches]
     return any(one == 2 > other for one, other in pairwise(magics))
 
 
-def test_the_same_files_as_kafkas_own_log(kafka: Oracle, tmp_path: Path) -> None:
+def test_the_files_equal_those_of_kafkas_log(kafka: Oracle, tmp_path: Path) -> None:
     rolled = refusals = 0
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
-        dice = random.Random(number)
-        settings, start = _settings(dice), dice.choice([0, first])
+        rng = random.Random(number)
+        settings, start = _settings(rng), rng.choice([0, first])
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         theirs.mkdir(parents=True)
         (tmp_path / "batches").write_bytes(b"".join(batches))
@@ -95,66 +96,66 @@ def test_the_same_files_as_kafkas_own_log(kafka: Oracle, tmp_path: Path) -> None
         assert answer.status == 0, answer.err
         where, refused = answer.out.splitlines()
         with SegmentWriter(ours, start_offset=start, **settings) as writer:  # type: ignore[arg-type]
-            said = _append_by_lots(writer, batches, dice)
-        assert bool(said) == bool(refused), (number, said, refused)
+            refusal = _append_in_groups(writer, batches, rng)
+        assert bool(refusal) == bool(refused), (number, refusal, refused)
         assert where.split() == [str(writer.next_offset), *(str(one.base_offset) for one in writer.segments)], number
-        found, wanted = _files(ours), _files(theirs)
-        if _old_behind_new(batches) or refused:  # Kafka notes the epoch of a batch that is then refused
-            found.pop("leader-epoch-checkpoint")
-            wanted.pop("leader-epoch-checkpoint")
-        assert found == wanted, f"{number}: {settings}"
+        actual, expected = _files(ours), _files(theirs)
+        if _old_magic_after_new(batches) or refused:  # Kafka notes the epoch of a batch before it refuses it
+            actual.pop("leader-epoch-checkpoint")
+            expected.pop("leader-epoch-checkpoint")
+        assert actual == expected, f"{number}: {settings}"
         rolled += len(writer.segments) > 3
-        refusals += bool(said)
+        refusals += bool(refusal)
     assert rolled > 10 and refusals > 2
 
 
-def test_recovery_makes_the_same_of_the_segments(kafka: Oracle, tmp_path: Path) -> None:
+def test_recovery_of_the_segments_makes_equal_files(kafka: Oracle, tmp_path: Path) -> None:
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(15))):
-        dice = random.Random(number)
-        settings = _settings(dice) | {"segment_bytes": 1 << 20}
+        rng = random.Random(number)
+        settings = _settings(rng) | {"segment_bytes": 1 << 20}
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         with SegmentWriter(ours, start_offset=first, **settings) as writer:  # type: ignore[arg-type]
-            _append_by_lots(writer, batches, dice)
+            _append_in_groups(writer, batches, rng)
         shutil.copytree(ours, theirs)
         answer = kafka.ask("recover", theirs, settings["index_interval_bytes"])
         assert (answer.status, answer.err) == (0, ""), answer.err
-        assert all(line.endswith(" 0") for line in answer.out.splitlines())  # nothing was cut off
-        assert _but_names_of_snapshots(ours) == _but_names_of_snapshots(theirs), f"{number}: {settings}"
+        assert all(line.endswith(" 0") for line in answer.out.splitlines())  # nothing was truncated
+        assert _without_snapshot_names(ours) == _without_snapshot_names(theirs), f"{number}: {settings}"
 
 
-def _but_names_of_snapshots(folder: Path) -> dict[str, bytes]:
-    """Recovery alone, without a log around it, names a snapshot by the last batch of a producer; only the content of
-    the last one counts, and one without producers is not missed."""
+def _without_snapshot_names(folder: Path) -> dict[str, bytes]:
+    """Recovery without a log names a snapshot by the last batch of a producer. Only the content of the last snapshot
+    counts, and one without producers may be missing."""
     files = _files(folder)
     snapshots = [data for name, data in sorted(files.items()) if name.endswith(".snapshot")]
     rest = {name: data for name, data in files.items() if not name.endswith(".snapshot")}
     return rest | ({"last snapshot": snapshots[-1]} if snapshots and len(snapshots[-1]) > 10 else {})
 
 
-def test_in_several_sittings_the_same_comes_of_it(kafka: Oracle, tmp_path: Path) -> None:
-    """Closed and opened again in between: Kafka counts the index interval anew there, recovery and this do not."""
+def test_a_reopened_writer_makes_the_same_files(kafka: Oracle, tmp_path: Path) -> None:
+    """Closed and reopened in between: Kafka restarts the index interval there; recovery and SegmentWriter do not."""
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(10))):
-        dice = random.Random(number)
-        settings: dict[str, Any] = _settings(dice) | {"topic_id": "pmqbwj8JRCSCfzvNTqatEw", "segment_bytes": 5000}
+        rng = random.Random(number)
+        settings: dict[str, Any] = _settings(rng) | {"topic_id": "pmqbwj8JRCSCfzvNTqatEw", "segment_bytes": 5000}
         with SegmentWriter(tmp_path / f"one{number}-0", start_offset=first, **settings) as writer:
-            _append_by_lots(writer, batches, dice)
-        folder, left = tmp_path / f"more{number}-0", list(batches)
+            _append_in_groups(writer, batches, rng)
+        folder, remaining = tmp_path / f"more{number}-0", list(batches)
         while True:
-            with SegmentWriter(folder, start_offset=first, check_all=bool(dice.randrange(2)), **settings) as writer:
-                if not left:
+            with SegmentWriter(folder, start_offset=first, check_all=bool(rng.randrange(2)), **settings) as writer:
+                if not remaining:
                     break
-                _append_by_lots(writer, left[:7], dice)
-                left = left[7:]
+                _append_in_groups(writer, remaining[:7], rng)
+                remaining = remaining[7:]
         assert content(folder) == content(tmp_path / f"one{number}-0"), number
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_kafka_opens_what_was_written_and_cuts_nothing(clean: bool, kafka: Oracle, tmp_path: Path) -> None:
-    """Sealed, and as a killed writer leaves it: without the last segment's indexes."""
+def test_kafka_loads_the_folder_and_truncates_nothing(clean: bool, kafka: Oracle, tmp_path: Path) -> None:
+    """With a closed log, and with the files that a killed writer leaves: without the last segment's indexes."""
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(5))):
         folder = tmp_path / f"ours{number}" / "t-0"
         with SegmentWriter(folder, start_offset=first, segment_bytes=5000) as writer:
-            _append_by_lots(writer, batches, random.Random(number))
+            _append_in_groups(writer, batches, random.Random(number))
         before = {name: data for name, data in content(folder).items() if name.endswith((".log", "index"))}
         if not clean:
             for suffix in (".index", ".timeindex", ".txnindex"):
@@ -168,20 +169,20 @@ def test_kafka_opens_what_was_written_and_cuts_nothing(clean: bool, kafka: Oracl
         assert {name: after[name] for name in before} == before
 
 
-def test_what_is_cut_off_is_what_kafka_cuts_off(kafka: Oracle, tmp_path: Path) -> None:
-    """Of a last segment that is torn, spoiled or has junk at its end. Where good batches follow the damage Kafka cuts
-    them off too, and here the folder is refused."""
+def test_a_spoiled_end_is_truncated_where_kafka_truncates_it(kafka: Oracle, tmp_path: Path) -> None:
+    """The last segment is cut, spoiled or followed by junk. Kafka also truncates good batches after the damage;
+    SegmentWriter refuses such a folder."""
     cuts = refusals = 0
     for number, (first, batches) in enumerate(_random_logs(kafka, tmp_path, jvm_oracle.count(25))):
         maker = Maker(number)
         ours, theirs = tmp_path / f"ours{number}" / "t-0", tmp_path / f"theirs{number}" / "t-0"
         with SegmentWriter(ours, start_offset=first, segment_bytes=5000) as writer:
-            _append_by_lots(writer, batches, maker.random)
+            _append_in_groups(writer, batches, maker.random)
         path = Path(writer.segments[-1].path)
         path.write_bytes(maker.damaged(path.read_bytes()))
         shutil.copytree(ours, theirs)
         answer = kafka.ask("load", theirs, 4096)
-        if answer.status:  # a base offset, which has no checksum, is out of an index entry's reach: Kafka gives up
+        if answer.status:  # a wrong base offset, which no checksum covers, does not fit an index entry: Kafka fails
             with pytest.raises(CorruptRecordError):
                 SegmentWriter(ours)
             continue
@@ -199,15 +200,15 @@ def test_what_is_cut_off_is_what_kafka_cuts_off(kafka: Oracle, tmp_path: Path) -
 
 
 _REFUSED_HERE_ALONE = {
-    "cut": "a follower drops the half batch at the end of a fetch; who appends means all of it",
+    "cut": "a follower drops the cut batch at the end of a fetch; the caller of append() passes whole batches",
     "cut in the size": "the same",
-    "negative delta": "the log's end would stay where it is, and the batch be there",
-    "epoch": "a follower takes the later epochs' entries back, as another leader may have said so; a log has no such",
+    "negative delta": "the log's end offset would not advance although the batch was appended",
+    "epoch": "a follower removes the later epochs' entries, as a new leader may require; a writer has no leader",
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused_kafka_refuses(name: str, kafka: Oracle, tmp_path: Path) -> None:
+def test_refused_batches_are_refused_by_kafka(name: str, kafka: Oracle, tmp_path: Path) -> None:
     data, _, _, position = REFUSED[name]
     folder = tmp_path / "t-0"
     folder.mkdir()
@@ -215,5 +216,5 @@ def test_what_is_refused_kafka_refuses(name: str, kafka: Oracle, tmp_path: Path)
     answer = kafka.ask("follow", tmp_path / "batches", folder, 0)
     refused = answer.status or answer.out.splitlines()[1:] != [""]
     assert bool(refused) == (name not in _REFUSED_HERE_ALONE), answer
-    if not answer.status and refused and name != "no next offset":  # which it writes before it fails
+    if not answer.status and refused and name != "no next offset":  # Kafka writes that batch before it fails
         assert (folder / "00000000000000000000.log").read_bytes() == batch(0) + data[:position]

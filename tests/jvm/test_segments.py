@@ -1,4 +1,4 @@
-"""The files beside a log, made anew by kafkarec and by Kafka's own recovery, for random partitions."""
+"""Index, snapshot and epoch files of random partitions, rebuilt by kafkarec and by Kafka's recovery."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from random_logs import Maker
 import kafkarec
 from kafkarec.state.rebuild_folder import rebuild_log
 
-_MADE = {".index", ".timeindex", ".txnindex", ".snapshot"}
+_SUFFIXES = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def _made(folder: Path) -> dict[str, bytes]:
-    names = [path for path in folder.iterdir() if path.suffix in _MADE or path.name == "leader-epoch-checkpoint"]
+def _sidecars(folder: Path) -> dict[str, bytes]:
+    names = [path for path in folder.iterdir() if path.suffix in _SUFFIXES or path.name == "leader-epoch-checkpoint"]
     return {path.name: path.read_bytes() for path in names}
 
 
 def _indexes(folder: Path) -> dict[str, bytes]:
-    """Without snapshots: a broker that starts leaves producers out that were last seen in the records' year."""
-    return {name: data for name, data in _made(folder).items() if name.endswith("index")}
+    """Without snapshots: a starting broker drops producers whose last record is as old as these."""
+    return {name: data for name, data in _sidecars(folder).items() if name.endswith("index")}
 
 
-def test_indexes_snapshots_and_epochs_are_those_of_log_segment_recover(kafka: Oracle, tmp_path: Path) -> None:
+def test_indexes_snapshots_and_epochs_equal_those_of_log_segment_recover(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(40)):
         maker = Maker(seed)
         ours, theirs = tmp_path / f"ours{seed}" / "t-0", tmp_path / f"theirs{seed}" / "t-0"
@@ -36,13 +36,13 @@ def test_indexes_snapshots_and_epochs_are_those_of_log_segment_recover(kafka: Or
         interval = maker.random.choice([1, 100, 256, 4096])
         answer = kafka.ask("recover", theirs, interval)
         assert (answer.status, answer.err) == (0, ""), f"seed {seed}"
-        made: dict[str, bytes] = {}
+        rebuilt: dict[str, bytes] = {}
         for part in rebuild_log(kafkarec.open(ours), interval):
-            made |= part.files
-        assert made == _made(theirs), f"seed {seed}"
+            rebuilt |= part.files
+        assert rebuilt == _sidecars(theirs), f"seed {seed}"
 
 
-def test_a_broker_opens_what_was_made(kafka: Oracle, tmp_path: Path) -> None:
+def test_a_broker_opens_rebuilt_files_unchanged(kafka: Oracle, tmp_path: Path) -> None:
     for seed in range(jvm_oracle.count(10)):
         folder = tmp_path / str(seed) / "t-0"
         folder.mkdir(parents=True)

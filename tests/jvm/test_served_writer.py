@@ -1,5 +1,5 @@
-"""Partition folders of SegmentWriter under a real broker, which is made to see a clean shutdown, so that it accepts
-every small file: it starts without a word, consumers get what was written, producers write on, the cleaner cleans."""
+"""A real broker serves partition folders of SegmentWriter after a simulated clean shutdown, so that it uses every index
+and snapshot: it starts without a warning, consumers get the records, producers append, the log cleaner cleans."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ pytestmark = pytest.mark.slow
 _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 _COMPACTED = "cleanup.policy=compact:min.cleanable.dirty.ratio=0.0001"
 _KEYS = 7
-_LOST = 1 << 40  # a producer id that no broker of a test gives
+_PRODUCER = 1 << 40  # a producer id that no broker of a test assigns
 
 
 def rows(count: int = 300) -> list[tuple[Any, ...]]:
-    """(offset, timestamp, key, value, headers): nulls, empty ones, headers of every kind."""
-    dice = random.Random(1)
-    made: list[tuple[Any, ...]] = []
+    """(offset, timestamp, key, value, headers) with nulls, empty values and all kinds of headers."""
+    rng = random.Random(1)
+    generated: list[tuple[Any, ...]] = []
     for number in range(count):
-        value = dice.choice([None, b"", dice.randbytes(40), b"text " * 20])
-        headers = dice.choice([[], [], [("h", b"x"), ("h", None)], [("ключ", b"")]])
-        key = dice.choice([None, b"", b"k%d" % (number % _KEYS)])
-        made.append((number, builders.NOW + number, key, value, headers))
-    return made
+        value = rng.choice([None, b"", rng.randbytes(40), b"text " * 20])
+        headers = rng.choice([[], [], [("h", b"x"), ("h", None)], [("ключ", b"")]])
+        key = rng.choice([None, b"", b"k%d" % (number % _KEYS)])
+        generated.append((number, builders.NOW + number, key, value, headers))
+    return generated
 
 
-def _transactions(folder: Path) -> None:
-    """Two producers side by side, commits and aborts over several segments; the last one stays open."""
+def _write_transactions(folder: Path) -> None:
+    """Two concurrent producers, commits and aborts over several segments; the last transaction stays open."""
     parts, offset = [], 0
     for number in range(30):
-        producer = _LOST + number % 2
+        producer = _PRODUCER + number % 2
         common: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0}
         parts.append(
             builders.batch(
@@ -66,18 +66,18 @@ def _transactions(folder: Path) -> None:
         writer.append(b"".join(parts))
 
 
-def _saved(folder: Path, here: Path) -> None:
-    run(here / "damaged" / folder.name)
-    for path in sorted((here / "damaged" / folder.name).glob("*.log"))[1:3]:
+def _write_salvaged(folder: Path, parent: Path) -> None:
+    run(parent / "damaged" / folder.name)
+    for path in sorted((parent / "damaged" / folder.name).glob("*.log"))[1:3]:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
         path.write_bytes(data)
-    kafkarec.salvage(here / "damaged" / folder.name, here / "out", as_partition=True)
-    shutil.copytree(here / "out" / folder.name, folder)
+    kafkarec.salvage(parent / "damaged" / folder.name, parent / "out", as_partition=True)
+    shutil.copytree(parent / "out" / folder.name, folder)
 
 
-def _cleaned(folder: Path) -> None:
-    """What compact() made of a keyed log."""
+def _write_compacted(folder: Path) -> None:
+    """The output of compact() for a keyed log."""
     keyed = [(at, builders.NOW + at, b"k%d" % (at % _KEYS), b"%d" % at, []) for at in range(200)]
     with SegmentWriter(folder, segment_bytes=1500) as writer:
         writer.write(keyed, batch_size=400)
@@ -87,28 +87,28 @@ def _cleaned(folder: Path) -> None:
         writer.append(compact(data))
 
 
-def _by_spark(here: Path) -> Path:
-    """What `df.write.format("kafkarec")` publishes: two tasks that divide a partition, a later job that goes on."""
+def _write_by_spark(folder: Path) -> Path:
+    """The folder that `df.write.format("kafkarec")` publishes: two tasks share a partition, a later job appends."""
     import pyarrow as pa
 
-    from spark_udfs.source import publishing
-    from spark_udfs.source.staging import StagingWriter, WriteSettings
+    from spark_udfs.source import destination
+    from spark_udfs.source.staging import StagingWriter, WriteJob, WriteSettings
 
     names = ("timestamp", "key", "value", "headers")
     kinds = (pa.int64(), pa.binary(), pa.binary(), pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()})))
     for number in range(2):
-        made = publishing.WriteJob(str(here), f"job-{number}", False, WriteSettings("zstd", None, 1200, 6000))
+        write_job = WriteJob(str(folder), f"job-{number}", None, WriteSettings("zstd", None, 1200, 6000))
         staged = []
         for task in range(2):
             some = rows()[task * 150 :][:150]
             part = [(at, key, value, [*map(_pair, headers)]) for _, at, key, value, headers in some]
             arrays = (pa.array(column, kind) for column, kind in zip(zip(*part, strict=True), kinds, strict=True))
             table = pa.table(dict(zip(names, arrays, strict=True)))
-            stage = StagingWriter(made.path, made.job, task, 0, made.settings)
+            stage = StagingWriter(write_job.path, write_job.job, task, 0, write_job.settings)
             stage.put("w-spark", 0, table, False)
             staged += stage.close()
-        publishing.commit(made, staged)
-    return here / "w-spark-0"
+        destination.publisher(write_job.path).commit(write_job, staged)
+    return folder / "w-spark-0"
 
 
 def _pair(header: tuple[str, bytes | None]) -> dict[str, Any]:
@@ -117,36 +117,36 @@ def _pair(header: tuple[str, bytes | None]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    here = tmp_path_factory.mktemp("written")
-    found = {f"w-{codec}": here / f"w-{codec}-0" for codec in _CODECS}
+    folder = tmp_path_factory.mktemp("written")
+    folders_by_topic = {f"w-{codec}": folder / f"w-{codec}-0" for codec in _CODECS}
     for codec in _CODECS:
-        with SegmentWriter(found[f"w-{codec}"], segment_bytes=6000) as writer:
+        with SegmentWriter(folders_by_topic[f"w-{codec}"], segment_bytes=6000) as writer:
             writer.write(rows(), compression=codec, batch_size=1200)
         assert len(writer.segments) > 1
     others = ("w-stamped", "w-later", "w-old", "w-kinds", "w-open", "w-saved", "w-compacted", "w-more", "w-keys")
-    found |= {topic: here / f"{topic}-0" for topic in others}
-    with SegmentWriter(found["w-stamped"]) as writer:
+    folders_by_topic |= {topic: folder / f"{topic}-0" for topic in others}
+    with SegmentWriter(folders_by_topic["w-stamped"]) as writer:
         writer.write(rows(), timestamp_type="log_append_time", log_append_time=builders.NOW + 5, compression="lz4")
-    with SegmentWriter(found["w-later"], start_offset=1000) as writer:
+    with SegmentWriter(folders_by_topic["w-later"], start_offset=1000) as writer:
         writer.write(rows())
-    with SegmentWriter(found["w-old"], segment_bytes=6000) as writer:
+    with SegmentWriter(folders_by_topic["w-old"], segment_bytes=6000) as writer:
         for magic in (0, 1):
             plain = [(at, stamp if magic else -1, key, value, []) for at, stamp, key, value, _ in rows()]
             writer.write(plain, magic=magic)
             writer.write(plain, magic=magic, compression="gzip")
-    with SegmentWriter(found["w-kinds"], segment_bytes=1300, leader_epoch=0) as writer:
+    with SegmentWriter(folders_by_topic["w-kinds"], segment_bytes=1300, leader_epoch=0) as writer:
         writer.append(b"".join(batches()))
-    _transactions(found["w-open"])
-    _saved(found["w-saved"], here)
-    _cleaned(found["w-compacted"])
-    with SegmentWriter(found["w-more"], segment_bytes=6000) as writer:
+    _write_transactions(folders_by_topic["w-open"])
+    _write_salvaged(folders_by_topic["w-saved"], folder)
+    _write_compacted(folders_by_topic["w-compacted"])
+    with SegmentWriter(folders_by_topic["w-more"], segment_bytes=6000) as writer:
         writer.write(rows())
-    with SegmentWriter(found["w-keys"], segment_bytes=1500) as writer:
+    with SegmentWriter(folders_by_topic["w-keys"], segment_bytes=1500) as writer:
         keyed = [(at, builders.NOW + at, b"k%d" % (at % _KEYS), b"%d" % at, []) for at in range(300)]
         writer.write(keyed, batch_size=400)
     if find_spec("pyspark"):
-        found["w-spark"] = _by_spark(here)
-    return found
+        folders_by_topic["w-spark"] = _write_by_spark(folder)
+    return folders_by_topic
 
 
 @pytest.fixture(scope="module")
@@ -177,17 +177,17 @@ def test_a_consumer_gets_what_was_written(
     for topic, folder in folders.items():
         if topic in ("w-more", "w-keys"):  # see below
             continue
-        # magic 0 has no times
-        wanted = [line.replace(" -1 None ", " -1 -1 ", 1) for line in consumer_lines(folder, isolation)]
-        assert _consumed(kafka, broker, topic, isolation) == wanted, topic
+        # magic 0 has no timestamps
+        expected = [line.replace(" -1 None ", " -1 -1 ", 1) for line in consumer_lines(folder, isolation)]
+        assert _consumed(kafka, broker, topic, isolation) == expected, topic
 
 
-def test_the_broker_starts_without_a_word(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
-    """No segment is recovered, no index made anew, no snapshot passed over. Of w-saved the leader epochs are above the
-    topic's, as they come from another cluster: those a broker gives up, and says so."""
-    _consumed(kafka, broker, "w-none", "read_uncommitted")  # it is up
-    started = broker.told.rindex("Loading logs from log dirs")
-    lines = [line for line in broker.told[started:].splitlines() if re.search(r"\bw-\w+-0\b", line)]
+def test_the_broker_starts_without_a_warning(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
+    """No segment is recovered, no index rebuilt, no snapshot ignored. The leader epochs of w-saved come from another
+    cluster and are above the topic's: the broker discards them with a warning."""
+    _consumed(kafka, broker, "w-none", "read_uncommitted")  # the broker is running
+    started = broker.log_text.rindex("Loading logs from log dirs")
+    lines = [line for line in broker.log_text[started:].splitlines() if re.search(r"\bw-\w+-0\b", line)]
     assert len(lines) > len(folders)
     bad = re.compile(r"^(WARN|ERROR)|[Rr]ecover(ing|ed) |[Cc]orrupt|rebuild(ing)? index|[Ff]ailed|Found invalid|runcat")
     assert [line for line in lines if bad.search(line) and "[LeaderEpochCache w-saved-0]" not in line] == []
@@ -196,7 +196,7 @@ def test_the_broker_starts_without_a_word(broker: Broker, folders: dict[str, Pat
         assert any(f"{topic}-0/{snapshot.name}" in line for line in lines), f"{topic}: {snapshot.name} was not loaded"
 
 
-def test_closed_segments_stay_as_they_were_written(broker: Broker, folders: dict[str, Path]) -> None:
+def test_closed_segments_stay_unchanged(broker: Broker, folders: dict[str, Path]) -> None:
     for topic, folder in folders.items():
         if topic in ("w-more", "w-keys"):
             continue
@@ -206,8 +206,11 @@ def test_closed_segments_stay_as_they_were_written(broker: Broker, folders: dict
                 assert served[name] == data, f"{topic}: {name}"
 
 
-def test_producers_write_on(broker: Broker, folders: dict[str, Path], kafka: Oracle, tmp_path: Path) -> None:
-    """Plain ones and transactions, of the broker's own producers; then a writer goes on with the broker's folder."""
+def test_producers_append_to_the_folders(
+    broker: Broker, folders: dict[str, Path], kafka: Oracle, tmp_path: Path
+) -> None:
+    """Plain records and transactions of the broker's own producers; then SegmentWriter appends to the broker's
+    folder."""
     answer = kafka.ask("produce", broker.address, "w-more", 4)
     assert answer.status == 0, answer.err
     offsets = [int(line) for line in answer.out.split()]
@@ -222,24 +225,24 @@ def test_producers_write_on(broker: Broker, folders: dict[str, Path], kafka: Ora
     shutil.copytree(served, copied)
     with SegmentWriter(copied) as writer:
         end = writer.next_offset
-        assert end == offsets[-1] + 2  # behind the last marker
+        assert end == offsets[-1] + 2  # after the last marker
         writer.write([(0, builders.NOW, b"k", b"v", [])])
     assert kafkarec.verify(copied).damage == ()
     assert consumer_lines(copied, "read_committed")[:-1] == consumer_lines(served, "read_committed")
 
 
-def test_the_cleaner_runs_over_it(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
-    """Of the segments that it cleaned the last record of each key is left, and of the last segment all."""
+def test_the_log_cleaner_cleans_the_folders(broker: Broker, folders: dict[str, Path], kafka: Oracle) -> None:
+    """Cleaned segments keep the last record of each key, the last segment keeps all records."""
     checkpoint, deadline = broker.data / "cleaner-offset-checkpoint", time.monotonic() + 60
     dirty = None
     while dirty is None and time.monotonic() < deadline:
         text = checkpoint.read_text() if checkpoint.exists() else ""
         dirty = re.search(r"^w-keys 0 (\d+)$", text, re.MULTILINE)
         time.sleep(0.1)
-    assert dirty is not None, broker.told[-2000:]
-    border = int(dirty[1])
-    assert border > 200
-    kept = [*range(border - _KEYS, border), *range(border, 300)]
+    assert dirty is not None, broker.log_text[-2000:]
+    cleaned_to = int(dirty[1])
+    assert cleaned_to > 200
+    kept = [*range(cleaned_to - _KEYS, cleaned_to), *range(cleaned_to, 300)]
     served = broker.data / "w-keys-0"
     assert [int(line.split()[0]) for line in _consumed(kafka, broker, "w-keys", "read_committed")] == kept
     assert kafkarec.verify(served).damage == ()

@@ -1,4 +1,4 @@
-"""The documentation: every block is run and prints what its page shows, the site builds without a warning."""
+"""The documentation: every block runs and prints what its page shows, and the site builds without a warning."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_every_block_of_the_page_runs_and_prints_what_it_shows(page: doc_blocks.
 
 def test_blocks_that_are_not_run_say_why_and_are_few() -> None:
     blocks = [block for page in PAGES for block in page.blocks]
-    idle = [block for block in blocks if block.why_not is not None]
+    not_run = [block for block in blocks if block.why_not is not None]
     assert len(blocks) > 60
-    assert all(len((block.why_not or "").split()) > 3 for block in idle), [block.place for block in idle]
-    assert len(idle) <= 5, [block.place for block in idle]  # a cluster, a server, an installation
+    assert all(len((block.why_not or "").split()) > 3 for block in not_run), [block.place for block in not_run]
+    assert len(not_run) <= 5, [block.place for block in not_run]  # they need a cluster, a server, an installation
 
 
 def test_pages_hold_real_output() -> None:
-    """A page whose outputs are all wildcards would be one that nothing checks."""
+    """A page whose outputs are all wildcards would not be checked."""
     shown = [block.expected for page in PAGES for block in page.blocks if block.expected is not None]
     assert len(shown) > 40
     lines = [line for text in shown for line in text.splitlines()]
@@ -75,53 +75,53 @@ def test_outputs_are_compared_line_by_line(expected: str, printed: str, same: bo
     assert doc_blocks.agrees(expected, printed) is same
 
 
-def test_a_block_that_ends_otherwise_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_block_with_another_result_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doc_blocks, "ROOT", tmp_path)
     path = tmp_path / "page.md"
     blocks = ("sh\nexit 1", "sh\necho a; exit 3", "python\nprint(1)", "text\n2")
     path.write_text("<!-- exit 1 -->\n" + "\n".join(f"```{block}\n```\n" for block in blocks))
     page = doc_blocks.read(path)
-    found = [(block.line, block.exit, block.expected) for block in page.blocks]
-    assert found == [(2, 1, None), (6, 0, None), (10, 0, "2\n")]
+    parsed = [(block.line, block.exit, block.expected) for block in page.blocks]
+    assert parsed == [(2, 1, None), (6, 0, None), (10, 0, "2\n")]
     with doc_standins.standing_in((), tmp_path) as standins:
         running = doc_blocks.Runner(tmp_path, standins)
         running.check(page.blocks[0])
         for block in page.blocks[1:]:
-            with pytest.raises(doc_blocks.Wrong, match=r"page\.md"):
+            with pytest.raises(doc_blocks.BlockError, match=r"page\.md"):
                 running.check(block)
 
 
 def test_a_block_in_another_language_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text("```ruby\nputs 1\n```\n")
-    with pytest.raises(doc_blocks.Wrong, match="ruby"):
+    with pytest.raises(doc_blocks.BlockError, match="ruby"):
         doc_blocks.read(path)
 
 
 def build(to: Path) -> subprocess.CompletedProcess[str]:
-    """As `make docs` builds it."""
+    """Build the site with the options of `make docs`."""
     options = ["-n", "-W", "--keep-going", "-q", "-E", "-b", "html"]
     command = [sys.executable, "-m", "sphinx", *options, "docs", str(to)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
 
 
-def test_the_site_builds_without_a_warning_and_asks_nobody_else(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_other_hosts(tmp_path: Path) -> None:
     pytest.importorskip("sphinx", reason="sphinx is not installed: requirements/docs.in")
-    done = build(tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = build(tmp_path)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
     built = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.html")}
     for path in (ROOT / "docs").rglob("*.md"):
         assert str(path.relative_to(ROOT / "docs").with_suffix(".html")) in built
     home = (tmp_path / "index.html").read_text()
     for part in ("Start", "How-to", "Reference", "Explanation", "Limits"):
         assert f">{part}<" in home, part
-    # no font, script or image from another host: it is read on machines without a network
+    # no font, script or image from another host: the site is read on machines without a network
     for path in tmp_path.rglob("*.html"):
         loaded = re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(https?://[^\"]+)", path.read_text())
         assert loaded == [], path.name
 
 
-# ---- what is generated -------------------------------------------------------------------------------------
+# ---- generated pages ---------------------------------------------------------------------------------------
 
 
 def verbs() -> dict[str, ModuleType]:
@@ -144,17 +144,17 @@ def test_every_verb_and_option_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("verb", verbs())
-def test_examples_of_a_verb_are_commands_that_it_takes(verb: str) -> None:
+def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
     from kafkarec.cli import app
     from kafkarec.cli.shared_options import join_relative_times
 
-    told = verbs()[verb].EXAMPLES.partition("examples:\n")[2]
-    commands = [re.split(r"\s{2,}| \| ", line.strip())[0] for line in told.split("\n") if line.startswith("  ")]
+    examples = verbs()[verb].EXAMPLES.partition("examples:\n")[2]
+    commands = [re.split(r"\s{2,}| \| ", line.strip())[0] for line in examples.split("\n") if line.startswith("  ")]
     assert commands
     for command in commands:
-        program, *words = shlex.split(command)
-        assert program == "kafkarec" and words[0] == verb, command
-        app._parser(verb).parse_args(join_relative_times(words))  # SystemExit where it does not fit
+        program, *arguments = shlex.split(command)
+        assert program == "kafkarec" and arguments[0] == verb, command
+        app._parser(verb).parse_args(join_relative_times(arguments))  # SystemExit where an option does not exist
 
 
 def test_every_public_name_is_on_the_page() -> None:
@@ -167,7 +167,7 @@ def test_every_public_name_is_on_the_page() -> None:
         assert f"#### Segment.{method}\n" in page, method
 
 
-def test_every_reason_and_finding_is_on_the_page_with_what_to_do() -> None:
+def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
     from kafkarec.errors import REASONS
     from kafkarec.ops.verify.finding_kinds import KINDS
 

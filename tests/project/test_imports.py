@@ -1,4 +1,5 @@
-"""One direction: every import is as docs/packages.toml has it; no circles; rules for imports of other libraries."""
+"""Imports between packages: each is listed in docs/packages.toml, there are no cycles, and other libraries are imported
+by rule."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import pytest
 from imports import Import, Row
 
 
-def test_every_import_is_as_the_table_has_it() -> None:
-    """Imports inside functions and under TYPE_CHECKING count; entries that nothing needs fail, too."""
+def test_every_import_is_listed_in_the_table() -> None:
+    """Imports inside functions and under TYPE_CHECKING count; unused entries fail, too."""
     assert len(imports.all_imports()) > 1000
     assert imports.problems() == []
 
@@ -38,7 +39,7 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_reader_sees_imports_of_every_form(project: Path) -> None:
+def test_imports_of_every_form_are_found(project: Path) -> None:
     assert imports.all_imports(project) == [
         Import("kafkarec._c.a", "kafkarec._c.d", True),
         Import("kafkarec._fast", "kafkarec._c.a", True),
@@ -48,7 +49,7 @@ def test_the_reader_sees_imports_of_every_form(project: Path) -> None:
     ]
 
 
-def test_what_goes_against_a_table_is_named() -> None:
+def test_violations_of_a_table_are_named() -> None:
     rows = [Row("low", "", ()), Row("high", "", ("low",))]
     up = [Import("kafkarec.low.a", "kafkarec.high.b", False)]
     assert imports.against(up, rows) == ["kafkarec.low.a imports kafkarec.high.b, and low may not"]
@@ -60,7 +61,7 @@ def test_what_goes_against_a_table_is_named() -> None:
         "kafkarec.new.a is in no row of the table"
     ]
     assert imports.unlisted([], rows) == ["high does not import low"]
-    assert imports.upside_down([Row("low", "", ("high",)), rows[1]]) == ["low may import high, which stands below it"]
+    assert imports.not_below([Row("low", "", ("high",)), rows[1]]) == ["low may import high, which is below it"]
 
 
 def test_one_operation_imports_another_only_where_listed() -> None:
@@ -73,9 +74,9 @@ def test_one_operation_imports_another_only_where_listed() -> None:
     ]
 
 
-def test_circles_are_found_whatever_their_length() -> None:
+def test_cycles_of_any_length_are_found() -> None:
     ring = [Import(f"kafkarec.p.{a}", f"kafkarec.p.{b}", True) for a, b in ("ab", "bc", "ca", "cd")]
-    assert imports.circles(ring, []) == [["kafkarec.p.a", "kafkarec.p.b", "kafkarec.p.c"]]
+    assert imports.import_cycles(ring, []) == [["kafkarec.p.a", "kafkarec.p.b", "kafkarec.p.c"]]
     lazy = [ring[0], Import("kafkarec.p.b", "kafkarec.q.a", False), Import("kafkarec.q.a", "kafkarec.p.a", True)]
-    assert len(imports.circles(lazy, [])) == 1
-    assert imports.circles(lazy, [Row("p", "", (), ("b -> q",))]) == []
+    assert len(imports.import_cycles(lazy, [])) == 1
+    assert imports.import_cycles(lazy, [Row("p", "", (), ("b -> q",))]) == []

@@ -1,4 +1,4 @@
-"""Ruff, mypy, cython-lint and stubtest have nothing to say; every package is shipped."""
+"""Ruff, mypy, cython-lint and stubtest report nothing; every package is shipped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDERS = ("kafkarec", "spark_udfs", "pyspark_kafkarec", "tests", "tools")
 
 
 def tool(*command: str) -> None:
-    """Runs a linter of this interpreter's; only outside of CI may it be missing."""
+    """Run a linter of this interpreter; it may be missing only outside of CI."""
     beside = Path(sys.executable).with_name(command[0])
     program = str(beside) if beside.exists() else shutil.which(command[0])
     if program is None:
@@ -25,11 +25,11 @@ def tool(*command: str) -> None:
         pytest.skip(f"{command[0]} is not installed here")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     env = dict(os.environ, PATH=path, PYTHONPATH=str(ROOT))
-    done = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    completed = subprocess.run([program, *command[1:]], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, (completed.stdout + completed.stderr)[-4000:]
 
 
-def test_ruff() -> None:
+def test_ruff_reports_nothing() -> None:
     tool(
         "ruff",
         "check",
@@ -42,11 +42,11 @@ def test_the_code_is_formatted() -> None:
     tool("ruff", "format", "--check", "--quiet", ".")
 
 
-def test_cython_lint() -> None:
+def test_cython_lint_reports_nothing() -> None:
     tool("cython-lint", *(str(path) for path in files("kafkarec", suffixes={".pyx", ".pxd"})))
 
 
-def test_mypy_strict() -> None:
+def test_mypy_strict_reports_nothing() -> None:
     tool(
         "mypy",
         "--strict",
@@ -62,7 +62,7 @@ def test_stubs_fit_the_compiled_modules() -> None:
 
 
 def test_every_package_is_shipped() -> None:
-    """A folder of modules that is not listed for setuptools is missing from the wheel, and from it alone."""
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    """A package that is missing from setuptools' list is missing from the wheel, and no other test notices."""
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
     folders = {path.parent for path in files("kafkarec", suffixes={".py", ".pyx", ".pxd"})}
-    assert sorted(told) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
+    assert sorted(listed) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)

@@ -1,6 +1,7 @@
-"""tools/mutants_rewrite.py and mutants_c.py: what they take for a mutant, and the code that holds them.
+"""tools/mutants_rewrite.py and mutants_c.py: the mutants that they derive from code, and the rewritten code.
 
-That the rewritten core compiles is shown by every run of `make mutants`."""
+Every run of `make mutants` shows that the rewritten core compiles.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 from paths import ROOT
 
 
-def loaded(name: str) -> ModuleType:
+def load_tool(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -23,12 +24,12 @@ def loaded(name: str) -> ModuleType:
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    return loaded("mutants_rewrite")
+    return load_tool("mutants_rewrite")
 
 
 @pytest.fixture(scope="module")
 def c_tool(tool: ModuleType) -> ModuleType:
-    return loaded("mutants_c")
+    return load_tool("mutants_c")
 
 
 def body(*lines: str) -> str:
@@ -40,12 +41,12 @@ def mutated(tool: ModuleType, *lines: str) -> list[str]:
 
 
 def test_a_cast_is_no_comparison(tool: ModuleType) -> None:
-    found = mutated(tool, "return <int32_t>n < <int64_t*>p")
-    assert found == ["return <int32_t>n <= <int64_t*>p"]
+    mutants = mutated(tool, "return <int32_t>n < <int64_t*>p")
+    assert mutants == ["return <int32_t>n <= <int64_t*>p"]
     assert mutated(tool, "x = g(<const uint8_t*>p, <void*>n)") == ["pass"]
 
 
-def test_conditions(tool: ModuleType) -> None:
+def test_mutants_of_conditions(tool: ModuleType) -> None:
     assert mutated(tool, "if n < 2 and not p:") == [
         "if True:",
         "if False:",
@@ -60,9 +61,9 @@ def test_conditions(tool: ModuleType) -> None:
 
 def test_a_condition_of_several_lines_is_one_line(tool: ModuleType) -> None:
     text = body("if (n > LIMIT", "        or n == 5):     # why", "    return OK")
-    [first, *_] = found = tool.mutants_of("a.pxd", text, {"LIMIT"})
+    [first, *_] = mutants = tool.mutants_of("a.pxd", text, {"LIMIT"})
     assert first.original == "if (n > LIMIT or n == 5):"
-    assert "if (n > (LIMIT + 1) or n == 5):" in [mutant.mutated for mutant in found]
+    assert "if (n > (LIMIT + 1) or n == 5):" in [mutant.mutated for mutant in mutants]
     code, _ = tool.rewritten(text, {"LIMIT"}, {1: 7})
     assert code.splitlines()[4:] == [
         "    if ((not not (False)) if kr_m(7) else (not not ((n > LIMIT or n == 5)))):",
@@ -70,7 +71,7 @@ def test_a_condition_of_several_lines_is_one_line(tool: ModuleType) -> None:
     ]
 
 
-def test_statements_are_left_out_or_turned_round(tool: ModuleType) -> None:
+def test_mutants_of_statements(tool: ModuleType) -> None:
     assert mutated(tool, "x.count += 1") == ["pass", "x.count -= 1", "x.count += 2"]
     assert mutated(tool, "x.count = mark") == ["pass"]
     assert mutated(tool, "memcpy(p, q, n)") == ["pass"]
@@ -81,7 +82,7 @@ def test_statements_are_left_out_or_turned_round(tool: ModuleType) -> None:
         "p[0] = n & 0x80",
         "p[0] = n & 0x7e",
     ]
-    code, places = tool.rewritten(body("n += 1"), set(), {0: 3, 2: 5})
+    code, positions = tool.rewritten(body("n += 1"), set(), {0: 3, 2: 5})
     assert code.splitlines()[4:] == [
         "    if kr_m(3):",
         "        pass",
@@ -90,7 +91,7 @@ def test_statements_are_left_out_or_turned_round(tool: ModuleType) -> None:
         "    else:",
         "        n += 1",
     ]
-    assert dict(places) == {5: [3], 6: [3], 7: [5], 8: [5]}
+    assert dict(positions) == {5: [3], 6: [3], 7: [5], 8: [5]}
 
 
 def test_an_operand_is_dropped_only_where_nothing_binds_tighter(tool: ModuleType) -> None:
@@ -99,7 +100,7 @@ def test_an_operand_is_dropped_only_where_nothing_binds_tighter(tool: ModuleType
     assert not any("n  << 3" in code for code in mutated(tool, "x = n & 1 << 3"))
 
 
-def test_values_of_declarations(tool: ModuleType) -> None:
+def test_mutants_of_declared_values(tool: ModuleType) -> None:
     line = "cdef int64_t left, size = n - 1, at = 0"
     assert mutated(tool, line) == [
         "cdef int64_t left, size = n + 1, at = 0",
@@ -118,7 +119,7 @@ def test_values_of_declarations(tool: ModuleType) -> None:
     ]
 
 
-def test_bounds_of_loops(tool: ModuleType) -> None:
+def test_mutants_of_loop_bounds(tool: ModuleType) -> None:
     assert mutated(tool, "for i in range(k, n):") == [
         "for i in range(k + 1, n):",
         "for i in range(k - 1, n):",
@@ -129,24 +130,24 @@ def test_bounds_of_loops(tool: ModuleType) -> None:
     assert code.splitlines()[4].replace(" ", "") == "foriinrange(((n+1)ifkr_m(4)else(n))):"
 
 
-def test_conditional_expressions_and_returns(tool: ModuleType) -> None:
+def test_mutants_of_conditional_expressions_and_returns(tool: ModuleType) -> None:
     assert mutated(tool, "x = n if p else k") == ["pass", "x = n if True else k", "x = n if False else k"]
     assert mutated(tool, "return True") == ["return False"]
     text = "from s cimport OK\n" + body("return refuse(fault, BAD, n)", "return BAD", "return OK")
-    found = tool.mutants_of("a.pxd", text.replace("from s cimport", "from kafkarec._c.status cimport"), set())
-    assert [mutant.mutated for mutant in found] == ["return OK", "return OK"]
+    mutants = tool.mutants_of("a.pxd", text.replace("from s cimport", "from kafkarec._c.status cimport"), set())
+    assert [mutant.mutated for mutant in mutants] == ["return OK", "return OK"]
 
 
-def test_only_bodies_of_functions(tool: ModuleType) -> None:
+def test_only_bodies_of_functions_are_changed(tool: ModuleType) -> None:
     text = 'cdef enum:\n    LIMIT = 5\n\ncdef struct S:\n    int a\n\ncdef extern from "a.h":\n    int g(int n)\n\n'
     assert tool.mutants_of("a.pxd", text, {"LIMIT"}) == []
     assert tool.limits_of([text]) == {"LIMIT"}
 
 
-def test_keys_outlive_moved_lines(tool: ModuleType) -> None:
+def test_keys_of_mutants_do_not_depend_on_line_numbers(tool: ModuleType) -> None:
     first = tool.mutants_of("a.pxd", body("n += 1"), set())
-    moved = tool.mutants_of("a.pxd", "\n\n# more\n" + body("g(n)", "n += 1"), set())
-    assert {mutant.key for mutant in first} < {mutant.key for mutant in moved}
+    shifted = tool.mutants_of("a.pxd", "\n\n# more\n" + body("g(n)", "n += 1"), set())
+    assert {mutant.key for mutant in first} < {mutant.key for mutant in shifted}
 
 
 def test_the_core_has_mutants_of_every_file(tool: ModuleType) -> None:
@@ -170,7 +171,7 @@ def c_mutated(c_tool: ModuleType, *lines: str) -> list[str]:
     return [mutant.mutated for mutant in c_tool.mutants_of("a.pxd", block(*lines))]
 
 
-def test_c_statements_and_values(c_tool: ModuleType) -> None:
+def test_mutants_of_c_statements_and_values(c_tool: ModuleType) -> None:
     assert c_mutated(c_tool, "n += 8;") == [";", "n += 9", "n += 7"]
     assert c_mutated(c_tool, "int k = n - 1;") == ["int k = n + 1", "int k = n", "int k = n - 2"]
     assert c_mutated(c_tool, "int k;", "/* n + 1 */", "#define N 5") == []
@@ -186,7 +187,7 @@ def test_c_casts_and_signs_are_no_operators(c_tool: ModuleType) -> None:
     assert c_mutated(c_tool, "return -1;") == ["return -2", "return -0"]
 
 
-def test_c_conditions(c_tool: ModuleType) -> None:
+def test_mutants_of_c_conditions(c_tool: ModuleType) -> None:
     assert c_mutated(c_tool, "if (n < k && p) return;") == [
         "if (1)",
         "if (0)",
@@ -200,7 +201,7 @@ def test_c_conditions(c_tool: ModuleType) -> None:
     ]
 
 
-def test_c_as_it_is_written(c_tool: ModuleType) -> None:
+def test_c_is_rewritten_with_its_mutants(c_tool: ModuleType) -> None:
     text = block("if (n >= 8) n -= 8;", "else g(n);")
     code = c_tool.rewritten(text, {2: 11, 5: 12})
     assert [line.strip() for line in code.splitlines()[2:6]] == [

@@ -1,4 +1,4 @@
-"""The oracle itself against what Kafka's classes read, so that agreeing with it means something."""
+"""Comparison of the oracle with what Kafka's classes read, on which all tests against the oracle rely."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from java_text import java_utf8
 from oracle_codecs import xxh32
 
 
-def assert_reads_like_kafka(verdict: oracle.Verdict, wanted: dict) -> None:
-    assert verdict.remaining == wanted["sizeInBytes"] - wanted["validBytes"]
-    assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in wanted["batches"]]
-    for got, batch in zip(verdict.batches, wanted["batches"], strict=True):
-        assert len(got.records) == len(batch["records"])
-        for mine, theirs in zip(got.records, batch["records"], strict=True):
+def assert_reads_like_kafka(verdict: oracle.Verdict, vector: dict) -> None:
+    assert verdict.remaining == vector["sizeInBytes"] - vector["validBytes"]
+    assert [b.columns for b in verdict.batches] == [golden.expected_batch(b) for b in vector["batches"]]
+    for actual, batch in zip(verdict.batches, vector["batches"], strict=True):
+        assert len(actual.records) == len(batch["records"])
+        for record, theirs in zip(actual.records, batch["records"], strict=True):
             expected = golden.expected_record(theirs, batch)
             for name in ("key", "value"):
-                assert golden.same_blob(mine[name], expected.pop(name)), name
-            assert {name: mine[name] for name in expected} == expected
+                assert golden.same_blob(record[name], expected.pop(name)), name
+            assert {name: record[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.segment_files(), ids=str)
@@ -42,7 +42,7 @@ def test_oracle_refuses_what_kafka_refuses(case: golden.Case) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "wanted"),
+    ("data", "expected"),
     [
         ("61c3a9e282acf09f9880", "aé€😀"),
         ("c328ff", "\ufffd(\ufffd"),
@@ -61,8 +61,8 @@ def test_oracle_refuses_what_kafka_refuses(case: golden.Case) -> None:
         ("fe", "\ufffd"),
     ],
 )
-def test_java_replacement_characters(data: str, wanted: str) -> None:
-    assert java_utf8(bytes.fromhex(data)) == wanted
+def test_java_replacement_characters(data: str, expected: str) -> None:
+    assert java_utf8(bytes.fromhex(data)) == expected
 
 
 def test_well_formed_text_is_plain_utf8() -> None:
@@ -71,7 +71,7 @@ def test_well_formed_text_is_plain_utf8() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "wanted"),
+    ("data", "expected"),
     [
         (b"", 0x02CC5D05),
         (b"a", 0x550D7456),
@@ -79,5 +79,5 @@ def test_well_formed_text_is_plain_utf8() -> None:
         (b"Nobody inspects the spammish repetition", 0xE2293B2F),
     ],
 )
-def test_xxh32_by_published_values(data: bytes, wanted: int) -> None:
-    assert xxh32(data) == wanted
+def test_xxh32_equals_published_values(data: bytes, expected: int) -> None:
+    assert xxh32(data) == expected

@@ -1,4 +1,4 @@
-"""The project around the code: make, set-up, locks, generated docs, what demo and benchmark read."""
+"""The repository: make, set-up, lock files, generated docs, the inputs of demo and benchmark."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ SEGMENT = ROOT / "examples" / "data" / "all-codecs-0" / "00000000000000000000.lo
 
 
 def load(folder: str, name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A module of a folder that is no package."""
+    """Import a module from a folder that is not a package."""
     monkeypatch.syspath_prepend(str(ROOT / folder))
     return importlib.import_module(name)
 
 
 def locked(path: Path) -> dict[str, set[str]]:
-    """project -> versions (numpy has one per Python)."""
-    found: dict[str, set[str]] = {}
+    """Project -> versions (numpy has one per Python version)."""
+    versions: dict[str, set[str]] = {}
     for name, version in re.findall(r"^([\w.-]+)==(\S+)", path.read_text(), re.MULTILINE):
-        found.setdefault(name.lower().replace("_", "-"), set()).add(version)
-    return found
+        versions.setdefault(name.lower().replace("_", "-"), set()).add(version)
+    return versions
 
 
 # ---- make ------------------------------------------------------------------------------------------------
 
 
 def test_make_alone_lists_the_targets() -> None:
-    done = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run(["make", "-s"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stderr
     for target in ("demo", "test", "wheelhouse", "build", "lint", "bench", "fuzz", "clean"):
-        assert f"make {target} " in done.stdout
+        assert f"make {target} " in completed.stdout
 
 
 def bare_path(tmp_path: Path, *more: str) -> str:
@@ -77,36 +77,36 @@ def set_up(path: str, home: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
 
 
-def test_set_up_without_compiler_says_the_line_to_type(tmp_path: Path) -> None:
+def test_set_up_without_compiler_prints_the_command_to_run(tmp_path: Path) -> None:
     path = bare_path(tmp_path)
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     manager = tmp_path / "bin" / "apt-get"
     manager.write_text(f"#!/bin/sh\necho ran >{tmp_path}/ran\n")
     manager.chmod(0o755)
-    done = set_up(path, tmp_path)
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "missing: a C compiler" in done.stdout
-    lines = [line for line in done.stdout.splitlines() if "apt-get install -y" in line]
-    assert len(lines) == 1 and lines[0].endswith("gcc libc6-dev"), done.stdout
-    assert not (tmp_path / "ran").exists(), "NO_INSTALL=1 and yet something was installed"
+    completed = set_up(path, tmp_path)
+    assert completed.returncode == 3, completed.stdout + completed.stderr
+    assert "missing: a C compiler" in completed.stdout
+    lines = [line for line in completed.stdout.splitlines() if "apt-get install -y" in line]
+    assert len(lines) == 1 and lines[0].endswith("gcc libc6-dev"), completed.stdout
+    assert not (tmp_path / "ran").exists(), "something was installed despite NO_INSTALL=1"
 
 
 def test_set_up_without_python_and_package_manager(tmp_path: Path) -> None:
-    done = set_up(bare_path(tmp_path), tmp_path)
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "missing: Python 3.11" in done.stdout
-    assert "this system's package manager" in done.stdout
-    assert done.stderr == ""
+    completed = set_up(bare_path(tmp_path), tmp_path)
+    assert completed.returncode == 3, completed.stdout + completed.stderr
+    assert "missing: Python 3.11" in completed.stdout
+    assert "this system's package manager" in completed.stdout
+    assert completed.stderr == ""
 
 
 # ---- locks and versions ----------------------------------------------------------------------------------
 
 
-def test_runtime_lock_names_what_the_package_needs() -> None:
+def test_runtime_lock_has_the_packages_requirements() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = {re.split(r"[<>=!~ ;\[]", each)[0] for each in project["dependencies"]}
-    asked = {line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()}
-    assert needed == asked
+    required = {line for line in (ROOT / "requirements" / "runtime.in").read_text().split("\n") if line[:1].isalpha()}
+    assert needed == required
     assert needed <= set(locked(ROOT / "requirements" / "runtime.txt"))
 
 
@@ -126,15 +126,15 @@ def test_locks_agree_with_each_other() -> None:
             assert versions <= everything.get(name, versions), f"{path.name}: {name}"
 
 
-def test_executors_get_three_packages_and_what_those_need() -> None:
+def test_executors_get_three_packages_and_their_requirements() -> None:
     text = (ROOT / "requirements" / "executor.in").read_text()
-    asked = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert asked == ["pyspark==4.3.0", "pyarrow", "pandas<3"]
+    required = [line for line in text.splitlines() if line and not line.startswith("#")]
+    assert required == ["pyspark==4.3.0", "pyarrow", "pandas<3"]
     ours = {"kafkarec", "crc32c", "lz4", "zstandard", "python-snappy", "cramjam", "isal"}
     assert not ours & set(locked(ROOT / "requirements" / "executor.txt"))
 
 
-def test_texts_name_this_version() -> None:
+def test_docs_name_the_current_version() -> None:
     assert f"## {kafkarec.__version__}" in (ROOT / "CHANGELOG.md").read_text()
     for name in ("README.md", "docs/spark.md"):
         named = re.findall(r"spark_udfs-([\d.]+)-py3", (ROOT / name).read_text())
@@ -143,20 +143,20 @@ def test_texts_name_this_version() -> None:
 
 def test_generated_docs_are_current() -> None:
     command = [sys.executable, "tools/make_docs.py", "--check"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 @pytest.mark.parametrize(("title", "fields"), [("Records", RECORD_FIELDS), ("Batches", BATCH_FIELDS)])
 def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: dict[str, Field]) -> None:
     page = (ROOT / "docs" / "columns.md").read_text().split(f"## {title}\n")[1].split("\n## ")[0]
-    told: dict[str, str] = {}
+    types_by_column: dict[str, str] = {}
     for row in re.findall(r"^\| `.*$", page, re.MULTILINE):
         names, types, *_ = row.strip("| ").split(" | ")
         split = re.split(r", (?![^<\[]*[>\]])", types.strip("`"))
         columns = re.findall(r"`(\w+)`", names)
-        told |= dict(zip(columns, split if len(split) > 1 else split * len(columns), strict=True))
-    assert told == {name: field.type for name, field in fields.items()}
+        types_by_column |= dict(zip(columns, split if len(split) > 1 else split * len(columns), strict=True))
+    assert types_by_column == {name: field.type for name, field in fields.items()}
 
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
@@ -176,7 +176,7 @@ def test_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert repr(columns[0].value) in code and ", ".join(columns.schema.names) in code
 
 
-def test_links_in_texts_lead_somewhere() -> None:
+def test_links_in_docs_are_valid() -> None:
     broken = []
     for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
@@ -201,7 +201,7 @@ def test_repeated_batches_keep_the_brokers_checksums(monkeypatch: pytest.MonkeyP
     assert offsets == sorted(set(offsets))
 
 
-def test_one_bit_is_flipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_demo_flips_one_bit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     demo_data = load("tools", "demo_data", monkeypatch)
     log = SEGMENT.read_bytes()
     demo_data.make_flipped(log, tmp_path)
@@ -213,7 +213,7 @@ def test_one_bit_is_flipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 @pytest.fixture
 def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[no-untyped-def]
-    """bytes -> the pieces that examples/log_pieces.py cuts a file with them into, 10 kB each."""
+    """bytes -> the pieces of 10 kB into which examples/log_pieces.py cuts a file with these bytes."""
     log_pieces = load("examples", "log_pieces", monkeypatch)
     monkeypatch.setattr(log_pieces, "PIECE_BYTES", 10_000)
 
@@ -226,7 +226,7 @@ def pieces_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):  # type: ignore[
     return cut
 
 
-def test_pieces_end_at_batch_borders_and_leave_nothing_out(pieces_of) -> None:  # type: ignore[no-untyped-def]
+def test_pieces_end_at_batch_borders_and_cover_the_file(pieces_of) -> None:  # type: ignore[no-untyped-def]
     log = SEGMENT.read_bytes()
     pieces = pieces_of(log)
     assert len(pieces) > 3
@@ -241,7 +241,7 @@ def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:  # type: ig
     assert pieces_of(log + bytes(5000)) == pieces_of(log), "zeros to the end are no piece"
     damaged = bytearray(log)
     struct.pack_into(">i", damaged, 8, -7)
-    assert pieces_of(bytes(damaged)) == [(0, len(log))], "all of it goes to the decoder"
+    assert pieces_of(bytes(damaged)) == [(0, len(log))], "a damaged log is one piece"
 
 
 # ---- the benchmark's input -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rules for source files: which may import what, and what none may hold."""
+"""Rules for source files: permitted imports and forbidden words."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def offenders(paths: list[Path], forbidden: set[str], *, top_level_only: bool = 
     ]
 
 
-def test_the_import_reader_sees_all_forms(tmp_path: Path) -> None:
-    """A checker that finds nothing must not be one that sees nothing."""
+def test_forbidden_imports_of_every_form_are_found(tmp_path: Path) -> None:
+    """The check of the imports must itself be able to find something."""
     python = tmp_path / "a.py"
     python.write_text("import lz4.frame\nfrom isal import igzip\ndef f():\n    import pyarrow\n")
     assert list(imports(python)) == [("lz4.frame", True), ("isal", True), ("pyarrow", False)]
@@ -42,10 +42,10 @@ def test_the_import_reader_sees_all_forms(tmp_path: Path) -> None:
 
 def test_compression_libraries_only_in_codecs() -> None:
     outside = [path for path in files("kafkarec") if "codecs" not in path.parts]
-    found = offenders(outside, CODEC_LIBRARIES)
-    found += offenders(files("spark_udfs"), CODEC_LIBRARIES - set(sys.stdlib_module_names))
-    # zlib.crc32 is the checksum of magic 0 and 1; the one module that may take it is the checksum's
-    assert [line for line in found if "checksum" not in line or "zlib" not in line] == []
+    offending = offenders(outside, CODEC_LIBRARIES)
+    offending += offenders(files("spark_udfs"), CODEC_LIBRARIES - set(sys.stdlib_module_names))
+    # zlib.crc32 is the checksum of magic 0 and 1; only the checksum module may import it
+    assert [line for line in offending if "checksum" not in line or "zlib" not in line] == []
     assert offenders([p for p in files("kafkarec") if "codecs" in p.parts], CODEC_LIBRARIES) != []
 
 
@@ -57,44 +57,44 @@ def test_table_libraries_only_in_interop_and_cli_inside_functions() -> None:
 
 
 def test_pyspark_only_in_spark_udfs() -> None:
-    # the stand-ins of the documentation's blocks bring a Spark session for those that have one
+    # the stand-ins for the documentation's blocks start a Spark session where pyspark is installed
     paths = [path for path in files("kafkarec", "tools") if path.name != "doc_standins.py"]
     assert offenders(paths, {"pyspark", "py4j"}) == []
     assert offenders(files("kafkarec"), {"spark_udfs", "tests", "tools"}) == []
 
 
-def test_nothing_below_the_verbs_imports_them() -> None:
-    below = [path for path in files("kafkarec") if "cli" not in path.parts and path.name != "__main__.py"]
-    found = [
+def test_only_the_command_line_imports_its_verbs() -> None:
+    outside_cli = [path for path in files("kafkarec") if "cli" not in path.parts and path.name != "__main__.py"]
+    offending = [
         f"{path.relative_to(ROOT)} imports {module}"
-        for path in below
+        for path in outside_cli
         for module, _ in imports(path)
         if "cli" in module.split(".")
     ]
-    assert len(below) > 100 and found == []
+    assert len(outside_cli) > 100 and offending == []
 
 
 def test_spark_udfs_uses_public_names_only() -> None:
-    found = []
+    offending = []
     for path in files("spark_udfs"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "kafkarec":
                 names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-                found += [f"{path.name}: {name}" for name in names if is_private(name)]
+                offending += [f"{path.name}: {name}" for name in names if is_private(name)]
             if isinstance(node, ast.Import):
                 names = [part for alias in node.names for part in alias.name.split(".")]
-                found += [f"{path.name}: {n}" for n in names if "kafkarec" in names and is_private(n)]
+                offending += [f"{path.name}: {n}" for n in names if "kafkarec" in names and is_private(n)]
             if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "kafkarec" and is_private(node.attr):
-                found.append(f"{path.name}: kafkarec.{node.attr}")
-    assert found == []
+                offending.append(f"{path.name}: kafkarec.{node.attr}")
+    assert offending == []
 
 
 def is_private(name: str) -> bool:
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 
-def test_c_modules_know_no_python() -> None:
+def test_c_modules_use_no_python() -> None:
     allowed = {"libc", "posix", "cpython", "cython"}
     for path in files("kafkarec/_c"):
         for module, _ in imports(path):
@@ -104,7 +104,7 @@ def test_c_modules_know_no_python() -> None:
         assert not re.search(r"^\s*def ", path.read_text(encoding="utf-8"), re.MULTILINE), path.name
 
 
-def test_compiled_modules_import_only_c_modules_and_plain_ones() -> None:
+def test_compiled_modules_import_only_c_modules_and_basic_modules() -> None:
     allowed = {"", "kafkarec", "libc", "cpython", "cython"} | set(sys.stdlib_module_names)
     compiled = sorted((ROOT / "kafkarec").glob("_*.pyx"))
     assert len(compiled) > 1
@@ -112,7 +112,7 @@ def test_compiled_modules_import_only_c_modules_and_plain_ones() -> None:
         assert {package_of(module) for module, _ in imports(source)} <= allowed - CODEC_LIBRARIES, source.name
 
 
-def test_init_has_names_and_no_code() -> None:
+def test_init_modules_have_imports_and_no_code() -> None:
     tree = ast.parse((ROOT / "kafkarec" / "__init__.py").read_text(encoding="utf-8"))
     allowed = ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign | ast.Expr
     code = [node for node in tree.body if not isinstance(node, allowed) and not is_type_checking(node)]
@@ -124,18 +124,18 @@ FORBIDDEN = ["TO" + "DO", "FIX" + "ME", "X" * 3, "NotImplemented" + "Error", "as
 
 def test_no_leftovers_in_the_code() -> None:
     pattern = re.compile(r"\b(" + "|".join(FORBIDDEN) + r")\b")
-    found = [
+    offending = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in files(*FOLDERS, "benchmarks", "examples")
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if pattern.search(line) and "except" not in line
     ]
-    assert found == []
+    assert offending == []
 
 
 def test_no_test_is_skipped_without_a_reason() -> None:
     bare = re.compile(r"pytest\.skip\(\s*\)|mark\.skip\b(?!\()|mark\.skip\(\s*\)|mark\.xfail")
-    found = [
+    offending = [
         p.name for p in files("tests", suffixes={".py"}) if bare.search(p.read_text()) and p.name != "test_rules.py"
     ]
-    assert found == []
+    assert offending == []

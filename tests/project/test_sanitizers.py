@@ -1,5 +1,5 @@
-"""With AddressSanitizer and UndefinedBehaviorSanitizer: every golden file and thousands of spoiled ones are read (P1,
-P5), and written again; in CI all tests of the C core."""
+"""AddressSanitizer and UndefinedBehaviorSanitizer while every golden file and thousands of spoiled ones are read (P1,
+P5) and written again; in CI also while all tests of the C core run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READ = """
 import random, sys
 import golden, builders, kafkarec
 from fake_file import FakeFile
-from agreement import with_right_checksums
+from engine_vs_oracle import with_right_checksums
 COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "batch_position"]
 def read(data):
     for options in ({}, {"errors": "skip"}, {"errors": "skip", "threads": 2, "timestamp_unit": "ns"}):
@@ -35,23 +35,24 @@ def read(data):
         pass
     through_windows(data)
 def through_windows(data):
-    # rows that stay are moved, every window ends somewhere else, some pages cannot be read
-    size = chance.choice([61, 64, 300, 5000])
-    start = chance.randrange(len(data) + 1)
+    # kept rows move in memory, windows end at varying positions, some pages are unreadable
+    size = rng.choice([61, 64, 300, 5000])
+    start = rng.randrange(len(data) + 1)
     for unreadable in ([], [range(start, start + 9)]):
         segment = kafkarec.open(FakeFile(data, size, 32, unreadable))
-        segment.read(columns=COLUMNS, errors="skip", control=True, start_offset=chance.randrange(300),
-                     end_offset=chance.randrange(600), start_timestamp=chance.choice([None, 1_700_000_000_005]))
+        segment.read(columns=COLUMNS, errors="skip", control=True, start_offset=rng.randrange(300),
+                     end_offset=rng.randrange(600), start_timestamp=rng.choice([None, 1_700_000_000_005]))
         segment.scan(errors="skip")
-chance = random.Random(5)
+        segment.verify()
+rng = random.Random(5)
 count = 0
 for case in golden.vectors() + golden.invalid() + golden.segment_files():
     read(case.bytes)
     for _ in range(6 if len(case.bytes) < 5000 else 0):
         data = bytearray(case.bytes)
-        for _ in range(chance.choice([1, 2, 8])):
+        for _ in range(rng.choice([1, 2, 8])):
             if data:
-                data[chance.randrange(len(data))] = chance.randrange(256)
+                data[rng.randrange(len(data))] = rng.randrange(256)
         read(bytes(data))
         read(with_right_checksums(bytes(data)))
         count += 1
@@ -64,14 +65,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """(folder with a kafkarec built with -fsanitize=address,undefined, the libraries to preload)"""
+    """(a folder with kafkarec built with -fsanitize=address,undefined, the libraries to preload)."""
     compiler = os.environ.get("CC", "gcc")
     if shutil.which(compiler) is None:
         pytest.skip(f"no compiler {compiler} here")
-    asked = subprocess.run(
+    compiler_runtime = subprocess.run(
         [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
     ).stdout.strip()
-    if not Path(asked).is_absolute():
+    if not Path(compiler_runtime).is_absolute():
         pytest.skip("this compiler has no libasan.so")
     folder = tmp_path_factory.mktemp("sanitized")
     for name in ("setup.py", "pyproject.toml"):
@@ -92,11 +93,11 @@ def sanitized(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     stdcxx = subprocess.run(
         [compiler, "-print-file-name=libstdc++.so.6"], capture_output=True, text=True, check=False
     ).stdout.strip()
-    return folder, f"{asked}:{stdcxx}" if Path(stdcxx).is_absolute() else asked
+    return folder, f"{compiler_runtime}:{stdcxx}" if Path(stdcxx).is_absolute() else compiler_runtime
 
 
 def environment(folder: Path, libraries: str) -> dict[str, str]:
-    """For a process that runs the folder's kafkarec. What a sanitizer reports goes to files report.*."""
+    """The environment of a process that imports kafkarec from the folder. Sanitizer reports go to files report.*."""
     return dict(
         os.environ,
         LD_PRELOAD=libraries,
@@ -113,7 +114,13 @@ def reports(folder: Path) -> str:
 
 LIVE = """
 import random, sys, threading, time
+from dataclasses import replace
 import builders, kafkarec
+from kafkarec._core import Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import read_pieces
+asked = request(errors="skip", check_crcs=False)
+audited = asked._replace(options=replace(asked.options, audit=True))
 parts = builders.records(60, value=b"v" * 50, headers=[(b"head", b"x" * 9), (b"\\xc3(", None)])
 codecs = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
 good = b"".join(builders.batch(parts, codec=c, base_offset=60 * i) for i, c in enumerate(codecs * 20))
@@ -121,11 +128,11 @@ inner = [builders.message(offset=i) for i in range(9)]
 good += b"".join(builders.wrapper(inner, codec="lz4", offset=9 * n) for n in range(20))
 data, stop = bytearray(good), threading.Event()
 def spoil():
-    chance = random.Random(1)
+    rng = random.Random(1)
     while not stop.is_set():
         for _ in range(50):
-            data[chance.randrange(len(data))] = chance.randrange(256)
-        at = chance.randrange(len(data) - 5000)
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        at = rng.randrange(len(data) - 5000)
         data[at : at + 5000] = good[at : at + 5000]
 sys.setswitchinterval(1e-5)
 spoiler = threading.Thread(target=spoil)
@@ -137,6 +144,7 @@ while time.monotonic() < until:
         columns.__arrow_c_stream__()
         rows += sum(len(record.headers) for record in columns[:50])
     kafkarec.scan(data, errors="skip")
+    list(read_pieces(audited, Source(data)))
 stop.set()
 spoiler.join()
 assert rows > 0
@@ -148,8 +156,8 @@ WRITE = """
 import os, random
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 import golden, kafkarec, pyarrow as pa
-from random_encodes import Made, WIDE
-chance = random.Random(11)
+from random_encode_calls import Made, WIDE
+rng = random.Random(11)
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd", "keep")
 def write(records, **options):
     try:
@@ -159,19 +167,19 @@ def write(records, **options):
 written = 0
 for case in golden.vectors():
     columns = kafkarec.decode(case.bytes, control=True, columns=WIDE, header_keys="binary")
-    low, high = sorted(chance.randrange(len(columns) + 1) for _ in range(2))
+    low, high = sorted(rng.randrange(len(columns) + 1) for _ in range(2))
     for part in (columns, columns[low:high], columns.to_arrow(), columns[low:high].to_arrow(), list(columns)):
         for size in (None, 0, 100, 16384):
-            magic = chance.choice([0, 1, 2, 2, "keep"])
-            written += write(part, compression=chance.choice(CODECS), batch_size=size, magic=magic)
+            magic = rng.choice([0, 1, 2, 2, "keep"])
+            written += write(part, compression=rng.choice(CODECS), batch_size=size, magic=magic)
 for seed in range(400):
     made = Made(seed)
-    for records in (made.rows, made.table(), made.table().slice(chance.randrange(9))):
+    for records in (made.rows, made.table(), made.table().slice(rng.randrange(9))):
         written += write(records, **made.options)
     write([*made.rows, (2**62, "now", None, None, [])])
     names = ("offset", "timestamp", "key", "value", "headers")
     written += write([dict(zip(names, row)) for row in made.rows], **made.options)
-    built = kafkarec.RecordBatchBuilder(compression=chance.choice(CODECS[:5]))
+    built = kafkarec.RecordBatchBuilder(compression=rng.choice(CODECS[:5]))
     for row in made.rows * 3:
         try:
             built.has_room_for(*row[1:])
@@ -185,18 +193,20 @@ print("read", written)
 
 
 @pytest.mark.parametrize(
-    "snippet", [READ, LIVE, WRITE], ids=["spoiled files", "a buffer that changes meanwhile", "rows and columns written"]
+    "snippet",
+    [READ, LIVE, WRITE],
+    ids=["spoiled files", "a buffer that changes while it is read", "rows and columns written"],
 )
-def test_no_address_is_misused(snippet: str, sanitized: tuple[Path, str]) -> None:
-    """The second: the GIL is released, so a bytearray or a live mmap may change under the engine's eyes."""
+def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) -> None:
+    """The second program: the GIL is released, so a bytearray or a mapped file may change while the C core reads it."""
     folder, libraries = sanitized
     env = environment(folder, libraries)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", snippet], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
     assert reports(folder) == ""
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.startswith("read ")
+    assert completed.returncode == 0, completed.stderr[-3000:]
+    assert completed.stdout.startswith("read ")
 
 
 @pytest.mark.skipif(
@@ -204,11 +214,13 @@ def test_no_address_is_misused(snippet: str, sanitized: tuple[Path, str]) -> Non
     reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
 )
 def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
-    """Without those that measure memory, as a sanitizer has its own, and those of maps, which fault on purpose."""
-    chosen = ["-m", "core", "-k", "not memory and not mapped"]
+    """Without the tests that measure memory, as the sanitizer allocates its own, and without those of memory maps,
+    which fault on purpose."""
+    selection = ["-m", "core", "-k", "not memory and not mapped"]
     folder, libraries = sanitized
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "spark"))
-    shutil.copytree(ROOT / "docs", folder / "docs")
+    for name in ("docs", "tools"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     files = [
         str(path.relative_to(folder))
         for path in sorted((folder / "tests").rglob("test_*.py"))
@@ -216,8 +228,8 @@ def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str])
     ]
     assert len(files) > 20
     env = environment(folder, libraries) | {"KAFKAREC_CORE": "1", "PYTHONPATH": str(folder)}
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *chosen, "-p", "no:cacheprovider", *files],
+    completed = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *selection, "-p", "no:cacheprovider", *files],
         cwd=folder,
         env=env,
         capture_output=True,
@@ -225,5 +237,5 @@ def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str])
         check=False,
     )
     assert reports(folder) == ""
-    assert done.returncode == 0, done.stdout[-5000:]
-    assert " passed" in done.stdout
+    assert completed.returncode == 0, completed.stdout[-5000:]
+    assert " passed" in completed.stdout

@@ -1,4 +1,4 @@
-"""The wheelhouse: fixed bytes, a RECORD that pip and the bootstrap agree with, a correct manifest."""
+"""The wheelhouse: reproducible bytes, a RECORD that pip and the bootstrap accept, a correct manifest."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LOCK = wheelhouse.LOCK
 
 
 def manifest(fat: Path) -> dict[str, object]:
-    found = wheels.load_manifest(wheels.Carrier(str(fat), is_archive=True))
-    assert found is not None
-    return found
+    contents = wheels.load_manifest(wheels.PackageOrigin(str(fat), is_archive=True))
+    assert contents is not None
+    return contents
 
 
 def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
@@ -32,7 +32,7 @@ def test_same_files_give_the_same_bytes(tmp_path: Path) -> None:
     assert first.read_bytes() == second.read_bytes()
 
 
-def test_fat_wheel_is_the_package_and_its_wheels(fat: Path) -> None:
+def test_fat_wheel_holds_the_package_and_its_wheels(fat: Path) -> None:
     assert manifest(fat)["version"] == kafkarec.__version__ == wheelhouse.version()
     files, dist_info = wheelhouse_pack.read_wheel(fat)
     assert dist_info == f"spark_udfs-{kafkarec.__version__}.dist-info"
@@ -49,34 +49,34 @@ def test_record_holds_for_the_bootstrap_and_for_pip(fat: Path, tmp_path: Path) -
     names = {name for name, _ in wheels.members(fat.read_bytes(), fat.name)}
     assert "spark_udfs/bootstrap/__init__.py" in names
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, "--disable-pip-version-check", "--target", str(tmp_path), str(fat)],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "spark_udfs" / "_wheels" / "manifest.json").exists()
 
 
-def test_every_carried_wheel_is_whole(fat: Path) -> None:
-    carrier = wheels.Carrier(str(fat), is_archive=True)
+def test_every_wheel_inside_is_complete(fat: Path) -> None:
+    origin = wheels.PackageOrigin(str(fat), is_archive=True)
     for line in manifest(fat)["wheels"]:
         wheel = wheels.Wheel(**line)
-        names = [name for name, _ in wheels.members(wheels.fetch(carrier, wheel), wheel.file)]
-        assert any(name.endswith(".dist-info/METADATA") for name in names)  # crc32c reads its own
+        names = [name for name, _ in wheels.members(wheels.fetch(origin, wheel), wheel.file)]
+        assert any(name.endswith(".dist-info/METADATA") for name in names)  # crc32c reads its own METADATA
 
 
 @pytest.mark.parametrize("python", wheelhouse.PYTHONS)
 def test_every_promised_interpreter_finds_its_wheels(fat: Path, python: str) -> None:
-    here = tags.this_interpreter()
+    interpreter = tags.this_interpreter()
     major, minor = map(int, python.split("."))
-    wanted = tags.Interpreter((major, minor), "", here.platforms, here.libc)
-    chosen = wheels.choose(manifest(fat), wanted)
+    target = tags.Interpreter((major, minor), "", interpreter.platforms, interpreter.libc)
+    chosen = wheels.choose(manifest(fat), target)
     assert {wheel.project for wheel in chosen} == {"kafkarec", *wheelhouse_fetch.locked(LOCK)}
 
 
-def test_kafkarec_wheel_has_an_honest_tag(fat: Path) -> None:
+def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
     (ours,) = [line["file"] for line in manifest(fat)["wheels"] if line["project"] == "kafkarec"]
     if not sys.platform.startswith("linux"):
         pytest.skip(f"manylinux tags are for Linux, this is {sys.platform}")
@@ -85,24 +85,24 @@ def test_kafkarec_wheel_has_an_honest_tag(fat: Path) -> None:
         content = archive.read(f"{wheelhouse_pack.DATA_FOLDER}/{ours}")
     files = dict(wheels.members(content, ours))
     dist_info = next(name for name in files if name.endswith(".dist-info/WHEEL"))
-    told = [line.removeprefix("Tag: ") for line in files[dist_info].decode().splitlines() if "Tag: " in line]
-    assert told == tags.wheel_tags(ours)
+    tags_in_wheel = [line.removeprefix("Tag: ") for line in files[dist_info].decode().splitlines() if "Tag: " in line]
+    assert tags_in_wheel == tags.wheel_tags(ours)
 
 
 def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
-    found = manifest(fat)
-    assert set(found["requires"]) == set(wheelhouse_fetch.locked(LOCK))
-    assert found["modules"]["python-snappy"] == ["snappy"]
-    assert found["modules"]["kafkarec"] == ["kafkarec"]
+    contents = manifest(fat)
+    assert set(contents["requires"]) == set(wheelhouse_fetch.locked(LOCK))
+    assert contents["modules"]["python-snappy"] == ["snappy"]
+    assert contents["modules"]["kafkarec"] == ["kafkarec"]
 
 
-def test_cached_wheel_that_is_not_the_locked_one_is_not_used(tmp_path: Path) -> None:
+def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
     name = "python_snappy-0.7.3-py3-none-any.whl"
     (tmp_path / name).write_bytes(b"something else")
     good = wheelhouse_pack.sha256(tmp_path / name)
     python = wheelhouse.PYTHONS[0]
-    found = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), python)
-    assert found == tmp_path / name
+    cached = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), python)
+    assert cached == tmp_path / name
     assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), python) is None
 
 
@@ -115,8 +115,8 @@ def test_wheelhouse_is_not_committed() -> None:
     assert listed.stdout.split() in ([], ["wheelhouse/.gitkeep"])
 
 
-def test_check_program_fails_where_the_wheel_is_bad(tmp_path: Path) -> None:
-    """A check that cannot fail would be none."""
+def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
+    """The check itself must be able to fail."""
     import wheelhouse_check
 
     empty = wheelhouse_pack.write_wheel(tmp_path / "spark_udfs-1-py3-none-any.whl", {}, "spark_udfs-1.dist-info")

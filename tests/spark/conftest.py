@@ -1,8 +1,8 @@
-"""What the Spark tests run with: the fat wheel, bare executor environments, and spark-submit itself.
+"""Fixtures of the Spark tests: the fat wheel, bare executor environments, spark-submit itself.
 
 The applications in tests/support/spark/apps run as users run them, `spark-submit --py-files <wheel> app.py` on real
 executors (`local-cluster`); driver and executors have a Python with pyspark, pyarrow and pandas only. Each application
-does many things and writes one JSON file; the tests read it.
+does many things and writes one JSON file, which the tests read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import wheelhouse_check
 import wheelhouse_pack
 from paths import ROOT
 from source_session import spark_environment, spark_session  # noqa: F401
+from spark_submit import applications_removed
 
 import wheelhouse
 
@@ -30,17 +31,17 @@ RUNNING = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """Partition folders below tmp_path/data, as a broker writes them."""
-    from stream_broker import Broker  # needs pyspark
+    """A broker that writes partition folders below tmp_path/data."""
+    from stream_broker import Broker  # it needs pyspark
 
-    made = Broker(tmp_path / "data")
-    yield made
-    made.close()
+    started = Broker(tmp_path / "data")
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="session")
 def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same kafkarec under another version, in a fat wheel of its own."""
+    """A fat wheel of the same kafkarec under another version."""
     folder = tmp_path_factory.mktemp("other_version")
     version = f"{wheelhouse.version()}.post1"
     tag = f"cp{RUNNING.replace('.', '')}-"
@@ -59,22 +60,22 @@ def other_version(fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def bare_python() -> Iterator[str]:
-    """This Python version with pyspark, pyarrow and pandas only."""
+    """The path of a Python of this version with pyspark, pyarrow and pandas only."""
     yield from environment(RUNNING)
 
 
 @pytest.fixture(scope="session")
 def other_python() -> Iterator[str]:
-    """The same for another version of Python that is on this machine."""
+    """The same for another Python version that this machine has."""
     others = [python for python in wheelhouse.PYTHONS if python != RUNNING]
-    found = [python for python in others if wheelhouse_check.find_interpreter(python)]
-    if not found:
+    interpreters = [python for python in others if wheelhouse_check.find_interpreter(python)]
+    if not interpreters:
         pytest.skip(f"no CPython of {', '.join(others)} on this machine")
-    yield from environment(found[0])
+    yield from environment(interpreters[0])
 
 
 def environment(python: str) -> Iterator[str]:
-    """The environment of the set-up if it fits, else one below .cache, made once."""
+    """Yield the environment of the set-up if it fits, else one below .cache that is made once."""
     set_up = ROOT / ".venv-executor" / "bin" / "python"
     folder = ROOT / ".cache" / f"executor-{python}"
     if python == RUNNING and set_up.exists() and version_of(set_up) == python:
@@ -94,16 +95,12 @@ def environment(python: str) -> Iterator[str]:
             "-r",
             str(lock),
         ]
-        done = subprocess.run(pip, capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"no environment of Python {python} can be made: {done.stderr.strip().splitlines()[-1]}")
+        completed = subprocess.run(pip, capture_output=True, text=True, check=False)
+        if completed.returncode:
+            pytest.skip(f"no environment of Python {python} can be made: {completed.stderr.strip().splitlines()[-1]}")
         (folder / "complete").touch()
-    # local-cluster keeps the executors' folders, the wheel's copies in them, below SPARK_HOME
-    applications = "lib/python*/site-packages/pyspark/work/app-*"
-    others = set(folder.glob(applications))
-    yield str(folder / "bin" / "python")
-    for application in set(folder.glob(applications)) - others:
-        shutil.rmtree(application, ignore_errors=True)
+    with applications_removed(str(folder / "bin" / "python")):
+        yield str(folder / "bin" / "python")
 
 
 def version_of(python: Path) -> str:

@@ -1,4 +1,4 @@
-"""The cache on a node: order of roots, refusals, one unpacking for many processes, crashes, full disks."""
+"""The wheel cache on a node: order of roots, refusals, one unpacking for many processes, crashes, full disks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ import pytest
 
 UID = os.geteuid()
 OURS = f"kafkarec-cache-{UID}"
-NOBODY = 65534
+NOBODY_UID = 65534
 
-# Kills itself after a few files are written, as the kernel's out-of-memory killer would.
+# Kills its own process after a few files are written, as the kernel's out-of-memory killer would.
 KILLED = """
 import os, signal
 from spark_udfs.bootstrap import cache
@@ -42,21 +42,23 @@ def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def public_path() -> Iterator[Path]:
-    """A folder that other users may enter (pytest's own are closed to them)."""
+    """A folder that other users may enter, which pytest's own folders do not permit."""
     with tempfile.TemporaryDirectory(prefix="kafkarec-test-") as folder:
         os.chmod(folder, 0o755)
         yield Path(folder)
 
 
 def python_for_others() -> str:
-    """An interpreter that any user may run; skips where there is none."""
+    """An interpreter that any user may run; the test is skipped where there is none."""
     if UID != 0:
         pytest.skip("only root can run a process under another user id")
     candidates = [sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"]
     test = "import sys, json, hashlib; sys.exit(sys.version_info < (3, 11))"
     for python in filter(os.path.exists, candidates):
         with contextlib.suppress(PermissionError):
-            if not subprocess.run([python, "-ISc", test], user=NOBODY, group=NOBODY, cwd="/", check=False).returncode:
+            if not subprocess.run(
+                [python, "-ISc", test], user=NOBODY_UID, group=NOBODY_UID, cwd="/", check=False
+            ).returncode:
                 return python
     pytest.skip("no Python of 3.11 or later here that another user may run")
 
@@ -67,11 +69,11 @@ def keys(root: Path) -> list[Path]:
 
 
 def hooked(code: str) -> str:
-    """The usual program with some code between finding spark_udfs and using it."""
+    """The usual program with additional code between finding spark_udfs and using it."""
     return fat_wheels.PROGRAM.replace("try:\n", code + "try:\n", 1)
 
 
-# ---- which root ----
+# ---- choice of the root ----
 
 
 @pytest.mark.parametrize(
@@ -87,28 +89,28 @@ def hooked(code: str) -> str:
         ({}, "work"),
     ],
 )
-def test_roots_in_order(fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
+def test_roots_are_tried_in_order(fat: Path, tmp_path: Path, variables: dict[str, str], expected: str) -> None:
     (tmp_path / "work").mkdir()
     separators = {"SPARK_EXECUTOR_DIRS": ":"}
     environ = {
         name: separators.get(name, ",").join(str(tmp_path / part) for part in value.split(separators.get(name, ",")))
         for name, value in variables.items()
     }
-    told = fat_wheels.activate(fat, None, environ=environ, cwd=tmp_path / "work")
-    assert told["path"].startswith(str(tmp_path / expected / OURS))
+    outcome = fat_wheels.activate(fat, None, environ=environ, cwd=tmp_path / "work")
+    assert outcome["path"].startswith(str(tmp_path / expected / OURS))
     assert stat.S_IMODE((tmp_path / expected / OURS).stat().st_mode) == 0o700
 
 
-def test_no_home_and_no_passwd_entry_is_needed(fat: Path, public_path: Path) -> None:
+def test_neither_home_nor_a_passwd_entry_is_needed(fat: Path, public_path: Path) -> None:
     python = python_for_others()
     shutil.copyfile(fat, public_path / fat.name)
     root = public_path / "root"
     root.mkdir()
     os.chmod(root, 0o777 | stat.S_ISVTX)
-    told = fat_wheels.activate(
+    outcome = fat_wheels.activate(
         public_path / fat.name, root, python=python, cwd="/", user=23456, group=23456, extra_groups=[]
     )
-    assert told["path"].startswith(str(root / "kafkarec-cache-23456"))
+    assert outcome["path"].startswith(str(root / "kafkarec-cache-23456"))
 
 
 def open_to_all(root: Path) -> None:
@@ -124,7 +126,7 @@ def symlinked(root: Path) -> None:
 def below_open_folder(root: Path) -> None:
     open_to_all(root.parent / "open")
     (root.parent / "open" / "inner").mkdir()
-    root.symlink_to("open/inner")  # refused for the symlink, or for what lies above
+    root.symlink_to("open/inner")  # refused because of the symlink, or because of the open folder
 
 
 def plain_file(root: Path) -> None:
@@ -142,7 +144,7 @@ def cache_is_open(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words"),
+    ("prepare", "message"),
     [
         (open_to_all, "it is writable by everybody, with no sticky bit"),
         (symlinked, "is a symlink"),
@@ -152,54 +154,54 @@ def cache_is_open(root: Path) -> None:
         (cache_is_open, "is open to others (mode 0770)"),
     ],
 )
-def test_refused_root_is_passed_over_with_its_reason(fat: Path, tmp_path: Path, prepare, words: str) -> None:
+def test_a_refused_root_is_skipped_with_its_reason(fat: Path, tmp_path: Path, prepare, message: str) -> None:
     root = tmp_path / "root"
     prepare(root)
     work = tmp_path / "work"
     work.mkdir()
-    told = fat_wheels.activate(fat, root, cwd=work)
-    assert told["path"].startswith(str(work / OURS))
-    assert words in told["notes"][0]
-    assert str(root) in told["notes"][0]
+    outcome = fat_wheels.activate(fat, root, cwd=work)
+    assert outcome["path"].startswith(str(work / OURS))
+    assert message in outcome["notes"][0]
+    assert str(root) in outcome["notes"][0]
 
 
-def test_folder_below_one_that_is_open_to_all(fat: Path, tmp_path: Path) -> None:
+def test_a_folder_below_an_open_one_is_refused(fat: Path, tmp_path: Path) -> None:
     open_to_all(tmp_path / "open")
     (tmp_path / "work").mkdir()
-    told = fat_wheels.activate(fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
-    assert f"{tmp_path / 'open'} is writable by everybody" in told["notes"][0]
+    outcome = fat_wheels.activate(fat, tmp_path / "open" / "inner", cwd=tmp_path / "work")
+    assert f"{tmp_path / 'open'} is writable by everybody" in outcome["notes"][0]
     assert not (tmp_path / "open" / "inner").exists()
 
 
-def test_root_of_another_user_and_read_only_root(fat: Path, public_path: Path) -> None:
+def test_roots_of_another_user_and_read_only_roots_are_skipped(fat: Path, public_path: Path) -> None:
     python = python_for_others()
     shutil.copyfile(fat, public_path / fat.name)
     foreign, read_only, work = (public_path / name for name in ("foreign", "read_only", "work"))
-    for folder, owner, mode in ((foreign, 12345, 0o755), (read_only, NOBODY, 0o555), (work, NOBODY, 0o700)):
+    for folder, owner, mode in ((foreign, 12345, 0o755), (read_only, NOBODY_UID, 0o555), (work, NOBODY_UID, 0o700)):
         folder.mkdir()
         os.chmod(folder, mode)
         os.chown(folder, owner, owner)
-    told = fat_wheels.activate(
+    outcome = fat_wheels.activate(
         public_path / fat.name,
         foreign,
         python=python,
         environ={"SPARK_LOCAL_DIRS": str(read_only)},
         cwd=work,
-        user=NOBODY,
-        group=NOBODY,
+        user=NOBODY_UID,
+        group=NOBODY_UID,
         extra_groups=[],
     )
-    assert told["path"].startswith(str(work / f"kafkarec-cache-{NOBODY}"))
-    assert f"belongs to user id 12345, and this process is {NOBODY}" in told["notes"][0]
-    assert "is not writable" in told["notes"][1]
+    assert outcome["path"].startswith(str(work / f"kafkarec-cache-{NOBODY_UID}"))
+    assert f"belongs to user id 12345, and this process is {NOBODY_UID}" in outcome["notes"][0]
+    assert "is not writable" in outcome["notes"][1]
 
 
-def test_no_root_fits_lists_each_with_its_reason(fat: Path, tmp_path: Path) -> None:
+def test_the_error_lists_each_root_with_its_reason(fat: Path, tmp_path: Path) -> None:
     program = "import os, tempfile; tempfile.tempdir = os.getcwd()\n" + fat_wheels.PROGRAM
     plain_file(tmp_path / "file")
     open_to_all(tmp_path / "open")
-    told = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
-    lines = told["error"].splitlines()
+    outcome = fat_wheels.activate(fat, tmp_path / "file", program, cwd=tmp_path / "open")
+    lines = outcome["error"].splitlines()
     assert lines[0] == "no folder on this node can hold the unpacked wheels of kafkarec:"
     assert lines[1] == f"  {tmp_path / 'file'} (from KAFKAREC_CACHE): is not a folder"
     assert lines[2].startswith(f"  {tmp_path / 'open'} (from the working folder): it is writable by everybody")
@@ -209,37 +211,37 @@ def test_no_root_fits_lists_each_with_its_reason(fat: Path, tmp_path: Path) -> N
 @contextlib.contextmanager
 def tmpfs(folder: Path, options: str) -> Iterator[Path]:
     folder.mkdir()
-    done = subprocess.run(
+    process = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)],
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode:
-        pytest.skip(f"cannot mount a tmpfs here: {done.stderr.strip()}")
+    if process.returncode:
+        pytest.skip(f"cannot mount a tmpfs here: {process.stderr.strip()}")
     try:
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_noexec_root_is_passed_over(fat: Path, tmp_path: Path) -> None:
+def test_a_noexec_root_is_skipped(fat: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "noexec", "noexec,mode=0700") as root:
-        told = fat_wheels.activate(fat, root, cwd=tmp_path)
-        assert "a shared library cannot be loaded from it" in told["notes"][0]
-        assert told["path"].startswith(str(tmp_path / OURS))
+        outcome = fat_wheels.activate(fat, root, cwd=tmp_path)
+        assert "a shared library cannot be loaded from it" in outcome["notes"][0]
+        assert outcome["path"].startswith(str(tmp_path / OURS))
         assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
 
 
-def test_full_disk_is_passed_over_and_left_clean(fat: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_skipped_and_left_clean(fat: Path, tmp_path: Path) -> None:
     with tmpfs(tmp_path / "full", "size=32k,mode=0700") as root:
-        told = fat_wheels.activate(fat, root, cwd=tmp_path)
-        assert "No space left on device" in told["notes"][0]
-        assert told["path"].startswith(str(tmp_path / OURS))
+        outcome = fat_wheels.activate(fat, root, cwd=tmp_path)
+        assert "No space left on device" in outcome["notes"][0]
+        assert outcome["path"].startswith(str(tmp_path / OURS))
         assert [path.name for path in (root / OURS).iterdir() if path.is_dir()] == []
 
 
-# ---- one unpacking ----
+# ---- one unpacking for several processes ----
 
 
 def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
@@ -248,9 +250,9 @@ def test_sixteen_processes_make_one_folder(fat: Path, tmp_path: Path) -> None:
         subprocess.Popen(fat_wheels.command(fat), stdout=subprocess.PIPE, text=True, env=options["env"], cwd=tmp_path)
         for _ in range(16)
     ]
-    told = [json.loads(process.communicate(timeout=60)[0]) for process in running]
-    assert len({each["path"] for each in told}) == 1
-    assert [str(path) for path in keys(tmp_path / "root")] == [told[0]["path"]]
+    outcome = [json.loads(process.communicate(timeout=60)[0]) for process in running]
+    assert len({each["path"] for each in outcome}) == 1
+    assert [str(path) for path in keys(tmp_path / "root")] == [outcome[0]["path"]]
 
 
 def test_second_process_unpacks_nothing(fat: Path, tmp_path: Path) -> None:
@@ -261,18 +263,18 @@ def test_second_process_unpacks_nothing(fat: Path, tmp_path: Path) -> None:
     assert {path: path.lstat().st_mtime_ns for path in Path(first["path"]).rglob("*")} == before
 
 
-def test_killed_in_the_middle_then_the_next_one_succeeds(fat: Path, tmp_path: Path) -> None:
+def test_after_a_kill_in_the_middle_the_next_process_succeeds(fat: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
-    done = subprocess.run(fat_wheels.command(fat, hooked(KILLED)), **fat_wheels.settings(root))
-    assert done.returncode == -signal.SIGKILL
+    process = subprocess.run(fat_wheels.command(fat, hooked(KILLED)), **fat_wheels.settings(root))
+    assert process.returncode == -signal.SIGKILL
     assert len(list((root / OURS).glob("*.tmp-*"))) == 1
     assert keys(root) == []
     assert fat_wheels.activate(fat, root)["source"] == "unpacked"
     assert list((root / OURS).glob("*.tmp-*")) == []
 
 
-def test_waits_for_the_process_that_unpacks(fat: Path, tmp_path: Path) -> None:
-    """The second one finds the lock taken, waits, and then uses what the first one made."""
+def test_a_second_process_waits_for_the_one_that_unpacks(fat: Path, tmp_path: Path) -> None:
+    """The second process finds the lock taken, waits, and then uses the folder that the first process made."""
     root = tmp_path / "root"
     slow = hooked(
         "import time\nfrom spark_udfs.bootstrap import cache\nplain = cache._flush\n"
@@ -288,7 +290,7 @@ def test_waits_for_the_process_that_unpacks(fat: Path, tmp_path: Path) -> None:
     assert second["path"] == json.loads(first.communicate(timeout=60)[0])["path"]
 
 
-# ---- damage after the fact ----
+# ---- changes after the unpacking ----
 
 
 def grown(folder: Path) -> None:
@@ -318,7 +320,7 @@ def resealed(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("damage", "message"),
     [
         (grown, "'kafkarec/_library.so' was changed after it was sealed"),
         (touched, "'kafkarec/_version.py' was changed after it was sealed"),
@@ -328,13 +330,13 @@ def resealed(folder: Path) -> None:
         (resealed, "its seal is broken"),
     ],
 )
-def test_changed_cache_is_not_used(fat: Path, tmp_path: Path, damage, words: str) -> None:
+def test_changed_cache_is_not_used(fat: Path, tmp_path: Path, damage, message: str) -> None:
     first = fat_wheels.activate(fat, tmp_path / "root")
     damage(Path(first["path"]))
     (tmp_path / "work").mkdir()
-    told = fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")
-    assert words in told["notes"][0]
-    assert told["path"].startswith(str(tmp_path / "work"))
+    outcome = fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")
+    assert message in outcome["notes"][0]
+    assert outcome["path"].startswith(str(tmp_path / "work"))
 
 
 def test_same_size_and_time_but_other_bytes_are_found_by_verify(fat: Path, tmp_path: Path) -> None:
@@ -346,12 +348,12 @@ def test_same_size_and_time_but_other_bytes_are_found_by_verify(fat: Path, tmp_p
     os.utime(library, ns=(times.st_atime_ns, times.st_mtime_ns))
     (tmp_path / "work").mkdir()
     assert fat_wheels.activate(fat, tmp_path / "root", cwd=tmp_path / "work")["notes"] == []
-    told = fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work")
-    assert "_library.so' was changed after it was sealed" in told["notes"][0]
+    outcome = fat_wheels.activate(fat, tmp_path / "root", environ={"KAFKAREC_VERIFY": "1"}, cwd=tmp_path / "work")
+    assert "_library.so' was changed after it was sealed" in outcome["notes"][0]
 
 
 def test_using_the_cache_adds_no_byte_code_to_it(fat: Path, tmp_path: Path) -> None:
-    """Byte code that Python writes by itself would be an unlisted file for the next process."""
+    """Byte code that Python writes by itself would be an unlisted file to the next process."""
     program = hooked("sys.dont_write_bytecode = False\n")
     for _ in range(2):
         assert fat_wheels.activate(fat, tmp_path / "root", program)["notes"] == []
@@ -360,12 +362,12 @@ def test_using_the_cache_adds_no_byte_code_to_it(fat: Path, tmp_path: Path) -> N
 def test_faulthandler_and_optimised_python(fat: Path, tmp_path: Path) -> None:
     for flag in ("-Xfaulthandler", "-O", "-OO"):
         command = fat_wheels.command(fat)
-        done = subprocess.run([command[0], flag, *command[1:]], **fat_wheels.settings(tmp_path / "root"))
-        assert json.loads(done.stdout)["notes"] == [], done.stderr
-    assert len(keys(tmp_path / "root")) == 3  # the byte code differs, so does the key
+        process = subprocess.run([command[0], flag, *command[1:]], **fat_wheels.settings(tmp_path / "root"))
+        assert json.loads(process.stdout)["notes"] == [], process.stderr
+    assert len(keys(tmp_path / "root")) == 3  # the byte code differs, and so does the key
 
 
-def test_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:
+def test_the_import_opens_no_file_and_starts_no_thread(fat: Path, tmp_path: Path) -> None:
     program = (
         "import json, os, sys, threading\nsys.path.insert(0, sys.argv[1])\n"
         "before = set(os.listdir('/proc/self/fd'))\nimport spark_udfs.bootstrap\n"

@@ -1,4 +1,4 @@
-"""Which wheels fit: our tags against those of `packaging`, and the cases that matter for our wheels."""
+"""Wheel tags: ours equal those of `packaging`; the cases that matter for our wheels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_same_tags_as_packaging_for_this_interpreter() -> None:
     ours = tags.compatible_tags(tags.this_interpreter())
     theirs = [str(tag) for tag in oracle.sys_tags()]
     assert set(ours) == set(theirs)
-    # best first, in the same order (the plain linux tag stands first or last, by the version of packaging)
+    # best first, in the same order (the position of the plain linux tag depends on the version of packaging)
     native = [tag for tag in theirs if ("-cp" in tag or "-abi3-" in tag) and "-linux_" not in tag]
     assert [tag for tag in ours if tag in native] == native
 
@@ -46,29 +46,29 @@ def test_wheel_fits(file_name: str, minor: int, expected: bool) -> None:
     assert fits(file_name, python(minor)) is expected
 
 
-def test_free_threaded_interpreter_takes_no_abi3_wheel() -> None:
+def test_a_free_threaded_interpreter_accepts_no_abi3_wheel() -> None:
     assert not fits("kafkarec-0.1.0-cp311-abi3-manylinux_2_17_x86_64.whl", python(14, "t"))
     assert fits("kafkarec-0.1.0-cp314-cp314t-manylinux_2_17_x86_64.whl", python(14, "t"))
 
 
-def test_musl_takes_its_own_wheels_only() -> None:
+def test_musl_accepts_its_own_wheels_only() -> None:
     platforms = list(tags.platform_tags("musl-1.2"))
     assert any(each.startswith("musllinux_1_2_") for each in platforms)
     assert not any(each.startswith("manylinux") for each in platforms)
 
 
-def test_older_glibc_takes_no_newer_wheel() -> None:
+def test_an_older_glibc_accepts_no_newer_wheel() -> None:
     platforms = list(tags.platform_tags("glibc-2.17"))
     assert not any(each.startswith("manylinux_2_28") for each in platforms)
     assert any(each.startswith("manylinux2014") for each in platforms)
 
 
-def test_unknown_libc_gives_the_plain_tag_only() -> None:
+def test_an_unknown_libc_has_the_plain_tag_only() -> None:
     assert len(list(tags.platform_tags("unknown"))) == 1
 
 
 @pytest.mark.parametrize("name", ["kafkarec.zip", "kafkarec-0.1.0.whl", "a-b-c-d-e-f-g.whl"])
-def test_name_that_is_no_wheel(name: str) -> None:
+def test_other_names_are_no_wheels(name: str) -> None:
     with pytest.raises(ValueError, match="not the name of a wheel"):
         tags.wheel_tags(name)
 
@@ -81,7 +81,7 @@ def manifest(*files: str) -> dict[str, object]:
     return {"format": 1, "version": "0.1.0", "wheels": lines}
 
 
-def test_best_wheel_wins() -> None:
+def test_the_best_wheel_is_chosen() -> None:
     chosen = wheels.choose(
         manifest(
             "kafkarec-0.1.0-py3-none-any.whl",

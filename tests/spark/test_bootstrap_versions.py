@@ -1,4 +1,5 @@
-"""Versions that meet in one process: ours wins, an equal one stays, another that is loaded is an error."""
+"""Several versions in one process: ours has precedence, an equal installed one is used, another loaded one is an
+error."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ def fat(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def installed(folder: Path, version: str, code: str = "") -> Path:
-    """A kafkarec of some version, as pip would have installed it."""
+    """A kafkarec of some version, as pip installs it."""
     package = folder / f"site-{version}" / "kafkarec"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(f"{code}\nfrom ._version import __version__\n")
@@ -28,42 +29,42 @@ def before(code: str) -> str:
     return fat_wheels.PROGRAM.replace("try:\n", code + "\ntry:\n", 1)
 
 
-def test_equal_installed_version_wins_and_nothing_is_unpacked(fat: Path, tmp_path: Path) -> None:
+def test_an_equal_installed_version_is_used_and_nothing_is_unpacked(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, fat_wheels.VERSION)
-    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.append({str(site)!r})"))
-    assert (told["source"], told["path"]) == ("installed", str(site))
+    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.append({str(site)!r})"))
+    assert (outcome["source"], outcome["path"]) == ("installed", str(site))
     assert not (tmp_path / "root").exists()
 
 
-def test_other_installed_version_is_passed_by(fat: Path, tmp_path: Path) -> None:
+def test_another_installed_version_is_ignored(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, "0.0.1")
-    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
-    assert told["source"] == "unpacked"
-    assert told["file"].startswith(str(tmp_path / "root"))
+    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
+    assert outcome["source"] == "unpacked"
+    assert outcome["file"].startswith(str(tmp_path / "root"))
 
 
-def test_equal_installed_version_that_cannot_be_imported(fat: Path, tmp_path: Path) -> None:
+def test_an_equal_installed_version_that_cannot_be_imported_is_ignored(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, fat_wheels.VERSION, "import a_module_that_is_missing")
-    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
-    assert told["source"] == "unpacked"
-    assert "cannot be imported: No module named 'a_module_that_is_missing'" in told["notes"][0]
+    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})"))
+    assert outcome["source"] == "unpacked"
+    assert "cannot be imported: No module named 'a_module_that_is_missing'" in outcome["notes"][0]
 
 
-def test_other_version_that_is_loaded_already_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
+def test_another_loaded_version_is_an_error_that_names_both(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, "0.0.1")
-    told = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec"))
-    assert told["error"].startswith(f"kafkarec 0.0.1 is loaded already from {site}")
-    assert f"needs {fat_wheels.VERSION}" in told["error"]
+    outcome = fat_wheels.activate(fat, tmp_path / "root", before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec"))
+    assert outcome["error"].startswith(f"kafkarec 0.0.1 is loaded already from {site}")
+    assert f"needs {fat_wheels.VERSION}" in outcome["error"]
 
 
-def test_equal_version_that_is_loaded_already(fat: Path, tmp_path: Path) -> None:
+def test_an_equal_loaded_version_is_used(fat: Path, tmp_path: Path) -> None:
     site = installed(tmp_path, fat_wheels.VERSION)
     program = before(f"sys.path.insert(0, {str(site)!r})\nimport kafkarec")
     assert fat_wheels.activate(fat, tmp_path / "root", program)["source"] == "imported before"
 
 
 def with_codec(folder: Path) -> Path:
-    """A fat wheel that brings a crc32c of its own, 2.9."""
+    """A fat wheel that holds crc32c 2.9."""
     import wheelhouse_pack
 
     folder.mkdir()
@@ -87,29 +88,29 @@ def loaded_codec(version: str) -> str:
     )
 
 
-def test_loaded_dependency_that_is_new_enough_stays(tmp_path: Path) -> None:
-    told = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.7.1"))
-    assert told["notes"] == ["crc32c 2.7.1 was imported before and stays"]
+def test_a_loaded_dependency_that_is_new_enough_is_used(tmp_path: Path) -> None:
+    outcome = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.7.1"))
+    assert outcome["notes"] == ["crc32c 2.7.1 was imported before and stays"]
 
 
-def test_loaded_dependency_that_is_too_old_is_an_error(tmp_path: Path) -> None:
-    told = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.6"))
-    assert told["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
-    assert "needs 2.7 or later (and brings 2.9)" in told["error"]
+def test_a_loaded_dependency_that_is_too_old_is_an_error(tmp_path: Path) -> None:
+    outcome = fat_wheels.activate(with_codec(tmp_path / "fat"), tmp_path / "root", loaded_codec("2.6"))
+    assert outcome["error"].startswith("crc32c 2.6 is loaded already from /site/crc32c/__init__.py; ")
+    assert "needs 2.7 or later (spark_udfs contains 2.9)" in outcome["error"]
     assert not (tmp_path / "root").exists()
 
 
-def test_two_versions_live_side_by_side_in_one_root(fat: Path, tmp_path: Path) -> None:
+def test_two_versions_share_one_root(fat: Path, tmp_path: Path) -> None:
     other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
-    told = [fat_wheels.activate(each, tmp_path / "root") for each in (fat, other, fat)]
-    assert [each["notes"] for each in told] == [[], [], []]
-    assert told[0]["path"] == told[2]["path"] != told[1]["path"]
+    outcome = [fat_wheels.activate(each, tmp_path / "root") for each in (fat, other, fat)]
+    assert [each["notes"] for each in outcome] == [[], [], []]
+    assert outcome[0]["path"] == outcome[2]["path"] != outcome[1]["path"]
 
 
 def test_source_checkout_without_wheels_needs_an_installed_kafkarec(tmp_path: Path) -> None:
     shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs")
-    told = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
-    assert "carries no wheels, and kafkarec is not installed here" in told["error"]
+    outcome = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
+    assert "contains no wheels, and kafkarec is not installed here" in outcome["error"]
 
 
 LISTING = """
@@ -122,12 +123,12 @@ runpy.run_module("spark_udfs.bootstrap", run_name="__main__")
 def listed(fat: Path, root: Path, *arguments: str) -> list[list[str]]:
     """(word, path) of each line that `python -m spark_udfs.bootstrap` prints about this root."""
     command = [*fat_wheels.command(fat, LISTING), *arguments]
-    done = subprocess.run(command, **fat_wheels.settings(root, cwd=root))
-    assert done.returncode == 0, done.stderr
-    return [line.split()[:2] for line in done.stdout.splitlines() if str(root) in line]
+    completed = subprocess.run(command, **fat_wheels.settings(root, cwd=root))
+    assert completed.returncode == 0, completed.stderr
+    return [line.split()[:2] for line in completed.stdout.splitlines() if str(root) in line]
 
 
-def test_caches_are_listed_and_pruned_by_hand_only(fat: Path, tmp_path: Path) -> None:
+def test_caches_are_listed_and_pruned_by_command_only(fat: Path, tmp_path: Path) -> None:
     root = tmp_path / "root"
     other = fat_wheels.fat_wheel(tmp_path / "other", "9.8.8")
     ours, theirs = (fat_wheels.activate(each, root)["path"] for each in (fat, other))

@@ -1,4 +1,4 @@
-"""A spoiled wheel is refused, each kind of damage with its own words, and nothing is left behind."""
+"""A spoiled wheel is refused with a message for each kind of damage, and nothing of it remains on disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pytest
 Members = list[tuple[zipfile.ZipInfo, bytes]]
 
 
-def refused(tmp_path: Path, edit: Callable[[Members], None], words: str) -> None:
-    """The edited wheel is refused with these words, in a fresh cache that stays empty."""
+def refused(tmp_path: Path, edit: Callable[[Members], None], message: str) -> None:
+    """The edited wheel is refused with this message, and its new cache stays empty."""
     fat = fat_wheels.fat_wheel(tmp_path / "wheels", spoil=lambda raw: fat_wheels.rewritten(raw, edit))
     root = tmp_path / "root"
-    told = fat_wheels.activate(fat, root)
-    assert "refused" in told["error"]
-    assert words in told["error"]
+    outcome = fat_wheels.activate(fat, root)
+    assert "refused" in outcome["error"]
+    assert message in outcome["error"]
     left = [path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"]
     assert left == []
 
@@ -57,27 +57,27 @@ def replace(members: Members, name: str, content: bytes) -> None:
         "./x.py",
     ],
 )
-def test_name_that_leaves_the_folder(tmp_path: Path, name: str) -> None:
+def test_a_name_outside_of_the_folder_is_refused(tmp_path: Path, name: str) -> None:
     refused(tmp_path, lambda members: add(members, name), "has a file with the name")
     assert not (tmp_path / "outside.py").exists()
 
 
-def test_symlink(tmp_path: Path) -> None:
+def test_a_symlink_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, lambda m: add(m, "kafkarec/link", b"/etc/passwd", stat.S_IFLNK | 0o777), "symlink")
 
 
-def test_file_that_record_does_not_list(tmp_path: Path) -> None:
+def test_a_file_missing_from_record_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, lambda m: add(m, "kafkarec/extra.py", listed=False), "not listed: ['kafkarec/extra.py']")
 
 
-def test_listed_file_that_is_missing(tmp_path: Path) -> None:
+def test_a_missing_listed_file_is_refused(tmp_path: Path) -> None:
     def drop(members: Members) -> None:
         members[:] = [each for each in members if each[0].filename != "kafkarec/_version.py"]
 
     refused(tmp_path, drop, "missing: ['kafkarec/_version.py']")
 
 
-def test_changed_library(tmp_path: Path) -> None:
+def test_a_changed_library_is_refused(tmp_path: Path) -> None:
     refused(
         tmp_path,
         lambda m: replace(m, "kafkarec/_library.so", b"\x7fELF, but not the one that was built"),
@@ -85,12 +85,12 @@ def test_changed_library(tmp_path: Path) -> None:
     )
 
 
-def test_two_files_of_one_name(tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         refused(tmp_path, lambda m: add(m, "kafkarec/_version.py", b"evil"), "two files of one name")
 
 
-def test_weak_hash_in_record(tmp_path: Path) -> None:
+def test_a_weak_hash_in_record_is_refused(tmp_path: Path) -> None:
     def weaken(members: Members) -> None:
         replace(members, record, contents(members)[record].replace(b"sha256=", b"md5="))
 
@@ -98,37 +98,37 @@ def test_weak_hash_in_record(tmp_path: Path) -> None:
     refused(tmp_path, weaken, "does not have the hash")
 
 
-def test_wheel_without_record(tmp_path: Path) -> None:
+def test_a_wheel_without_record_is_refused(tmp_path: Path) -> None:
     def drop(members: Members) -> None:
         members[:] = [each for each in members if not each[0].filename.endswith("/RECORD")]
 
     refused(tmp_path, drop, "has 0 RECORD files")
 
 
-def test_wheel_that_is_no_zip(tmp_path: Path) -> None:
+def test_a_wheel_that_is_no_zip_is_refused(tmp_path: Path) -> None:
     fat = fat_wheels.fat_wheel(tmp_path / "wheels")
     broken = edited_fat(fat, tmp_path / "broken.zip", ".whl", lambda raw: b"not a zip", fix_manifest=True)
     assert "is not a zip file" in fat_wheels.activate(broken, tmp_path / "root")["error"]
 
 
-def test_wheel_that_is_not_the_one_the_manifest_lists(tmp_path: Path) -> None:
+def test_a_wheel_that_differs_from_the_manifest_is_refused(tmp_path: Path) -> None:
     fat = fat_wheels.fat_wheel(tmp_path / "wheels")
     broken = edited_fat(fat, tmp_path / "broken.zip", ".whl", lambda raw: raw + b"\0")
     assert "is not the wheel the manifest lists" in fat_wheels.activate(broken, tmp_path / "root")["error"]
 
 
-def test_manifest_of_a_later_format(tmp_path: Path) -> None:
+def test_a_manifest_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     fat = fat_wheels.fat_wheel(tmp_path / "wheels")
-    later = edited_fat(
+    newer_format = edited_fat(
         fat, tmp_path / "later.zip", "manifest.json", lambda raw: raw.replace(b'"format": 1', b'"format": 2')
     )
-    assert "manifest of format 2; this bootstrap reads format 1" in fat_wheels.activate(later, None)["error"]
+    assert "manifest of format 2; this bootstrap reads format 1" in fat_wheels.activate(newer_format, None)["error"]
 
 
 def edited_fat(
     fat: Path, target: Path, suffix: str, edit: Callable[[bytes], bytes], fix_manifest: bool = False
 ) -> Path:
-    """A copy of the fat wheel with one member edited, and the manifest's hash made to fit if asked."""
+    """A copy of the fat wheel with one edited member; with `fix_manifest` the manifest has the new hash."""
     import hashlib
 
     def apply(members: Members) -> None:
@@ -145,18 +145,18 @@ def edited_fat(
     return target
 
 
-def test_good_wheel_from_a_zip_on_a_relative_path(tmp_path: Path) -> None:
-    """As on executors: sys.path holds `./x.zip`, and the process may change its folder later."""
+def test_a_good_wheel_in_a_zip_on_a_relative_path_is_unpacked(tmp_path: Path) -> None:
+    """On executors sys.path holds `./x.zip`, and the process may change its working directory later."""
     fat = fat_wheels.fat_wheel(tmp_path / "wheels").rename(tmp_path / "spark_udfs.zip")
     program = "import os, sys; sys.argv[1] = './spark_udfs.zip'\n" + fat_wheels.PROGRAM.replace(
         "try:\n", "os.chdir('/')\ntry:\n", 1
     )
-    told = fat_wheels.activate(fat, tmp_path / "root", program, cwd=tmp_path)
-    assert told["source"] == "unpacked"
-    assert told["path"].startswith(str(tmp_path / "root" / f"kafkarec-cache-{os.geteuid()}"))
+    outcome = fat_wheels.activate(fat, tmp_path / "root", program, cwd=tmp_path)
+    assert outcome["source"] == "unpacked"
+    assert outcome["path"].startswith(str(tmp_path / "root" / f"kafkarec-cache-{os.geteuid()}"))
 
 
-def test_installed_folder_works_as_well_as_an_archive(tmp_path: Path) -> None:
+def test_an_unpacked_folder_works_as_an_archive_does(tmp_path: Path) -> None:
     fat = fat_wheels.fat_wheel(tmp_path / "wheels")
     with zipfile.ZipFile(fat) as archive:
         archive.extractall(tmp_path / "site")

@@ -1,4 +1,4 @@
-"""What tasks stage and the driver publishes below a URL, without Spark: a crash in front of every request."""
+"""Staging by the tasks and publication by the driver below a URL, without Spark; a crash before every request."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from bucket_jobs import Dying, an_hour_later, content, job, new_store, objects, publish, stage
 from long_run import LONG
-from published import Crash, numbered, table
+from publish_jobs import Crash, numbered, publisher, table
 
-from spark_udfs.source import bucket_lock, bucket_publishing, destination
+from spark_udfs.source import bucket_lock, destination
+from spark_udfs.source.bucket_publishing import BucketPublisher
 from spark_udfs.source.options import StorageOptions
 
-OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c")}
-ADDED = {"t-0": numbered("a", "b", "d", "e"), "t-1": numbered("c", "f"), "t-2": numbered("g", "h")}
-REPLACED = {"t-0": numbered("d", "e"), "t-1": numbered("f"), "t-2": numbered("g", "h")}
-FIRST = {"t-0": ["a", "b"], "t-1": ["c"]}
+OLD = {"t-0": numbered("a", "b"), "t-1": numbered("c"), "t-9": numbered("i"), "u-0": numbered("j")}
+ADDED = OLD | {"t-0": numbered("a", "b", "d", "e"), "t-1": numbered("c", "f"), "t-2": numbered("g", "h")}
+# A static overwrite leaves the partition that the new rows do not have empty (`content` leaves it out), and other
+# topics as they are.
+REPLACED = {"t-0": numbered("d", "e"), "t-1": numbered("f"), "t-2": numbered("g", "h"), "u-0": numbered("j")}
+FIRST = {"t-0": ["a", "b"], "t-1": ["c"], "t-9": ["i"], "u-0": ["j"]}
 SECOND = ({"t-0": ["d"], "t-1": ["f"], "t-2": ["g"]}, {"t-0": ["e"], "t-2": ["h"]})
-# Every request in CI and by `make fuzz`, else every third one.
+# Every request in CI and in `make fuzz`, else every third request.
 STEP = 1 if LONG or os.environ.get("CI") else 3
-BOTH_WAYS = pytest.mark.parametrize("overwrite", [False, True])
+BOTH_WAYS = pytest.mark.parametrize("overwrite", [None, "static"])
 
 
 @pytest.fixture
@@ -39,9 +42,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return new_store(tmp_path, monkeypatch)
 
 
-def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_it(store: str) -> None:
-    told = publish(store, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
-    assert told == [
+def test_a_new_log_has_a_brokers_files_and_appends_follow_it(store: str) -> None:
+    partitions = publish(store, "job-1", {"t-0": ["a", "b"], "t-1": ["c"]})
+    assert partitions == [
         {"name": "t-0", "records": 2, "first_offset": 0, "next_offset": 2},
         {"name": "t-1", "records": 1, "first_offset": 0, "next_offset": 1},
     ]
@@ -55,8 +58,8 @@ def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_
         "t-1/leader-epoch-checkpoint",
         "t-1/partition.metadata",
     ]
-    told = publish(store, "job-2", {"t-0": ["d"]}, {"t-0": ["e"]})
-    assert told == [{"name": "t-0", "records": 2, "first_offset": 2, "next_offset": 4}]
+    partitions = publish(store, "job-2", {"t-0": ["d"]}, {"t-0": ["e"]})
+    assert partitions == [{"name": "t-0", "records": 2, "first_offset": 2, "next_offset": 4}]
     after = objects(store)
     assert {name: after[name] for name in before if name != "_SUCCESS"} == {
         name: data for name, data in before.items() if name != "_SUCCESS"
@@ -66,7 +69,7 @@ def test_a_new_log_has_what_a_broker_leaves_there_and_what_is_added_comes_after_
     assert json.loads(after["_SUCCESS"])["partitions"] == {"t-0": {"records": 2, "first_offset": 2, "next_offset": 4}}
 
 
-def test_a_part_that_fits_is_copied_by_the_store_and_no_byte_comes_here(store: str) -> None:
+def test_a_part_with_matching_offsets_is_copied_by_the_store_without_a_download(store: str) -> None:
     publish(store, "job-1", {"t-0": ["a", "b"]}, offsets={"t-0": [0, 1]})
     Dying.log.clear()
     publish(store, "job-2", {"t-0": ["c"]}, offsets={"t-0": [2]})
@@ -77,40 +80,55 @@ def test_a_part_that_fits_is_copied_by_the_store_and_no_byte_comes_here(store: s
 def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(store: str) -> None:
     with kafkarec.SegmentWriter(Path(store.removeprefix("file://")) / "t-0", leader_epoch=7) as writer:
         writer.write([(0, 1000, None, b"x", []), (1, 1000, None, b"y", [])])
-    given = {"t-0": [2], "t-1": [0]}
-    publish(store, "job-1", {"t-0": ["a"], "t-1": ["b"]}, offsets=given)
+    offsets = {"t-0": [2], "t-1": [0]}
+    publish(store, "job-1", {"t-0": ["a"], "t-1": ["b"]}, offsets=offsets)
     assert content(store) == {"t-0": numbered("x", "y", "a"), "t-1": numbered("b")}
     log = kafkarec.open(f"{store}/t-0")
     assert set(log.scan().column("partition_leader_epoch")) == {7}
-    found = objects(store)
-    assert found["t-0/partition.metadata"] == found["t-1/partition.metadata"]
+    files = objects(store)
+    assert files["t-0/partition.metadata"] == files["t-1/partition.metadata"]
 
 
-def test_overwriting_replaces_the_partitions_that_are_written_and_no_other(store: str) -> None:
+def test_a_dynamic_overwrite_replaces_only_the_written_partitions(store: str) -> None:
     publish(store, "job-1", {"t-0": ["a"], "t-1": ["c"]})
     publish(store, "job-2", {"t-0": ["b"]})
     topic_id = objects(store)["t-0/partition.metadata"]
-    publish(store, "job-3", {"t-0": ["d"]}, overwrite=True)
+    publish(store, "job-3", {"t-0": ["d"]}, overwrite="dynamic")
     assert content(store) == {"t-0": numbered("d"), "t-1": numbered("c")}
     assert objects(store)["t-0/partition.metadata"] == topic_id
     assert [name for name in objects(store) if name.startswith(("_temporary", f"t-0/{1:020}.log"))] == []
 
 
+def test_a_static_overwrite_replaces_all_partitions_of_a_topic(store: str) -> None:
+    publish(store, "job-1", {"t-0": ["a"], "t-1": ["c"], "u-0": ["k"]})
+    topic_id = objects(store)["t-1/partition.metadata"]
+    publish(store, "job-2", {"t-0": ["d"]}, overwrite="static")
+    assert content(store) == {"t-0": numbered("d"), "u-0": numbered("k")}
+    files = {name: data for name, data in objects(store).items() if name.startswith("t-1/")}
+    assert files == {"t-1/partition.metadata": topic_id, f"t-1/{0:020}.log": b""}
+    publish(store, "job-3", {"t-1": ["e"]})
+    assert content(store) == {"t-0": numbered("d"), "t-1": numbered("e"), "u-0": numbered("k")}
+    publish(store, "job-4", overwrite="static", topic="t")
+    assert content(store) == {"u-0": numbered("k")}
+    with pytest.raises(ValueError, match="no topic is known"):
+        publish(store, "job-5", overwrite="static")
+    publish(store, "job-6", overwrite="dynamic", topic="u")
+    assert content(store) == {"u-0": numbered("k")}
+
+
 @pytest.mark.parametrize(
-    ("tasks", "offsets", "words"),
+    ("tasks", "offsets", "message"),
     [
-        (({"t-0": ["c"]},), {"t-0": [1]}, r"t-0: offsets 1 to 1 do not follow: the log goes on at offset 2"),
+        (({"t-0": ["c"]},), {"t-0": [1]}, r"t-0: offsets 1 to 1 do not follow: the next offset of the log is 2"),
         (({"t-0": ["c"]}, {"t-0": ["d"]}), {"t-0": [5]}, r"2 tasks have records with offsets for t-0: .*write_log"),
     ],
 )
-def test_offsets_that_cannot_be_are_refused_and_nothing_changes(
-    store: str, tasks: Any, offsets: Any, words: str
-) -> None:
+def test_impossible_offsets_are_refused_and_nothing_changes(store: str, tasks: Any, offsets: Any, message: str) -> None:
     publish(store, "job-1", {"t-0": ["a", "b"]})
     before = objects(store)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=message):
         publish(store, "job-2", *tasks, offsets=offsets)
-    bucket_publishing.abort(job(store, "job-2"))
+    publisher(job(store, "job-2")).abort(job(store, "job-2"))
     assert objects(store) == before
 
 
@@ -122,14 +140,14 @@ def test_a_log_that_ends_within_a_batch_is_not_appended_to(store: str) -> None:
         publish(store, "job-2", {"t-0": ["c"]})
 
 
-def test_only_what_the_messages_name_is_published(store: str) -> None:
-    """Not a first attempt that was lost, nor the slower one of two that ran at once, nor one that comes too late."""
-    made = job(store)
-    bucket_publishing.begin(made)
-    stage(made, 0, {"t-0": ["lost"]})
-    good = stage(made, 0, {"t-0": ["a"]})
-    late = bucket_publishing.staging_writer(made, 0, 2)
-    bucket_publishing.commit(made, good)
+def test_only_the_attempts_named_by_commit_messages_are_published(store: str) -> None:
+    """Neither a lost first attempt, nor the slower of two concurrent attempts, nor a late one."""
+    write_job = job(store)
+    publisher(write_job).begin(write_job)
+    stage(write_job, 0, {"t-0": ["lost"]})
+    good = stage(write_job, 0, {"t-0": ["a"]})
+    late = publisher(write_job).staging_writer(write_job, 0, 2)
+    publisher(write_job).commit(write_job, good)
     assert content(store) == {"t-0": numbered("a")}
     late.put("t", 0, table(["late"]), False)
     with pytest.raises(FileNotFoundError, match="the job has ended"):
@@ -138,47 +156,47 @@ def test_only_what_the_messages_name_is_published(store: str) -> None:
     assert [name for name in objects(store) if name.startswith("_temporary")] == []
 
 
-def test_an_attempt_that_is_not_as_it_was_left_is_not_published(store: str) -> None:
-    made = job(store)
-    bucket_publishing.begin(made)
-    staged = stage(made, 0, {"t-0": ["a"]})
+def test_a_changed_attempt_is_not_published(store: str) -> None:
+    write_job = job(store)
+    publisher(write_job).begin(write_job)
+    staged = stage(write_job, 0, {"t-0": ["a"]})
     shutil.rmtree(Path(store.removeprefix("file://")) / "_temporary" / "job-1" / staged[0].folder)
-    with pytest.raises(FileNotFoundError, match="is not as the task left it"):
-        bucket_publishing.commit(made, staged)
+    with pytest.raises(FileNotFoundError, match="has changed since the task wrote it"):
+        publisher(write_job).commit(write_job, staged)
 
 
 # ---- crashes ------------------------------------------------------------------------------------------------
 
 
-def half_done(url: str, number: int | None, overwrite: bool) -> Any:
-    """A job whose driver died in front of a request of its commit; whether it came through."""
+def crashed_commit(url: str, number: int | None, overwrite: str | None) -> Any:
+    """A job whose driver crashed before a request of its commit, its staged parts, and whether the commit completed."""
     shutil.rmtree(url.removeprefix("file://"), ignore_errors=True)
     Dying.number = None
     publish(url, "job-1", FIRST)
-    made = job(url, "job-2", overwrite=overwrite)
-    bucket_publishing.begin(made)
-    staged = [one for task, rows in enumerate(SECOND) for one in stage(made, task, rows)]
+    write_job = job(url, "job-2", overwrite=overwrite)
+    publisher(write_job).begin(write_job)
+    staged = [one for task, rows in enumerate(SECOND) for one in stage(write_job, task, rows)]
     Dying.log.clear()
     Dying.number = number
-    through = False
+    completed = False
     try:
-        bucket_publishing.commit(made, staged)
-        through = True
+        publisher(write_job).commit(write_job, staged)
+        completed = True
     except Crash:
         pass
     finally:
         Dying.number = None
-    seen, new = content(url), REPLACED if overwrite else ADDED
-    for name in ("t-0", "t-1", "t-2"):
-        assert seen.get(name, []) in [*parts(OLD.get(name, [])), *parts(new[name])], (number, name)
+    readable, new = content(url, unfinished=True), REPLACED if overwrite else ADDED
+    for name in ("t-0", "t-1", "t-2", "t-9", "u-0"):
+        assert readable.get(name, []) in [*parts(OLD.get(name, [])), *parts(new.get(name, []))], (number, name)
     done = json.loads(objects(url).get("_SUCCESS", b"null"))
     if done is not None:
-        assert seen == {"job-1": OLD, "job-2": new}[done["job"]], number
-    return made, staged, through
+        assert readable == {"job-1": OLD, "job-2": new}[done["job"]], number
+    return write_job, staged, completed
 
 
 def parts(log: list[Any]) -> list[list[Any]]:
-    """A reader may see the front of a log while its segments come or go."""
+    """All prefixes of a log: a reader may see only its first segments while others are added or removed."""
     return [log[:count] for count in range(len(log) + 1)]
 
 
@@ -187,11 +205,11 @@ def clean(url: str) -> bool:
 
 
 @BOTH_WAYS
-def test_a_commit_that_died_anywhere_is_finished_by_the_same_commit(store: str, overwrite: bool) -> None:
-    number, through = 0, False
-    while not through:
-        made, staged, through = half_done(store, number, overwrite)
-        bucket_publishing.commit(made, staged)
+def test_a_crashed_commit_is_finished_by_a_second_commit(store: str, overwrite: str | None) -> None:
+    number, completed = 0, False
+    while not completed:
+        write_job, staged, completed = crashed_commit(store, number, overwrite)
+        publisher(write_job).commit(write_job, staged)
         assert content(store) == (REPLACED if overwrite else ADDED), number
         assert json.loads(objects(store)["_SUCCESS"])["job"] == "job-2" and clean(store), number
         number += STEP
@@ -199,14 +217,14 @@ def test_a_commit_that_died_anywhere_is_finished_by_the_same_commit(store: str, 
 
 
 @BOTH_WAYS
-def test_a_commit_that_died_anywhere_is_undone_by_abort(store: str, overwrite: bool) -> None:
+def test_a_crashed_commit_is_undone_by_abort(store: str, overwrite: str | None) -> None:
     publish(store, "job-1", FIRST)
     before = objects(store)
-    number, through = 0, False
-    while not through:
-        made, _, through = half_done(store, number, overwrite)
+    number, completed = 0, False
+    while not completed:
+        write_job, _, completed = crashed_commit(store, number, overwrite)
         done = json.loads(objects(store).get("_SUCCESS", b"{}")).get("job") == "job-2"
-        bucket_publishing.abort(made)
+        publisher(write_job).abort(write_job)
         if done:
             assert content(store) == (REPLACED if overwrite else ADDED), number
         else:
@@ -216,10 +234,10 @@ def test_a_commit_that_died_anywhere_is_undone_by_abort(store: str, overwrite: b
 
 
 @BOTH_WAYS
-def test_a_dead_driver_s_commit_is_undone_by_the_next_job(store: str, overwrite: bool) -> None:
-    number, through = 0, False
-    while not through:
-        _, _, through = half_done(store, number, overwrite)
+def test_a_crashed_drivers_commit_is_undone_by_the_next_job(store: str, overwrite: str | None) -> None:
+    number, completed = 0, False
+    while not completed:
+        _, _, completed = crashed_commit(store, number, overwrite)
         done = json.loads(objects(store).get("_SUCCESS", b"{}")).get("job") == "job-2"
         an_hour_later(store)
         publish(store, "job-3", {"t-1": ["z"], "t-3": ["y"]})
@@ -230,26 +248,26 @@ def test_a_dead_driver_s_commit_is_undone_by_the_next_job(store: str, overwrite:
 
 
 @BOTH_WAYS
-def test_an_undoing_that_died_anywhere_is_taken_up_again(store: str, overwrite: bool) -> None:
-    half_done(store, None, overwrite)
+def test_a_crashed_undo_is_continued(store: str, overwrite: str | None) -> None:
+    crashed_commit(store, None, overwrite)
     last = Dying.log.index("put _SUCCESS")
-    number, through = 0, False
-    while not through:
-        made, staged, _ = half_done(store, last, overwrite)
+    number, completed = 0, False
+    while not completed:
+        write_job, staged, _ = crashed_commit(store, last, overwrite)
         assert content(store) == (REPLACED if overwrite else ADDED)
         Dying.log.clear()
         Dying.number = number
         try:
-            bucket_publishing.abort(made)
-            through = True
+            publisher(write_job).abort(write_job)
+            completed = True
         except Crash:
             pass
         Dying.number = None
-        if number % 2 and not through:  # the driver tries again
+        if number % 2 and not completed:  # the driver retries
             expected = REPLACED if overwrite else ADDED
             try:
-                bucket_publishing.commit(made, staged)
-            except FileNotFoundError:  # nothing is left of what was staged
+                publisher(write_job).commit(write_job, staged)
+            except FileNotFoundError:  # nothing of the staged data is left
                 expected = OLD
                 assert number > 20
             assert content(store) == expected, number
@@ -261,125 +279,123 @@ def test_an_undoing_that_died_anywhere_is_taken_up_again(store: str, overwrite: 
     assert number > 10
 
 
-def test_a_stream_s_batch_that_is_run_again_changes_nothing(store: str) -> None:
-    """The driver died in front of any request, and the batch comes again, staged anew."""
-    number, through = 0, False
-    while not through:
+def test_a_repeated_micro_batch_changes_nothing(store: str) -> None:
+    """The driver crashes before any request, and the batch runs again with newly staged data."""
+    number, completed = 0, False
+    while not completed:
         shutil.rmtree(store.removeprefix("file://"), ignore_errors=True)
         Dying.number = None
         publish(store, "q-0", {"t-0": ["a"]}, query="q", batch=0)
-        made = job(store, "q-1", query="q", batch=1)
-        staged = stage(made, 0, {"t-0": ["b"], "t-1": ["c"]})
+        write_job = job(store, "q-1", query="q", batch=1)
+        staged = stage(write_job, 0, {"t-0": ["b"], "t-1": ["c"]})
         Dying.log.clear()
         Dying.number = number
         try:
-            bucket_publishing.commit(made, staged)
-            through = True
+            publisher(write_job).commit(write_job, staged)
+            completed = True
         except Crash:
             pass
         Dying.number = None
-        bucket_publishing.commit(made, stage(made, 0, {"t-0": ["b"], "t-1": ["c"]}))
+        publisher(write_job).commit(write_job, stage(write_job, 0, {"t-0": ["b"], "t-1": ["c"]}))
         assert content(store) == {"t-0": numbered("a", "b"), "t-1": numbered("c")}, number
         assert clean(store), number
         number += STEP
     publish(store, "q-2", {"t-1": ["d"]}, query="q", batch=2)
-    bucket_publishing.commit(made, stage(made, 0, {"t-0": ["b"]}))
+    publisher(write_job).commit(write_job, stage(write_job, 0, {"t-0": ["b"]}))
     publish(store, "r-0", {"t-0": ["e"]}, query="r", batch=0)
     assert content(store) == {"t-0": numbered("a", "b", "e"), "t-1": numbered("c", "d")}
     assert "_SUCCESS" not in objects(store)
 
 
-def test_the_sweep_undoes_what_died_and_lets_running_jobs_alone(store: str) -> None:
-    half_done(store, None, False)
-    half_done(store, Dying.log.index("put _SUCCESS"), False)
-    assert bucket_publishing.sweep(store) == []
+def test_the_sweep_undoes_crashed_jobs_and_no_running_job(store: str) -> None:
+    crashed_commit(store, None, False)
+    crashed_commit(store, Dying.log.index("put _SUCCESS"), False)
+    assert destination.publisher(store).sweep() == []
     running = job(store, "running")
     an_hour_later(store)
-    bucket_publishing.begin(running)
+    publisher(running).begin(running)
     staged = stage(running, 0, {"t-0": ["z"]})
-    assert bucket_publishing.sweep(store, older_than_hours=0.5) == ["job-2"]
+    assert destination.publisher(store).sweep(older_than_hours=0.5) == ["job-2"]
     assert content(store) == OLD
-    bucket_publishing.commit(running, staged)
+    publisher(running).commit(running, staged)
     assert content(store) == OLD | {"t-0": numbered("a", "b", "z")} and clean(store)
-    assert bucket_publishing.sweep(store, older_than_hours=0) == []
+    assert destination.publisher(store).sweep(older_than_hours=0) == []
 
 
-# ---- at the same time -----------------------------------------------------------------------------------------
+# ---- concurrent jobs ------------------------------------------------------------------------------------------
 
 
-def test_jobs_publish_one_after_the_other(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_jobs_publish_one_after_the_other(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, most = [0], [0]
-    keep = bucket_publishing._prepare
+    original = BucketPublisher.prepare
 
-    def counted(*words: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         inside[0] += 1
         most[0] = max(most[0], inside[0])
         try:
-            return keep(*words)
+            return original(*arguments)
         finally:
             inside[0] -= 1
 
-    monkeypatch.setattr(bucket_publishing, "_prepare", counted)
+    monkeypatch.setattr(BucketPublisher, "prepare", counted)
     threads = [threading.Thread(target=publish, args=(store, f"job-{n}", {"t-0": [f"v{n}"]})) for n in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    found = content(store)["t-0"]
-    assert [offset for offset, _ in found] == list(range(6)) and {value for _, value in found} == {
+    records = content(store)["t-0"]
+    assert [offset for offset, _ in records] == list(range(6)) and {value for _, value in records} == {
         f"v{n}" for n in range(6)
     }
     assert most == [1] and clean(store)
 
 
-def test_a_driver_that_slept_too_long_stops_before_the_next_request(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_driver_whose_lock_expired_stops_before_the_next_request(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(store, "job-1", FIRST)
-    made = job(store, "job-2")
-    bucket_publishing.begin(made)
-    staged = stage(made, 0, {"t-0": ["d"], "t-1": ["e"]})
-    keep, slept = Dying.copy, []
+    write_job = job(store, "job-2")
+    publisher(write_job).begin(write_job)
+    staged = stage(write_job, 0, {"t-0": ["d"], "t-1": ["e"]})
+    original, expired = Dying.copy, []
 
     def copy(self: Any, source: str, target: str) -> None:
-        keep(self, source, target)
-        if not slept:
-            slept.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
+        original(self, source, target)
+        if not expired:
+            expired.append(monkeypatch.setattr(bucket_lock, "STALE", -1.0))
 
     monkeypatch.setattr(Dying, "copy", copy)
     with pytest.raises(bucket_lock.LockLost, match="was not renewed"):
-        bucket_publishing.commit(made, staged)
+        publisher(write_job).commit(write_job, staged)
     monkeypatch.setattr(bucket_lock, "STALE", 1200.0)
-    monkeypatch.setattr(Dying, "copy", keep)
+    monkeypatch.setattr(Dying, "copy", original)
     publish(store, "job-3", {"t-1": ["z"]})
-    assert content(store) == {"t-0": numbered("a", "b"), "t-1": numbered("c", "z")}
+    assert content(store) == OLD | {"t-1": numbered("c", "z")}
 
 
-def test_who_else_writes_there_meanwhile_is_not_overwritten(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_concurrent_foreign_write_is_not_overwritten(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(store, "job-1", FIRST)
     foreign = Path(store.removeprefix("file://")) / "t-0" / f"{2:020}.log"
-    keep = Dying.put
+    original = Dying.put
 
     def put(self: Any, name: str, data: bytes) -> None:
-        keep(self, name, data)
+        original(self, name, data)
         if name.endswith("job-2.json"):
             foreign.write_bytes(kafkarec.encode([(2, 0, None, b"somebody else's", [])]))
 
     monkeypatch.setattr(Dying, "put", put)
     with pytest.raises(BlockingIOError, match=rf"t-0/{2:020}\.log: another writer has changed"):
         publish(store, "job-2", {"t-0": ["d"], "t-1": ["e"]})
-    bucket_publishing.abort(job(store, "job-2"))
+    publisher(job(store, "job-2")).abort(job(store, "job-2"))
     assert content(store) == OLD | {"t-0": numbered("a", "b", "somebody else's")}
 
 
-def test_a_job_travels_without_showing_its_keys(store: str) -> None:
-    made = job(store, storage=StorageOptions({"key": "an-id", "secret": "top-secret"}))
-    again = pickle.loads(pickle.dumps(made))
-    assert again == made and again.storage["secret"] == "top-secret"
+def test_a_pickled_job_shows_no_keys(store: str) -> None:
+    write_job = job(store, storage=StorageOptions({"key": "an-id", "secret": "top-secret"}))
+    again = pickle.loads(pickle.dumps(write_job))
+    assert again == write_job and again.storage["secret"] == "top-secret"
     assert "top-secret" not in repr(again) + str(again) + f"{again.storage}"
     assert "StorageOptions(key, secret)" in repr(again)
 
 
-def test_a_url_that_cannot_be_written_is_told() -> None:
-    with pytest.raises(ValueError, match=r"does not write to https://, but to s3, "):
+def test_a_url_that_cannot_be_written_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"cannot write to https://\. It reads and writes folders"):
         destination.resolve("https://example.invalid/x", {})

@@ -1,4 +1,5 @@
-"""What a task asks a bucket for, counted by the server; options in both libraries' words; what shows no keys."""
+"""The requests of a task to a bucket, counted by the server; options in both libraries' spelling; secrets in
+messages."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.spark]
 
 LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
 SIZE = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
-WORDS = ("fsspec", "pyarrow")
+SPELLINGS = ("fsspec", "pyarrow")
 
 
 @pytest.fixture(scope="module")
@@ -34,71 +35,77 @@ def bucket() -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(params=WORDS)
+@pytest.fixture(params=SPELLINGS)
 def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both that may be there: executors have pyarrow alone."""
+    """Either library: executors may have pyarrow alone."""
     if request.param == "pyarrow":
         monkeypatch.setitem(sys.modules, "s3fs", None)
     return str(request.param)
 
 
-def told(bucket: Server, words: str) -> str:
-    """storageOptions in the words of a library."""
+def storage_options(bucket: Server, spelling: str) -> str:
+    """storageOptions in the spelling of a library."""
     host = bucket.url.partition("//")[2]
     arrows = {"access_key": "an-id", "secret_key": "s", "endpoint_override": host, "scheme": "http", "region": "eu-x-1"}
-    return json.dumps(bucket.options() if words == "fsspec" else arrows)
+    return json.dumps(bucket.options() if spelling == "fsspec" else arrows)
 
 
-@pytest.mark.parametrize("words", WORDS)
-def test_both_libraries_understand_both_words(bucket: Server, library: str, words: str) -> None:
-    given = {"path": f"s3a://{BUCKET}/kafka/txn-0", "storageOptions": told(bucket, words)}
-    assert len(Read(given).rows) == 267
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_both_libraries_accept_both_spellings(bucket: Server, library: str, spelling: str) -> None:
+    source_options = {"path": f"s3a://{BUCKET}/kafka/txn-0", "storageOptions": storage_options(bucket, spelling)}
+    assert len(Read(source_options).rows) == 267
 
 
 @pytest.mark.parametrize("level", ["read_uncommitted", "read_committed"])
 def test_tasks_read_their_bytes_once_and_list_nothing(bucket: Server, library: str, level: str) -> None:
-    given = {"path": f"s3://{BUCKET}/kafka/txn-0", "storageOptions": told(bucket, "fsspec"), "isolationLevel": level}
+    source_options = {
+        "path": f"s3://{BUCKET}/kafka/txn-0",
+        "storageOptions": storage_options(bucket, "fsspec"),
+        "isolationLevel": level,
+    }
     for most, tasks in (("128m", 1), ("2500", 7)):
-        made = Read({**given, "maxPartitionBytes": most})
-        assert len(made.tasks) == tasks
+        job = Read({**source_options, "maxPartitionBytes": most})
+        assert len(job.tasks) == tasks
         bucket.reset()
-        rows = sum(batch.num_rows for task in made.tasks for batch in made.reader.read(task))
-        assert rows == len(made.rows) and len(made.rows) == {"read_uncommitted": 267, "read_committed": 176}[level]
+        rows = sum(batch.num_rows for task in job.tasks for batch in job.reader.read(task))
+        assert rows == len(job.rows) and len(job.rows) == {"read_uncommitted": 267, "read_committed": 176}[level]
         pieces = max(tasks, 2)
         assert Counter(method for method, _, _ in bucket.requests) == {"HEAD": 2 * pieces, "GET": 2 * pieces}
         assert all(path.endswith(".log") for _, path, _ in bucket.requests)
-        assert bucket.served == SIZE + 64 * pieces  # the head of a file tells whether it is a plain segment
+        assert bucket.served == SIZE + 64 * pieces  # the head of a file shows whether it is a plain segment
 
 
-def test_spans_that_come_with_their_markers_are_taken_as_they_are() -> None:
+def test_spans_planned_with_their_markers_are_used_unchanged() -> None:
     log = kafkarec.open(SEGMENTS / "txn-0")
-    wanted = log.read(isolation="read_committed")
+    expected = log.read(isolation="read_committed")
     from kafkarec.read import isolation
 
-    hidden = isolation.excluded(log.segments)
-    spans = {"aborted": hidden.aborted, "last_stable_offset": wanted.last_stable_offset}
-    assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in wanted]
+    excluded = isolation.excluded(log.segments)
+    spans = {"aborted": excluded.aborted, "last_stable_offset": expected.last_stable_offset}
+    assert [row.offset for row in log.read(isolation="read_committed", **spans)] == [row.offset for row in expected]
     last = log.segments[-1]
-    of_last = last.read(isolation="read_committed", **spans)
-    assert [row.offset for row in of_last] == [row.offset for row in wanted if row.offset >= (last.base_offset or 0)]
-    assert isolation.excluded(iter(()), hidden.aborted, 293).aborted == hidden.aborted
+    of_last_segment = last.read(isolation="read_committed", **spans)
+    assert [row.offset for row in of_last_segment] == [
+        row.offset for row in expected if row.offset >= (last.base_offset or 0)
+    ]
+    assert isolation.excluded(iter(()), excluded.aborted, 293).aborted == excluded.aborted
 
 
 def test_messages_show_no_keys(bucket: Server, library: str) -> None:
     with pytest.raises(ValueError) as raised:
         options.parse({"path": "x", "storageOptions": '{"secret": "TOP'}, "read")
-    assert str(raised.value) == "option storageOptions: a JSON object"
-    chosen = options.parse({"path": "x", "storageOptions": '{"secret": "TOP"}'}, "read")
-    assert "TOP" not in f"{chosen} {chosen['storageOptions']}"
+    assert str(raised.value) == "option storageOptions: must be a JSON object"
+    parsed = options.parse({"path": "x", "storageOptions": '{"secret": "TOP"}'}, "read")
+    assert "TOP" not in f"{parsed} {parsed['storageOptions']}"
     with pytest.raises(remote.RemoteError) as refused:
         Read({"path": f"s3://an-id:TOP@{BUCKET}/kafka"})
-    assert "keys do not belong into a URL" in str(refused.value) and "TOP" not in str(refused.value)
+    assert "a URL must not contain keys" in str(refused.value) and "TOP" not in str(refused.value)
     with pytest.raises(remote.RemoteError, match="unexpected keyword argument 'secrt'") as wrong:
         Read({"path": f"s3://{BUCKET}/kafka", "storageOptions": '{"secrt": "TOP"}'})
     assert "TOP" not in str(wrong.value)
 
 
-def test_a_signature_in_a_url_is_not_shown(bucket: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_show_no_signature_of_a_url(bucket: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "spark_udfs")
     signed = bucket.presigned(f"damaged/t-0/{0:020}.log")
     assert "Signature" in signed
@@ -112,13 +119,13 @@ def test_a_signature_in_a_url_is_not_shown(bucket: Server, caplog: pytest.LogCap
     assert f"first={plain}" in caplog.text and "Signature" not in caplog.text
 
 
-def test_a_stream_follows_an_object_that_is_uploaded_again_and_longer(bucket: Server, library: str) -> None:
-    """What a backup of a running broker does with the last segment, and with the one behind it."""
+def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Server, library: str) -> None:
+    """As the backup of a running broker uploads the last segment again, and then the next one."""
     borders = [batch.position for batch in kafkarec.batches(LOG)]
     middle, folder = borders[len(borders) // 2], f"growing-{library}/t-0"
     first = kafkarec.decode(LOG[:middle])
     bucket.put(f"{folder}/{0:020}.log", LOG[: middle - 10])
-    query = Query(f"s3://{BUCKET}/growing-{library}", storageOptions=told(bucket, "fsspec"))
+    query = Query(f"s3://{BUCKET}/growing-{library}", storageOptions=storage_options(bucket, "fsspec"))
     query.run()
     half = len(query.rows["t", 0])
     assert 0 < half < len(first)
@@ -131,7 +138,7 @@ def test_a_stream_follows_an_object_that_is_uploaded_again_and_longer(bucket: Se
     assert [offset for offset, _ in query.rows["t", 0]] == list(range(866)) and query.rows["t", 0][-1][1] == b"rolled"
     bucket.reset()
     assert query.run() == 0
-    assert bucket.served < 70_000, "an idle trigger looks at the log's end only"
+    assert bucket.served < 70_000, "a trigger without new data reads the end of the log only"
     bucket.remove(f"{folder}/{865:020}.log")
     bucket.put(f"{folder}/{0:020}.log", LOG[:middle])
     with pytest.raises(RuntimeError, match=r"data loss in t-0: .*866"):

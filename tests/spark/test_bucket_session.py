@@ -1,4 +1,4 @@
-"""Spark reads and writes a bucket: a session of this process and an S3 server on loopback."""
+"""Spark reads and writes a bucket: a session in this process and an S3 server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ def bucket() -> Iterator[Server]:
 
 @pytest.fixture
 def storage(bucket: Server) -> str:
-    """The option, in pyarrow's words; its secret must be seen nowhere."""
-    told = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}
-    return json.dumps({**told, "endpoint_override": bucket.url.partition("//")[2]})
+    """The option in pyarrow's spelling; its secret must not appear anywhere."""
+    pyarrow_options = {"access_key": "an-id", "secret_key": "TOP-SECRET", "scheme": "http", "region": "us-east-1"}
+    return json.dumps({**pyarrow_options, "endpoint_override": bucket.url.partition("//")[2]})
 
 
 def url(path: str, scheme: str = "s3") -> str:
@@ -60,8 +60,8 @@ def url(path: str, scheme: str = "s3") -> str:
 
 @pytest.fixture
 def load(spark_session: Any, storage: str) -> Any:
-    def run(path: str, /, **given: str) -> Any:
-        reader = spark_session.read.format("kafkarec").option("storageOptions", storage).options(**given)
+    def run(path: str, /, **options: str) -> Any:
+        reader = spark_session.read.format("kafkarec").option("storageOptions", storage).options(**options)
         return reader.load(path)
 
     return run
@@ -71,47 +71,47 @@ def counts(frame: Any) -> dict[str, int]:
     return {row[0]: row[1] for row in frame.groupBy("topic").count().collect()}
 
 
-def test_what_is_there(load: Any, bucket: Server) -> None:
+def test_a_bucket_is_read(load: Any, bucket: Server) -> None:
     assert counts(load(url("kafka"), maxPartitionBytes="5000")) == COUNTS
     assert counts(load(url("kafka/{txn,comp*}-[0-9]", "s3a"))) == {"txn": 267, "compacted": 25}
     tiered = load(url("tiered"), includeMetadata="true").groupBy("topic", "partition", "_file_path").count().collect()
     path = url(f"tiered/orders-{TOPIC_ID}/7/{0:020}-{SEGMENT_ID}.log")
     assert [tuple(row) for row in tiered] == [("orders", 7, path, 865)]
-    wanted = kafkarec.open(SEGMENTS / "txn-0").read(isolation="read_committed")
+    expected = kafkarec.open(SEGMENTS / "txn-0").read(isolation="read_committed")
     committed = load(url("kafka/txn-0"), **{"kafka.isolation.level": "read_committed", "maxPartitionBytes": "2500"})
     assert committed.rdd.getNumPartitions() > 3
-    assert [row[0] for row in committed.select("offset").collect()] == [row.offset for row in wanted]
+    assert [row[0] for row in committed.select("offset").collect()] == [row.offset for row in expected]
 
 
 def test_damage_names_the_url(load: Any, spark_session: Any, storage: str) -> None:
     frame = load(url("damaged"), mode="PERMISSIVE", columnNameOfCorruptRecord="bad").where("bad IS NOT NULL")
-    found = [json.loads(row[0]) for row in frame.select("bad").collect()]
+    reports = [json.loads(row[0]) for row in frame.select("bad").collect()]
     damage = kafkarec.decode(spoil(LOG, 3), errors="skip").damage
-    assert [(each["path"], each["position"]) for each in found] == [
+    assert [(each["path"], each["position"]) for each in reports] == [
         (url(f"damaged/t-0/{0:020}.log"), each.position) for each in damage
     ]
     report = spark_udfs.damage_report(spark_session, url("damaged"), storageOptions=storage)
     assert [(row["file"], row["position"]) for row in report.rows] == [
-        (each["path"], each["position"]) for each in found
+        (each["path"], each["position"]) for each in reports
     ]
     with pytest.raises(Exception, match=rf"{BUCKET}/damaged/t-0/{0:020}\.log at byte {damage[0].position}"):
         load(url("damaged")).count()
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "message"),
     [
         ("s3://no-such-bucket/x", "there is no bucket no-such-bucket"),
         (f"s3://{BUCKET}/none", r"\[PATH_NOT_FOUND\] Path does not exist: s3://my-bucket/none"),
         (f"s3://{BUCKET}/kafka/none-*", r"\[PATH_NOT_FOUND\]"),
     ],
 )
-def test_what_is_not_there_is_told_at_planning(load: Any, path: str, words: str) -> None:
-    with pytest.raises(AnalysisException, match=words):
+def test_missing_objects_are_reported_at_planning(load: Any, path: str, message: str) -> None:
+    with pytest.raises(AnalysisException, match=message):
         load(path)
 
 
-def test_an_object_that_is_replaced_or_goes_before_it_is_read(load: Any, bucket: Server) -> None:
+def test_an_object_replaced_or_deleted_before_it_is_read(load: Any, bucket: Server) -> None:
     name = f"going/t-0/{0:020}.log"
     bucket.put(name, LOG)
     frame, lenient = load(url("going")), load(url("going"), failOnDataLoss="false")
@@ -129,7 +129,7 @@ def test_an_object_that_is_replaced_or_goes_before_it_is_read(load: Any, bucket:
 def test_no_secret_is_shown(
     spark_session: Any, load: Any, storage: str, bucket: Server, pytestconfig: pytest.Config
 ) -> None:
-    """Not in plans, not in what the UI and the event log keep of them, not in errors, not in the executors' log."""
+    """Neither in plans, nor in the UI and the event log, nor in errors, nor in the executors' log."""
     frame = load(url("kafka/txn-0"))
     frame.explain(True)
     frame.write.format("kafkarec").mode("append").option("storageOptions", storage).save(url("secret"))
@@ -143,7 +143,7 @@ def test_no_secret_is_shown(
         with pytest.raises(Exception) as raised:
             spark_session.read.format("kafkarec").option("storageOptions", broken).load(url("kafka")).count()
         problems.append(str(raised.value))
-    with pytest.raises(Exception, match="keys do not belong into a URL") as raised:
+    with pytest.raises(Exception, match="a URL must not contain keys") as raised:
         load(f"s3://an-id:TOP-SECRET@{BUCKET}/kafka")
     problems.append(str(raised.value))
     bucket.put(f"damaged2/t-0/{0:020}.log", spoil(LOG, 3))
@@ -163,24 +163,24 @@ def test_no_secret_is_shown(
 
 @pytest.fixture
 def save(storage: str) -> Any:
-    def run(frame: Any, path: str, mode: str = "append", **given: str) -> None:
-        frame.write.format("kafkarec").mode(mode).option("storageOptions", storage).options(**given).save(url(path))
+    def run(frame: Any, path: str, mode: str = "append", **options: str) -> None:
+        frame.write.format("kafkarec").mode(mode).option("storageOptions", storage).options(**options).save(url(path))
 
     return run
 
 
 def content(bucket: Server, path: str) -> dict[str, list[tuple[int, bytes | None, bytes | None]]]:
-    """(offset, key, value) by partition folder, each log verified."""
-    found = {}
+    """(offset, key, value) by partition folder; every log is verified."""
+    rows_by_folder = {}
     for log in kafkarec.open(url(path), storage_options=bucket.options()):
         report = log.verify()
         assert report.ok, report
-        found[log.path.rpartition("/")[2]] = [(row.offset, row.key, row.value) for row in log.read()]
-    return found
+        rows_by_folder[log.path.rpartition("/")[2]] = [(row.offset, row.key, row.value) for row in log.read()]
+    return rows_by_folder
 
 
 def names(bucket: Server, path: str) -> list[str]:
-    """Of all objects but pyarrow's marks of folders."""
+    """The names of all objects except pyarrow's folder markers."""
     from s3server import _client
 
     listed = _client(bucket.url).list_objects_v2(Bucket=BUCKET, Prefix=path).get("Contents", [])
@@ -201,9 +201,11 @@ def test_append_and_overwrite(spark_session: Any, save: Any, load: Any, bucket: 
         assert [int(value) for _, _, value in rows] == list(range(partition, 160, 2))
     assert sorted(row[0] for row in load(url("made")).selectExpr("int(string(value))").collect()) == list(range(160))
     assert not [name for name in names(bucket, "made") if "_temporary" in name]
-    save(numbers(spark_session, 0, 4, 1).where("partition = 1"), "made", "overwrite")
+    save(numbers(spark_session, 0, 4, 1).where("partition = 1"), "made", "overwrite", partitionOverwriteMode="dynamic")
     after = content(bucket, "made")
     assert [value for _, _, value in after["n-1"]] == [b"1", b"3"] and len(after["n-0"]) == 80
+    save(numbers(spark_session, 0, 4, 1).where("partition = 1"), "made", "overwrite")
+    assert load(url("made")).count() == 2
 
 
 def test_write_log_keeps_offsets_and_the_store_copies(
@@ -216,7 +218,7 @@ def test_write_log_keeps_offsets_and_the_store_copies(
     again = load(url("restored"), includeHeaders="true").select(*columns)
     assert again.count() == 865 and again.exceptAll(backup.select(*columns)).count() == 0
     assert sum(name.endswith(".log") for name in names(bucket, "restored")) == 2
-    with pytest.raises(Exception, match="offsets 0 to 864 do not follow: the log goes on at offset 865"):
+    with pytest.raises(Exception, match="offsets 0 to 864 do not follow: the next offset of the log is 865"):
         spark_udfs.write_log(backup, url("restored"), storageOptions=storage)
     assert not [name for name in names(bucket, "restored") if "_temporary" in name]
 
@@ -233,20 +235,22 @@ def test_a_job_that_fails_leaves_nothing(spark_session: Any, save: Any, bucket: 
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "message"),
     [
         ("s3://no-such-bucket/x", "there is no bucket no-such-bucket"),
         (url("kafka/txn-0"), "is one partition's folder: name the folder above it"),
-        ("https://example.invalid/x", "kafkarec does not write to https://, but to s3, "),
+        ("https://example.invalid/x", r"kafkarec cannot write to https://\. It reads and writes folders"),
     ],
 )
-def test_places_that_are_not_written_to(spark_session: Any, storage: str, path: str, words: str) -> None:
+def test_unsupported_targets_are_refused(spark_session: Any, storage: str, path: str, message: str) -> None:
     writer = numbers(spark_session, 0, 4).write.format("kafkarec").mode("append").option("storageOptions", storage)
-    with pytest.raises(Exception, match=words):
+    with pytest.raises(Exception, match=message):
         writer.save(path)
 
 
-def test_who_may_not_write_is_told_before_the_tasks_run(spark_session: Any, save: Any, bucket: Server) -> None:
+def test_missing_write_permission_is_reported_before_the_tasks_run(
+    spark_session: Any, save: Any, bucket: Server
+) -> None:
     from s3server import Refusal
 
     bucket.refusal = Refusal("403 Forbidden", "AccessDenied", "Access Denied")
@@ -262,7 +266,7 @@ def test_who_may_not_write_is_told_before_the_tasks_run(spark_session: Any, save
 def test_a_stream_from_bucket_to_bucket(
     spark_session: Any, storage: str, save: Any, bucket: Server, tmp_path: Path
 ) -> None:
-    """New objects and rolled segments are followed; each record comes once, also across a restart."""
+    """New objects and rolled segments are followed; each record is delivered once, also across a restart."""
 
     def run() -> int:
         source = spark_session.readStream.format("kafkarec").option("storageOptions", storage)
@@ -278,9 +282,9 @@ def test_a_stream_from_bucket_to_bucket(
     assert {name: len(rows) for name, rows in content(bucket, "flown").items()} == {"n-0": 30, "n-1": 30}
     save(numbers(spark_session, 60, 100), "flowing", segmentBytes="500", batchSize="100")
     run()
-    found = content(bucket, "flown")
+    rows_by_folder = content(bucket, "flown")
     for partition in (0, 1):
-        assert [int(value) for _, _, value in found[f"n-{partition}"]] == list(range(partition, 100, 2))
+        assert [int(value) for _, _, value in rows_by_folder[f"n-{partition}"]] == list(range(partition, 100, 2))
     assert not [name for name in names(bucket, "flown") if "_temporary" in name]
     checkpoint = "".join(
         path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
@@ -288,8 +292,8 @@ def test_a_stream_from_bucket_to_bucket(
     assert "TOP-SECRET" not in checkpoint and re.search(r'"n"', checkpoint)
 
 
-def test_keys_from_the_environment(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the processes that run the tasks; here without Spark, whose workers keep the environment they began with."""
+def test_access_keys_from_the_environment(bucket: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the processes that run the tasks; tested without Spark, whose workers keep the environment of their start."""
     from source_rows import read
 
     for name, value in bucket.environment().items():

@@ -1,4 +1,4 @@
-"""A client of Spark Connect may be on a system where executors never are: importing must not need what those have."""
+"""A Spark Connect client may run on a system without executors: importing spark_udfs must not need their packages."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ print("imported")
 """
 
 
-def test_a_client_without_unix_and_without_kafkarec_imports_everything_it_calls() -> None:
-    done = subprocess.run(
+def test_the_client_imports_without_unix_modules_and_without_kafkarec() -> None:
+    completed = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(ROOT)], capture_output=True, text=True, check=False, timeout=120
     )
-    assert done.stdout == "imported\n", done.stderr
+    assert completed.stdout == "imported\n", completed.stderr
 
 
 def test_no_module_takes_the_name_of_a_public_function() -> None:
-    """Importing a submodule sets an attribute of the package: one named as a function would replace that function."""
+    """Importing a submodule sets an attribute of the package, which would replace a public function of the same
+    name."""
     package = ROOT / "spark_udfs"
     modules = {path.stem for path in package.glob("*.py")} | {path.name for path in package.iterdir() if path.is_dir()}
     assert {"bootstrap", "damage", "registration"} <= modules

@@ -1,4 +1,4 @@
-"""Spark Connect: one server on bare executors, and clients that never look at the cluster's files."""
+"""Spark Connect: one server on bare executors, and clients that never read the cluster's files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from connecting import Client, Server
+from connect_server import Client, Server
 from long_run import MINUTES
 from paths import SEGMENTS
 from source_rows import log_folder, spoil
@@ -30,96 +30,97 @@ def server(bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module")
-def together(
+def both_clients(
     server: str, fat: Path, other_version: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, Any], Any, Path]:
-    """One client does everything while another one, with another version of ours, has its session on the server."""
+    """One client does everything; at the same time another client with another version of ours has a session on the
+    server."""
     folder = tmp_path_factory.mktemp("clients")
     data = folder / "cluster"
     for number, path in enumerate(TXN):
         log_folder(data / "bad" / f"orders-{number}", (0, spoil(path.read_bytes(), 3)))
-    ready, go = folder / "ready", folder / "go"
-    other = Client("connect_version.py", other_version, folder / "2", server, str(SEGMENTS), str(ready), str(go))
+    ready, barrier = folder / "ready", folder / "go"
+    other = Client("connect_version.py", other_version, folder / "2", server, str(SEGMENTS), str(ready), str(barrier))
     try:
         ours = Client("connect.py", fat, folder / "1", server, str(SEGMENTS), str(data)).result()
     finally:
-        go.touch()
+        barrier.touch()
     return ours, other.result(), data
 
 
 @pytest.fixture(scope="module")
-def told(together: Any) -> dict[str, Any]:
-    found: dict[str, Any] = together[0]
-    return found
+def results(both_clients: Any) -> dict[str, Any]:
+    first_client: dict[str, Any] = both_clients[0]
+    return first_client
 
 
-def test_every_way_gives_the_records_of_the_local_api(told: dict[str, Any]) -> None:
-    assert told["records"] == sum(len(kafkarec.open(path).read()) for path in TXN)
-    assert told["ways"] == dict.fromkeys(("sql", "column", "explode", "lateral"), True)
-    assert told["scan"] == [sum(len(kafkarec.open(path).scan()) for path in TXN)] * 2
-    assert told["view"] == told["scan"][0]
-    assert told["encode"] == [len(TXN)] * 2
-    assert told["internal"][0] == told["internal"][1] > 0
+def test_every_function_returns_the_records_of_the_local_api(results: dict[str, Any]) -> None:
+    assert results["records"] == sum(len(kafkarec.open(path).read()) for path in TXN)
+    assert results["ways"] == dict.fromkeys(("sql", "column", "explode", "lateral"), True)
+    assert results["scan"] == [sum(len(kafkarec.open(path).scan()) for path in TXN)] * 2
+    assert results["view"] == results["scan"][0]
+    assert results["encode"] == [len(TXN)] * 2
+    assert results["internal"][0] == results["internal"][1] > 0
 
 
-def test_register_is_told_where_it_is_missing_and_changes_nothing_the_second_time(told: dict[str, Any]) -> None:
-    assert "DATA_SOURCE_NOT_FOUND" in told["unregistered"]
-    assert told["registered"][0] == told["registered"][1]
-    assert "kafka_decode(value[, mode])" in told["registered"][0]
+def test_a_missing_register_is_reported_and_a_second_register_changes_nothing(results: dict[str, Any]) -> None:
+    assert "DATA_SOURCE_NOT_FOUND" in results["unregistered"]
+    assert results["registered"][0] == results["registered"][1]
+    assert "kafka_decode(value[, mode])" in results["registered"][0]
 
 
-def test_partition_folders_are_written(told: dict[str, Any]) -> None:
-    assert told["written"] == [2, 600]
-    assert told["log"] == 10
+def test_partition_folders_are_written(results: dict[str, Any]) -> None:
+    assert results["written"] == [2, 600]
+    assert results["log"] == 10
 
 
-def test_streams_are_read_written_and_taken_up_again(told: dict[str, Any]) -> None:
-    first, second = told["batches"]
+def test_streams_are_read_written_and_restarted(results: dict[str, Any]) -> None:
+    first, second = results["batches"]
     assert first >= 2 and second >= 1  # at most 400 offsets each
-    assert told["copied"] is True
-    assert told["later_segment"] == 900
-    assert told["blobs"] == told["records"]
+    assert results["copied"] is True
+    assert results["later_segment"] == 900
+    assert results["blobs"] == results["records"]
 
 
-def test_damage_is_looked_for_on_the_cluster(together: Any) -> None:
-    told, _, data = together
-    wanted = [
+def test_damage_report_reads_files_of_the_cluster(both_clients: Any) -> None:
+    results, _, data = both_clients
+    expected = [
         (str(path), each.position, each.length, each.reason)
         for path in sorted(data.glob("bad/*/*.log"))
         for each in kafkarec.open(path).read(errors="skip").damage
     ]
-    found = told["report"]
-    assert [(row["file"], row["position"], row["length"], row["reason"]) for row in found["rows"]] == wanted
-    assert len(wanted) >= 2 and found["frame"] == len(wanted) and found["files"] == 2 * len(TXN)
+    report = results["report"]
+    assert [(row["file"], row["position"], row["length"], row["reason"]) for row in report["rows"]] == expected
+    assert len(expected) >= 2 and report["frame"] == len(expected) and report["files"] == 2 * len(TXN)
 
 
-def test_what_is_wrong_is_told_in_one_line(told: dict[str, Any]) -> None:
-    """Not the traceback of a worker: that is for what we did not foresee."""
-    assert told["report_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
-    assert told["report_wrong"].startswith("ValueError: subscribe names nobody, not there; there are: txn")
-    assert "[PATH_NOT_FOUND]" in told["missing"]
-    there, here = told["sweep_missing"]
-    assert there.startswith("FileNotFoundError: there is no folder ")
-    assert here.endswith("with Spark Connect, sweep(path, spark=spark) looks on the cluster")
-    assert told["sweep"] == []
-    assert "Please create a new Spark session" in told["stopped"]
+def test_errors_are_one_line(results: dict[str, Any]) -> None:
+    """Not the traceback of a worker, which is for unexpected errors."""
+    assert results["report_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
+    assert results["report_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
+    assert "[PATH_NOT_FOUND]" in results["missing"]
+    on_cluster, on_client = results["sweep_missing"]
+    assert on_cluster.startswith("FileNotFoundError: there is no folder ")
+    assert on_client.endswith("with Spark Connect, sweep(path, spark=spark) runs on the cluster")
+    assert results["sweep"] == []
+    assert "Please create a new Spark session" in results["stopped"]
 
 
-def test_doctor_sees_every_executor(told: dict[str, Any], bare_python: str) -> None:
-    assert told["doctor"]["healthy"]
-    rows = told["doctor"]["rows"]
+def test_doctor_reports_every_executor(results: dict[str, Any], bare_python: str) -> None:
+    assert results["doctor"]["healthy"]
+    rows = results["doctor"]["rows"]
     assert len({row["executor"] for row in rows}) == len(rows) == 2
     for row in rows:
         assert row["executable"] == bare_python
         assert row["source"] == "unpacked" and row["versions"]["kafkarec"] == kafkarec.__version__
 
 
-def test_sessions_have_each_their_own(told: dict[str, Any]) -> None:
-    assert "UNRESOLVED_ROUTINE" in told["other_unregistered"]
-    assert told["other"] == told["again"] == told["records"]
-    assert told["after_other"] == len(TXN)
+def test_each_session_has_its_own_functions(results: dict[str, Any]) -> None:
+    assert "UNRESOLVED_ROUTINE" in results["other_unregistered"]
+    assert results["other"] == results["again"] == results["records"]
+    assert results["after_other"] == len(TXN)
 
 
-def test_two_versions_at_once_on_one_server(together: Any) -> None:
-    told, other, _ = together
-    assert other == [[told["records"], [f"{kafkarec.__version__}.post1"]]] * 2
+def test_two_versions_at_once_on_one_server(both_clients: Any) -> None:
+    results, other, _ = both_clients
+    assert other == [[results["records"], [f"{kafkarec.__version__}.post1"]]] * 2

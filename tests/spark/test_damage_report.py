@@ -1,4 +1,4 @@
-"""damage_report: every damaged range of a folder once, with the sums of its files, whatever way it is cut."""
+"""damage_report lists every damaged range of a folder once, with sums per file, whatever the split size is."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 
 
 def test_good_files_have_no_damage_and_every_byte_is_counted() -> None:
-    found = report([str(path.parent) for path in LOGS])
-    assert not found.is_damaged and found.rows == () and found.left_out == 0
-    assert {each["file"] for each in found.files} == {str(path) for path in LOGS}
-    assert str(found).startswith(f"0 of {len(LOGS)} files damaged: 0 ranges, 0 of ")
+    result = report([str(path.parent) for path in LOGS])
+    assert result.rows == () and result.left_out == 0
+    assert {each["file"] for each in result.files} == {str(path) for path in LOGS}
+    assert str(result).startswith(f"0 of {len(LOGS)} files damaged: 0 ranges, 0 of ")
 
 
 @pytest.mark.parametrize("cut", ["64k", "1g"])
 @pytest.mark.parametrize("seed", range(4))
-def test_ranges_are_those_of_the_local_api_and_of_the_data_source(tmp_path: Path, cut: str, seed: int) -> None:
+def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Path, cut: str, seed: int) -> None:
     data = repeated(TXN, 40, 1000)
     folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (1_000_000, TXN[: len(TXN) - 7]))
-    found = report(tmp_path, maxPartitionBytes=cut)
-    assert len({each["file"] for each in found.files}) == 2
+    result = report(tmp_path, maxPartitionBytes=cut)
+    assert len({each["file"] for each in result.files}) == 2
     log = kafkarec.open(folder)
-    wanted = [
-        {"topic": "orders", "partition": 3, "file": each.file} | {name: getattr(each, name) for name in told}
+    expected = [
+        {"topic": "orders", "partition": 3, "file": each.file} | {name: getattr(each, name) for name in fields}
         for each in log.read(errors="skip").damage
-        for told in [("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")]
+        for fields in [("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")]
     ]
-    assert list(found.rows) == wanted and len(wanted) >= 3
+    assert list(result.rows) == expected and len(expected) >= 3
     rows = read(tmp_path, mode="PERMISSIVE", maxPartitionBytes=cut, columnNameOfCorruptRecord=schema.CORRUPT)
     corrupt = [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
     assert [(each["path"], each["position"], each["reason"]) for each in corrupt] == [
-        (row["file"], row["position"], row["reason"]) for row in found.rows
+        (row["file"], row["position"], row["reason"]) for row in result.rows
     ]
     good = [row for row in rows if not row[schema.CORRUPT]]
-    control = sum(each["records"] for each in found.files) - len(good)
+    control = sum(each["records"] for each in result.files) - len(good)
     assert control == sum(record.is_control for record in log.read(errors="skip", control=True))
 
 
@@ -55,34 +55,34 @@ def test_an_unfinished_batch_at_the_end_is_no_damage(tmp_path: Path) -> None:
     assert file["damaged"] == 0 and 0 < file["remaining"] < 1000
 
 
-def test_files_that_cannot_be_read_are_damage_and_the_rest_is_reported(
+def test_unreadable_files_are_damage_and_the_others_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_folder(tmp_path / "orders-0", (0, TXN))
     log_folder(tmp_path / "orders-1", (0, TXN))
     really = kafkarec.open
 
-    def opened(path: str, **given: Any) -> Any:
+    def opened(path: str, **options: Any) -> Any:
         if path.endswith("orders-1/00000000000000000000.log"):
             raise OSError(5, "Input/output error", path)
-        return really(path, **given)
+        return really(path, **options)
 
     monkeypatch.setattr(kafkarec, "open", opened)
-    found = report(tmp_path)
-    (row,) = found.rows
+    result = report(tmp_path)
+    (row,) = result.rows
     assert (row["partition"], row["position"], row["length"], row["reason"]) == (1, 0, len(TXN), "unreadable")
     assert "Input/output error" in row["detail"]
-    assert [each["records"] > 0 for each in found.files] == [True, False]
+    assert [each["records"] > 0 for each in result.files] == [True, False]
 
 
-def test_a_wholly_damaged_disk_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(damage, "MOST_RANGES", 2)
     batches = [bytes(batch.raw) for batch in kafkarec.batches(TXN)]
     bad = [raw[:-1] + bytes([raw[-1] ^ 1]) if number % 2 else raw for number, raw in enumerate(batches)]
     log_folder(tmp_path / "orders-0", (0, b"".join(bad)))
-    found = damage_report(Frames(), str(tmp_path))
-    assert len(found.rows) == 2 and found.left_out == found.files[0]["damaged"] - 2 == len(batches) // 2 - 2
-    assert f"and {found.left_out} ranges more" in str(found)
+    result = damage_report(Frames(), str(tmp_path))
+    assert len(result.rows) == 2 and result.left_out == result.files[0]["damaged"] - 2 == len(batches) // 2 - 2
+    assert f"and {result.left_out} ranges more" in str(result)
 
 
 def test_text_names_file_byte_reason_and_offsets() -> None:
@@ -102,27 +102,27 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({"startingOffsets": "earliest"}, "no option 'startingOffsets'; there are: subscribe"),
         ({"checkCrcs": "perhaps"}, "true or false"),
     ],
 )
-def test_wrong_options(tmp_path: Path, given: dict[str, Any], words: str) -> None:
+def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
     log_folder(tmp_path / "orders-0", (0, TXN))
-    with pytest.raises(ValueError, match=words):
-        report(tmp_path, **given)
+    with pytest.raises(ValueError, match=message):
+        report(tmp_path, **options)
 
 
-def test_options_of_the_data_source(tmp_path: Path) -> None:
+def test_options_of_the_data_source_are_accepted(tmp_path: Path) -> None:
     for topic in ("orders", "payments"):
         log_folder(tmp_path / f"{topic}-0", (0, spoil(TXN, 1)))
-    found = report(tmp_path, subscribe=["orders"], checkCrcs=True)
-    assert {each["topic"] for each in found.files} == {"orders"} and found.is_damaged
+    result = report(tmp_path, subscribe=["orders"], checkCrcs=True)
+    assert {each["topic"] for each in result.files} == {"orders"} and result.rows
     assert report(tmp_path, assign={"payments": [0]}).files[0]["topic"] == "payments"
 
 
-def test_an_empty_folder(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_damage(tmp_path: Path) -> None:
     (tmp_path / "orders-0").mkdir()
-    found = damage_report(SimpleNamespace(), str(tmp_path))
-    assert (found.rows, found.files, found.is_damaged) == ((), (), False)
+    result = damage_report(SimpleNamespace(), str(tmp_path))
+    assert (result.rows, result.files) == ((), ())

@@ -1,9 +1,10 @@
-"""What a worker does with an Arrow array of bytes: buffers shared, damage in order, input in every shape."""
+"""Decoding an Arrow array of bytes in a worker: shared buffers, damage in order, all forms of input."""
 
 from __future__ import annotations
 
 import base64
 import json
+from inspect import signature
 from typing import Any
 
 import golden
@@ -12,6 +13,7 @@ import pytest
 
 import kafkarec
 from spark_udfs import decoding, function_options, schema
+from spark_udfs.source import options as source_options
 
 GOOD = golden.vector("v2-none-logappend").bytes
 BINARY = pa.binary()
@@ -19,13 +21,13 @@ FIELDS = [column.name for column in schema.RECORD_COLUMNS]
 
 
 def spoiled(raw: bytes) -> bytes:
-    """The same batch with its last byte flipped: the checksum fails."""
+    """The same batch with its last byte flipped, so that the checksum does not match."""
     return raw[:-1] + bytes([raw[-1] ^ 1])
 
 
 def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataType = BINARY, **more: Any) -> pa.Array:
-    chosen = function_options.make(mode=mode, **more)
-    pieces = list(decoding.decode_values(pa.array(values, type_), chosen))
+    options = function_options.make(mode=mode, **more)
+    pieces = list(decoding.decode_values(pa.array(values, type_), options))
     for piece in pieces:
         piece.validate(full=True)
         assert piece.type == schema.arrow_result(schema.RECORD_COLUMNS)
@@ -33,7 +35,7 @@ def decode(values: list[bytes | None], mode: str = "FAILFAST", type_: pa.DataTyp
 
 
 def plain(record: kafkarec.Record) -> dict[str, Any]:
-    """A record of the standalone decode in the words of Spark's Kafka source."""
+    """A record of the standalone decode under the column names of Spark's Kafka source."""
     headers = [{"key": key, "value": value} for key, value in record.headers]
     return {
         "topic": None,
@@ -49,12 +51,12 @@ def plain(record: kafkarec.Record) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_same_rows_as_the_standalone_decode(case: golden.Case) -> None:
+def test_rows_equal_those_of_the_standalone_decode(case: golden.Case) -> None:
     try:
-        wanted = [plain(record) for record in kafkarec.decode(case.bytes)]
-    except (ValueError, OverflowError) as error:  # datetime ends in the year 9999; Arrow does not
+        expected = [plain(record) for record in kafkarec.decode(case.bytes)]
+    except (ValueError, OverflowError) as error:  # datetime ends in the year 9999; Arrow timestamps do not
         pytest.fail(f"{case}: {error}")
-    assert decode([case.bytes]).to_pylist() == [wanted]
+    assert decode([case.bytes]).to_pylist() == [expected]
 
 
 def addresses(array: pa.Array) -> set[int]:
@@ -74,20 +76,20 @@ def test_record_data_is_not_copied() -> None:
 
 @pytest.mark.parametrize("type_", [pa.binary(), pa.large_binary()], ids=str)
 def test_null_gives_null_and_empty_gives_empty(type_: pa.DataType) -> None:
-    found = decode([None, b"", GOOD, None], type_=type_)
-    assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 0, 5, None]
-    assert found.to_pylist()[2][0]["key"] == b"key-0"
+    rows = decode([None, b"", GOOD, None], type_=type_)
+    assert [None if row is None else len(row) for row in rows.to_pylist()] == [None, 0, 5, None]
+    assert rows.to_pylist()[2][0]["key"] == b"key-0"
 
 
-def test_no_values_at_all() -> None:
+def test_an_empty_array_gives_an_empty_array() -> None:
     assert decode([]).to_pylist() == []
     assert decode([None, b""]).to_pylist() == [None, []]
 
 
-def test_sliced_input() -> None:
+def test_sliced_input_is_decoded() -> None:
     values = pa.array([b"not a batch, and never looked at", None, GOOD, b""])[1:]
-    (found,) = decoding.decode_values(values, function_options.FunctionOptions())
-    assert [None if row is None else len(row) for row in found.to_pylist()] == [None, 5, 0]
+    (rows,) = decoding.decode_values(values, function_options.FunctionOptions())
+    assert [None if row is None else len(row) for row in rows.to_pylist()] == [None, 5, 0]
 
 
 def test_magic_0_has_timestamp_type_minus_1_and_no_headers() -> None:
@@ -98,18 +100,18 @@ def test_magic_0_has_timestamp_type_minus_1_and_no_headers() -> None:
 
 
 def test_damage_is_one_element_between_the_good_records() -> None:
-    found = decode([GOOD, None, GOOD + spoiled(GOOD) + GOOD, b"", spoiled(GOOD)], "PERMISSIVE").to_pylist()
-    assert [None if row is None else len(row) for row in found] == [5, None, 11, 0, 1]
-    middle = found[2]
+    rows = decode([GOOD, None, GOOD + spoiled(GOOD) + GOOD, b"", spoiled(GOOD)], "PERMISSIVE").to_pylist()
+    assert [None if row is None else len(row) for row in rows] == [5, None, 11, 0, 1]
+    middle = rows[2]
     assert [row["offset"] for row in middle] == [10, 11, 12, 13, 14, None, 10, 11, 12, 13, 14]
     assert [row["_corrupt_record"] is None for row in middle].count(False) == 1
-    told = json.loads(middle[5].pop("_corrupt_record"))
+    damage = json.loads(middle[5].pop("_corrupt_record"))
     assert set(middle[5].values()) == {None}
-    assert list(told) == ["position", "length", "lost_from", "lost_to", "next_position", "reason", "detail"]
-    assert (told["position"], told["length"], told["reason"]) == (len(GOOD), len(GOOD), "crc_mismatch")
-    assert told["next_position"] == 2 * len(GOOD)
-    assert middle[:5] == middle[6:] == found[0]
-    assert json.loads(found[4][0]["_corrupt_record"])["position"] == 0
+    assert list(damage) == ["position", "length", "lost_from", "lost_to", "next_position", "reason", "detail"]
+    assert (damage["position"], damage["length"], damage["reason"]) == (len(GOOD), len(GOOD), "crc_mismatch")
+    assert damage["next_position"] == 2 * len(GOOD)
+    assert middle[:5] == middle[6:] == rows[0]
+    assert json.loads(rows[4][0]["_corrupt_record"])["position"] == 0
 
 
 def test_damage_at_both_ends_and_twice_in_a_row() -> None:
@@ -124,13 +126,13 @@ def test_damage_at_both_ends_and_twice_in_a_row() -> None:
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
 def test_permissive_never_raises_and_reports_each_damage(case: golden.Case) -> None:
-    """The engine's own account (errors="skip") and the elements agree; a value behind a bad one is whole."""
-    found = decode([case.bytes, GOOD], "PERMISSIVE").to_pylist()
+    """The core's errors="skip" and the elements report the same damage; a value after a bad one is whole."""
+    rows = decode([case.bytes, GOOD], "PERMISSIVE").to_pylist()
     standalone = kafkarec.decode(case.bytes, errors="skip")
-    wanted = [decoding.corrupt_text(damage) for damage in standalone.damage]
-    assert [row["_corrupt_record"] for row in found[0] if row["_corrupt_record"]] == wanted
-    assert len(found[0]) == len(standalone) + len(wanted)
-    assert len(found[1]) == 5
+    expected = [decoding.corrupt_text(damage) for damage in standalone.damage]
+    assert [row["_corrupt_record"] for row in rows[0] if row["_corrupt_record"]] == expected
+    assert len(rows[0]) == len(standalone) + len(expected)
+    assert len(rows[1]) == 5
 
 
 def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
@@ -143,13 +145,13 @@ def test_failfast_names_byte_and_offset_in_the_first_line() -> None:
     assert b"key-0" not in str(caught.value).encode()
 
 
-def test_output_is_cut_at_value_borders() -> None:
-    chosen = function_options.make(max_output_bytes=1)
-    pieces = list(decoding.decode_values(pa.array([GOOD] * 5), chosen))
+def test_output_is_split_between_values() -> None:
+    options = function_options.make(max_output_bytes=1)
+    pieces = list(decoding.decode_values(pa.array([GOOD] * 5), options))
     assert [len(piece) for piece in pieces] == [1] * 5
 
 
-def test_explode_cuts_a_large_value_between_records() -> None:
+def test_explode_splits_a_large_value_between_records() -> None:
     batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([GOOD * 50])], ["name", "value"])
     literal = function_options.to_literal(function_options.make(max_output_bytes=4 * len(GOOD)))
     pieces = list(decoding.Explode(literal, outer=False)(iter([batch])))
@@ -158,7 +160,7 @@ def test_explode_cuts_a_large_value_between_records() -> None:
     assert pa.Table.from_batches(pieces).equals(pa.Table.from_batches(whole))
 
 
-def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
+def test_an_exceeded_payload_limit_is_an_error_or_a_reason() -> None:
     raw = golden.vector(next(case.name for case in golden.vectors() if case.name.startswith("v2-zstd"))).bytes
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
         decode([raw], max_decompressed_bytes=1)
@@ -166,26 +168,26 @@ def test_limit_of_one_payload_is_an_error_or_a_reason() -> None:
     assert json.loads(rows[0]["_corrupt_record"])["reason"] == "limit_exceeded"
 
 
-def test_value_that_no_array_can_hold_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafkarec itself raises, also under "skip", where one value decodes to more than 2 GiB; a real one takes
-    half a minute (20 payloads of 120 MiB in 80 kB of zstd), so here `decode_each` raises for one value."""
+def test_a_value_too_large_for_an_array_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafkarec itself raises, also under "skip", where one value decodes to more than 2 GiB. A real one takes half a
+    minute (20 payloads of 120 MiB in 80 kB of zstd), so here `decode_each` raises for one value."""
     huge = b"decodes to more than an array can hold"
     real = kafkarec.decode_each
 
-    def decode_each(values: pa.Array, **given: Any) -> Any:
+    def decode_each(values: pa.Array, **options: Any) -> Any:
         for index, value in enumerate(values.to_pylist()):
             if value == huge:
                 raise kafkarec.LimitExceededError("too much", reason="out_of_memory", value_index=index)
-        return real(values, **given)
+        return real(values, **options)
 
     monkeypatch.setattr(kafkarec, "decode_each", decode_each)
     values = pa.array([GOOD, None, huge, b"", huge, GOOD])
     with pytest.raises(kafkarec.LimitExceededError, match="too much"):
         list(decoding.decode_values(values, function_options.FunctionOptions()))
     pieces = decoding.decode_values(values, function_options.make(mode="PERMISSIVE"))
-    found = pa.concat_arrays(pieces).to_pylist()
-    assert [None if row is None else len(row) for row in found] == [5, None, 1, 0, 1, 5]
-    assert json.loads(found[2][0]["_corrupt_record"]) == {
+    rows = pa.concat_arrays(pieces).to_pylist()
+    assert [None if row is None else len(row) for row in rows] == [5, None, 1, 0, 1, 5]
+    assert json.loads(rows[2][0]["_corrupt_record"]) == {
         "position": 0,
         "length": len(huge),
         "lost_from": None,
@@ -197,13 +199,13 @@ def test_value_that_no_array_can_hold_is_a_reason_too(monkeypatch: pytest.Monkey
 
 
 def test_timestamp_beyond_microseconds_is_null() -> None:
-    """A Kafka time is 64 bits of milliseconds; Spark's has microseconds, so a huge one does not fit."""
+    """A Kafka timestamp is 64 bits of milliseconds; Spark's is in microseconds, so a huge one does not fit."""
     name = next(case.name for case in golden.vectors() if case.name == "v2-ts-delta-wraps")
     rows = decode([golden.vector(name).bytes])
     raw = [record["timestamp"] for batch in golden.vector(name).json["batches"] for record in batch["records"]]
-    found = rows.values.field("timestamp").cast(pa.int64()).to_pylist()
-    assert found == [ms * 1000 if -(2**63) <= ms * 1000 < 2**63 and ms != -1 else None for ms in raw]
-    assert None in found
+    milliseconds = rows.values.field("timestamp").cast(pa.int64()).to_pylist()
+    assert milliseconds == [ms * 1000 if -(2**63) <= ms * 1000 < 2**63 and ms != -1 else None for ms in raw]
+    assert None in milliseconds
 
 
 def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
@@ -215,11 +217,11 @@ def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
     return pa.concat_arrays(pieces).to_pylist()
 
 
-def test_scan_tells_the_headers_of_every_batch() -> None:
+def test_scan_returns_the_headers_of_every_batch() -> None:
     case = golden.vector("v2-none-logappend")
-    found = scan([None, case.bytes * 2, b""])
-    assert (found[0], found[2]) == (None, [])
-    first, second = found[1]
+    rows = scan([None, case.bytes * 2, b""])
+    assert (rows[0], rows[2]) == (None, [])
+    first, second = rows[1]
     batch = case.json["batches"][0]
     assert (first["crc"], first["size_in_bytes"], first["record_count"]) == (
         batch["crc"],
@@ -232,13 +234,13 @@ def test_scan_tells_the_headers_of_every_batch() -> None:
     assert first["_corrupt_record"] is None
 
 
-def test_scan_of_damage() -> None:
+def test_scan_reports_damage() -> None:
     bad = bytearray(GOOD)
-    bad[8:12] = (3).to_bytes(4, "big")  # the size field is below any header
+    bad[8:12] = (3).to_bytes(4, "big")  # the size field is below that of any header
     with pytest.raises(kafkarec.CorruptRecordError):
         scan([bytes(bad)])
-    later = (20).to_bytes(8, "big") + GOOD[8:]  # the base offset is outside of the checksum
-    (rows,) = scan([GOOD + bytes(bad) + later], "PERMISSIVE")
+    later_batch = (20).to_bytes(8, "big") + GOOD[8:]  # the checksum does not cover the base offset
+    (rows,) = scan([GOOD + bytes(bad) + later_batch], "PERMISSIVE")
     assert [row["_corrupt_record"] is None for row in rows] == [True, False, True]
     assert json.loads(rows[1]["_corrupt_record"])["reason"] == "size_too_small"
 
@@ -246,33 +248,33 @@ def test_scan_of_damage() -> None:
 # ---- arguments ----
 
 
-def test_options_travel_as_one_literal() -> None:
-    for given in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
-        chosen = function_options.make(**given)
+def test_options_are_passed_as_one_literal() -> None:
+    for options in ({}, {"mode": "permissive"}, {"mode": "PERMISSIVE", "control": True, "max_output_bytes": 5}):
+        chosen = function_options.make(**options)
         assert function_options.from_literal(function_options.to_literal(chosen)) == chosen
     assert function_options.to_literal(function_options.make(mode="permissive")) == "PERMISSIVE"
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({"mode": "DROPMALFORMED"}, "the modes are FAILFAST and PERMISSIVE"),
         ({"max_output_byte": 5}, "did you mean max_output_bytes?"),
         ({"max_output_bytes": 0}, "must be above 0"),
     ],
 )
-def test_wrong_option(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        function_options.make(**given)
+def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function_options.make(**options)
 
 
-def test_option_of_the_wrong_type() -> None:
+def test_an_option_of_the_wrong_type_is_refused() -> None:
     with pytest.raises(TypeError, match="max_output_bytes must be int, not bool"):
         function_options.make(max_output_bytes=True)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "error", "message"),
     [
         (pa.array(["text"]), TypeError, "takes a binary column, not string"),
         ((pa.array([GOOD, GOOD]), pa.array(["FAILFAST", "PERMISSIVE"])), ValueError, "must be a literal"),
@@ -281,38 +283,50 @@ def test_option_of_the_wrong_type() -> None:
         ((), TypeError, r"the call is kafka_decode\(value\[, mode\]\), and 0 arguments were given"),
     ],
 )
-def test_wrong_arguments_of_the_sql_function(arguments: Any, error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_wrong_arguments_of_the_sql_function_are_refused(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         list(decoding.kafka_decode(iter([arguments])))
 
 
 def test_a_null_without_a_type_is_null() -> None:
-    (lists,) = decoding.kafka_decode(iter([pa.nulls(2)]))
-    assert lists.to_pylist() == [None, None]
+    (list_array,) = decoding.kafka_decode(iter([pa.nulls(2)]))
+    assert list_array.to_pylist() == [None, None]
 
 
-def test_explode_repeats_what_is_kept_and_outer_keeps_values_without_records() -> None:
+def test_explode_repeats_kept_columns_and_outer_keeps_values_without_records() -> None:
     batch = pa.RecordBatch.from_arrays(
         [pa.array(["a", "b", "c", "d"]), pa.array([None, GOOD, b"", GOOD + spoiled(GOOD)])], ["name", "value"]
     )
     literal = function_options.to_literal(function_options.make(mode="PERMISSIVE", max_output_bytes=1))
 
     def names(outer: bool) -> list[str]:
-        found = pa.Table.from_batches(decoding.Explode(literal, outer)(iter([batch])))
-        found.validate(full=True)
-        assert found.schema.names == ["name", *FIELDS]
-        return "".join(found.column("name").to_pylist())
+        rows = pa.Table.from_batches(decoding.Explode(literal, outer)(iter([batch])))
+        rows.validate(full=True)
+        assert rows.schema.names == ["name", *FIELDS]
+        return "".join(rows.column("name").to_pylist())
 
     assert names(outer=False) == "bbbbb" + "dddddd"
     assert names(outer=True) == "a" + "bbbbb" + "c" + "dddddd"
 
 
+def test_options_have_the_defaults_of_decode() -> None:
+    standalone = signature(kafkarec.decode).parameters
+    options = function_options.FunctionOptions()
+    for name in ("check_crcs", "control", "max_decompressed_bytes", "restore"):
+        assert getattr(options, name) == standalone[name].default
+    source = {option.name: option.default for option in source_options.TABLE}
+    assert source["checkCrcs"] == standalone["check_crcs"].default
+    assert source["restore"] == standalone["restore"].default
+    assert source["includeControl"] == standalone["control"].default
+    assert source["maxDecompressedBytes"] == standalone["max_decompressed_bytes"].default
+
+
 def test_headers_are_null_only_where_there_are_none() -> None:
     (rows,) = decode([GOOD]).to_pylist()
-    wanted = [
+    expected = [
         [{"key": key, "value": None if value is None else base64.b64decode(value)} for key, value in record["headers"]]
         for batch in golden.vector("v2-none-logappend").json["batches"]
         for record in batch["records"]
     ]
-    assert [row["headers"] or [] for row in rows] == wanted
+    assert [row["headers"] or [] for row in rows] == expected
     assert None in [row["headers"] for row in rows]

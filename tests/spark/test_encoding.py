@@ -1,4 +1,4 @@
-"""kafka_encode in a worker, without Spark: arrays of structs back to batches; null, gaps, bad rows, options."""
+"""kafka_encode in a worker, without Spark: arrays of structs become batches; null, offset gaps, bad rows, options."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import kafkarec
 from spark_udfs import decoding, encoding, function_options
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-# Their wrapper gives each record the same offset; no batch can be written like that.
+# Their wrapper gives each record the same offset, which no written batch can have.
 NOT_RISING = {"v1-wrapper-all-inner-offsets-zero"}
 READABLE = [case for case in golden.vectors() if case.name not in NOT_RISING]
 
 
 def decoded(values: list[bytes | None], mode: str = "FAILFAST") -> pa.ListArray:
-    chosen = function_options.make(mode=mode)
-    return pa.concat_arrays(decoding.decode_values(pa.array(values, pa.binary()), chosen))
+    options = function_options.make(mode=mode)
+    return pa.concat_arrays(decoding.decode_values(pa.array(values, pa.binary()), options))
 
 
-def encoded(lists: pa.Array, **chosen: Any) -> list[bytes | None]:
-    pieces = list(encoding.encode_values(lists, chosen))
+def encoded(list_array: pa.Array, **options: Any) -> list[bytes | None]:
+    pieces = list(encoding.encode_values(list_array, options))
     assert {piece.type for piece in pieces} == {pa.binary()}
-    found: list[bytes | None] = pa.concat_arrays(pieces).to_pylist()
-    assert len(found) == len(lists)
-    return found
+    batches: list[bytes | None] = pa.concat_arrays(pieces).to_pylist()
+    assert len(batches) == len(list_array)
+    return batches
 
 
 def records_of(rows: list[dict[str, Any] | None], **types: pa.DataType) -> pa.ListArray:
@@ -39,33 +39,34 @@ def magics(raw: bytes | None) -> set[int]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_decode_of_encode_of_decode_is_the_same(codec: str) -> None:
-    """All vectors in one column, as a job sees them. What magic 2 cannot say is magic 0's lack of a timestamp type."""
-    lists = decoded([None, *(case.bytes for case in READABLE), b""])
-    back = encoded(lists, compression=codec)
-    assert (back[0], back[-1]) == (None, b"")
-    again = decoded(back)
-    assert len(again.values) == len(lists.values) > 1000
-    wanted, found = lists.to_pylist(), again.to_pylist()
-    for case, one, other in zip(READABLE, wanted[1:-1], found[1:-1], strict=True):
+def test_decode_of_encode_returns_the_same_rows(codec: str) -> None:
+    """All vectors in one column, as in a job. Only magic 0's lack of a timestamp type cannot be expressed in magic
+    2."""
+    list_array = decoded([None, *(case.bytes for case in READABLE), b""])
+    encoded_again = encoded(list_array, compression=codec)
+    assert (encoded_again[0], encoded_again[-1]) == (None, b"")
+    again = decoded(encoded_again)
+    assert len(again.values) == len(list_array.values) > 1000
+    expected, actual = list_array.to_pylist(), again.to_pylist()
+    for case, one, other in zip(READABLE, expected[1:-1], actual[1:-1], strict=True):
         if {row["timestampType"] for row in one} & {-1}:
             one, other = ([row | {"timestampType": None} for row in rows] for rows in (one, other))
         assert one == other, case.name
-    codecs = {each for raw in back if raw for each in kafkarec.scan(raw).column("compression")}
+    codecs = {each for raw in encoded_again if raw for each in kafkarec.scan(raw).column("compression")}
     assert codecs == {codec}
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_old_magics_come_back_as_they_were(magic: int) -> None:
+def test_old_magics_are_encoded_unchanged(magic: int) -> None:
     values = [case.bytes for case in READABLE if magics(case.bytes) == {magic}]
-    lists = decoded(values)
-    kinds = {kind for rows in lists.to_pylist() for kind in [row["timestampType"] for row in rows]}
+    list_array = decoded(values)
+    kinds = {kind for rows in list_array.to_pylist() for kind in [row["timestampType"] for row in rows]}
     assert len(values) > 10 and (kinds == {-1} if magic == 0 else kinds <= {0, 1, -1})
-    back = encoded(lists, magic=magic)
-    assert {each for raw in back for each in magics(raw)} == {magic}
-    same = [one == other for one, other in zip(lists.to_pylist(), decoded(back).to_pylist(), strict=True)]
+    encoded_again = encoded(list_array, magic=magic)
+    assert {each for raw in encoded_again for each in magics(raw)} == {magic}
+    same = [one == other for one, other in zip(list_array.to_pylist(), decoded(encoded_again).to_pylist(), strict=True)]
     odd = [name for name, equal in zip(names_of(magic), same, strict=True) if not equal]
-    # a wrapper of magic 1 around messages of magic 0: they have no timestamp type, the new ones do
+    # a wrapper of magic 1 with messages of magic 0: they have no timestamp type, the new messages do
     assert odd == (["v1-wrapper-with-v0-inner"] if magic else [])
 
 
@@ -73,92 +74,92 @@ def names_of(magic: int) -> list[str]:
     return [case.name for case in READABLE if magics(case.bytes) == {magic}]
 
 
-def test_canonical_bytes_come_back_to_the_byte() -> None:
+def test_canonical_batches_are_encoded_byte_for_byte() -> None:
     raw = kafkarec.encode([(offset, 5, b"k", b"v", [("h", None)]) for offset in (3, 4, 9)])
     assert encoded(decoded([raw, raw + raw[:0]])) == [raw, raw]
 
 
-def test_columns_that_are_missing_are_null_and_offsets_are_counted() -> None:
-    lists = records_of([{"value": b"a"}, {"value": None}], value=pa.binary())
-    (raw,) = encoded(lists)
-    found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(raw or b"")]
-    assert found == [(0, None, None, b"a", []), (1, None, None, None, [])]
+def test_missing_columns_are_null_and_offsets_are_counted() -> None:
+    list_array = records_of([{"value": b"a"}, {"value": None}], value=pa.binary())
+    (raw,) = encoded(list_array)
+    actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(raw or b"")]
+    assert actual == [(0, None, None, b"a", []), (1, None, None, None, [])]
 
 
-def test_texts_and_milliseconds_are_taken() -> None:
+def test_strings_and_milliseconds_are_accepted() -> None:
     types = {"offset": pa.int32(), "timestamp": pa.int64(), "key": pa.string(), "value": pa.string()}
     (raw,) = encoded(records_of([{"offset": 7, "timestamp": 1, "key": "ä", "value": "b"}], **types))
     (one,) = kafkarec.decode(raw or b"")
     assert (one.offset, one.timestamp, one.key, one.value) == (7, 1, "ä".encode(), b"b")
 
 
-def test_slices_and_large_lists() -> None:
-    lists = decoded([b"", None, *(case.bytes for case in READABLE[:4])])
-    wanted = encoded(lists)
-    assert encoded(lists[1:5]) == wanted[1:5]
-    large = lists.cast(pa.large_list(lists.type.value_field))
-    assert encoded(large[3:]) == wanted[3:]
+def test_slices_and_large_lists_are_encoded() -> None:
+    list_array = decoded([b"", None, *(case.bytes for case in READABLE[:4])])
+    expected = encoded(list_array)
+    assert encoded(list_array[1:5]) == expected[1:5]
+    large = list_array.cast(pa.large_list(list_array.type.value_field))
+    assert encoded(large[3:]) == expected[3:]
 
 
 def test_a_null_list_with_children_below_it_is_null() -> None:
-    """Arrow lets a null list have elements; nobody may write them."""
+    """Arrow permits elements of a null list; they must not be written."""
     whole = records_of([{"value": b"a"}, {"value": b"b"}], value=pa.binary())
     mask = pa.array([True, False])
-    lists = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), whole.values, mask=mask)
-    first, second = encoded(lists)
+    list_array = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), whole.values, mask=mask)
+    first, second = encoded(list_array)
     assert first is None and [one.value for one in kafkarec.decode(second or b"")] == [b"b"]
 
 
-def test_output_goes_in_pieces_between_values() -> None:
+def test_output_is_split_between_values() -> None:
     one = [{"value": b"v" * (3 << 20)}]
-    lists = pa.array([one] * 7, pa.list_(pa.struct([("value", pa.binary())])))
-    pieces = list(encoding.encode_values(lists, {}))
+    list_array = pa.array([one] * 7, pa.list_(pa.struct([("value", pa.binary())])))
+    pieces = list(encoding.encode_values(list_array, {}))
     assert [len(piece) for piece in pieces] == [3, 3, 1]
-    assert [len(piece) for piece in encoding.encode_values(lists[:0], {})] == [0]
+    assert [len(piece) for piece in encoding.encode_values(list_array[:0], {})] == [0]
 
 
 @pytest.mark.parametrize(
-    ("rows", "words"),
+    ("rows", "message"),
     [
         ([{"offset": 5}, {"offset": 5}], r"row 1 of an input batch of 2, 2 records with offsets 5 to 5: record 1: .*5"),
         ([{"offset": 5}, {"offset": None}], "row 1 of .*offsets 5 to None: record 1: its offset is null"),
         ([{"offset": 5}, None], "record 1: it is null; leave it out: filter"),
         ([{"offset": 5, "timestamp": -7}], "record 0: its timestamp -7 is negative"),
-        ([{"offset": 5, "_corrupt_record": "{}"}], "record 0: _corrupt_record is set, so it is damage and no record"),
+        ([{"offset": 5, "_corrupt_record": "{}"}], "record 0: _corrupt_record is set, so it is damage, not a record"),
         ([{"offset": 5, "headers": [{"key": None, "value": b""}]}], "record 0: a header key is null"),
     ],
 )
-def test_a_bad_row_is_named_with_its_place(rows: list[dict[str, Any] | None], words: str) -> None:
+def test_the_error_names_value_and_row(rows: list[dict[str, Any] | None], message: str) -> None:
     pair = pa.struct([("key", pa.string()), ("value", pa.binary())])
     types = [("offset", pa.int64()), ("timestamp", pa.int64()), ("value", pa.binary()), ("headers", pa.list_(pair))]
     struct = pa.struct([*types, ("_corrupt_record", pa.string())])
-    lists = pa.array([[{"offset": 1, "value": b"good"}], rows], pa.list_(struct))
-    with pytest.raises(ValueError, match=words):
-        encoded(lists)
-    assert encoded(lists[:1]) != [None]
+    list_array = pa.array([[{"offset": 1, "value": b"good"}], rows], pa.list_(struct))
+    with pytest.raises(ValueError, match=message):
+        encoded(list_array)
+    assert encoded(list_array[:1]) != [None]
 
 
 def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
     case = golden.vector("v2-none-logappend")
     bad = bytearray(case.bytes)
     bad[-1] ^= 1
-    lists = decoded([case.bytes + bytes(bad)], "PERMISSIVE")
+    list_array = decoded([case.bytes + bytes(bad)], "PERMISSIVE")
     with pytest.raises(ValueError, match="record 5: _corrupt_record is set"):
-        encoded(lists)
-    kept = pa.array([[row for row in lists.to_pylist()[0] if row["_corrupt_record"] is None]], lists.type)
+        encoded(list_array)
+    kept = pa.array([[row for row in list_array.to_pylist()[0] if row["_corrupt_record"] is None]], list_array.type)
     assert decoded(encoded(kept)).equals(kept)
 
 
 @pytest.mark.parametrize(
-    ("array", "words"),
+    ("array", "message"),
     [
         (pa.array([b"a"]), "takes array<struct<.*not binary"),
         (pa.array([[b"a"]]), "takes array<struct<.*not list"),
         (records_of([{"value": 7}], value=pa.int32()), "column 'value' has Arrow type 'i'; binary or utf8 is needed"),
     ],
 )
-def test_wrong_type(array: pa.Array, words: str) -> None:
-    with pytest.raises(TypeError, match=words):
+def test_a_wrong_type_is_refused(array: pa.Array, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         list(encoding.kafka_encode(iter([array])))
 
 
@@ -184,14 +185,14 @@ def test_unknown_field_is_named() -> None:
         ),
     ],
 )
-def test_options_travel_as_one_literal(given: dict[str, Any], literal: str | None) -> None:
-    assert encoding.options_of(given) == literal
+def test_options_are_passed_as_one_literal(given: dict[str, Any], literal: str | None) -> None:
+    assert encoding.options_literal(given) == literal
     if literal is not None:
         assert encoding.from_literal(literal) == {name: each for name, each in given.items() if each is not None}
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ("zst", "compression 'zst': one of none"),
         ('{"levl": 3}', "no option 'levl'; did you mean level?"),
@@ -199,32 +200,32 @@ def test_options_travel_as_one_literal(given: dict[str, Any], literal: str | Non
         ('{"compression": "zstd", "level": 99}', "levels -131072 to 22, not 99"),
         ('{"magic": 5}', "magic 5: one of 0, 1, 2"),
         ('{"base_offset": -1}', "base_offset -1"),
-        ('{"magic"', "no JSON object"),
-        (None, "are null: name a codec"),
+        ('{"magic"', "are not a JSON object"),
+        (None, "are null: pass the name of a codec"),
     ],
 )
-def test_wrong_options(text: str | None, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_wrong_options_are_refused(text: str | None, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         encoding.from_literal(text)
 
 
-def test_options_reach_the_batches() -> None:
-    lists = records_of([{"value": b"a"}, {"value": b"b"}], value=pa.binary())
+def test_options_set_fields_of_the_batches() -> None:
+    list_array = records_of([{"value": b"a"}, {"value": b"b"}], value=pa.binary())
     literal = '{"compression": "gzip", "base_offset": 40, "batch_size": 1, "partition_leader_epoch": 6}'
-    (found,) = encoding.kafka_encode(iter([(lists, pa.array([literal]))]))
-    table = kafkarec.scan(found[0].as_py())
+    (batches,) = encoding.kafka_encode(iter([(list_array, pa.array([literal]))]))
+    table = kafkarec.scan(batches[0].as_py())
     assert table.column("base_offset") == [40, 41]
     assert set(table.column("partition_leader_epoch")) == {6} and set(table.column("compression")) == {"gzip"}
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "error", "message"),
     [
         ((["none", "zstd"],), ValueError, "must be a literal"),
         ((["zstd"] * 2, ["more"] * 2), TypeError, r"the call is kafka_encode\(records\[, options\]\), and 3"),
     ],
 )
-def test_wrong_arguments(arguments: tuple[list[str], ...], error: type[Exception], words: str) -> None:
-    lists = decoded([READABLE[0].bytes] * 2)
-    with pytest.raises(error, match=words):
-        list(encoding.kafka_encode(iter([(lists, *map(pa.array, arguments))])))
+def test_wrong_arguments_are_refused(arguments: tuple[list[str], ...], error: type[Exception], message: str) -> None:
+    list_array = decoded([READABLE[0].bytes] * 2)
+    with pytest.raises(error, match=message):
+        list(encoding.kafka_encode(iter([(list_array, *map(pa.array, arguments))])))

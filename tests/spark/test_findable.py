@@ -1,4 +1,4 @@
-"""A stream's objects find our package in a worker that Spark gave no path to it."""
+"""A stream's pickled objects import our package in a worker that has no sys.path entry for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_udfs import registration
 
 NAME = "spark_udfs-0-12345678.zip"
 
-# Run with the archive on sys.path, as Spark's planner is.
+# Run with the archive on sys.path, as in Spark's planner.
 MAKE = """
 import sys
 sys.path.insert(0, sys.argv[1])
@@ -26,13 +26,13 @@ from pyspark import cloudpickle
 from spark_udfs.source import KafkarecDataSource
 from spark_udfs.source.stream import StreamReader
 from spark_udfs.source.stream_writing import StreamWriter
-made = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
-made["writer"] = StreamWriter("/x", 1, 2, {})
+objects = {"data source": KafkarecDataSource({"path": "/x"}), "reader": StreamReader({}, ())}
+objects["writer"] = StreamWriter("/x", 1, 2, {})
 def closure(one): return lambda: one
-for name, one in made.items():
+for name, one in objects.items():
     with open(f"{sys.argv[2]}/{name}", "wb") as file: file.write(cloudpickle.dumps(closure(one)))
 """
-# Run without it, the files of Spark in a folder.
+# Run without it, with the files of Spark in a folder.
 LOAD = """
 import json, os, sys
 root, pickled, broken = sys.argv[1:4]
@@ -41,17 +41,17 @@ from pyspark.worker_util import setup_spark_files
 setup_spark_files(root, [sys.argv[4]])
 from pyspark import cloudpickle
 if broken:
-    def refuse(*words): raise PermissionError(13, "not here")
+    def refuse(*arguments): raise PermissionError(13, "not here")
     os.link = os.replace = refuse
-found = cloudpickle.loads(open(pickled, "rb").read())()
+loaded = cloudpickle.loads(open(pickled, "rb").read())()
 import spark_udfs
-print(json.dumps([type(found).__name__, spark_udfs.__file__, getattr(found, "path", None)]))
+print(json.dumps([type(loaded).__name__, spark_udfs.__file__, getattr(loaded, "path", None)]))
 """
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where Connect puts it on the driver's machine."""
+    """The zip of spark_udfs at the path that Spark Connect uses on the driver."""
     path = tmp_path_factory.mktemp("driver") / "session" / NAME
     path.parent.mkdir()
     registration._zip_package(str(ROOT), str(path))
@@ -62,45 +62,45 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(program: str, *arguments: object) -> str:
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     command = [sys.executable, "-P", "-c", program, *map(str, arguments)]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    completed = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=120)
+    assert completed.returncode == 0, completed.stderr
+    return completed.stdout
 
 
 def load(root: Path, path: Path, broken: bool = False) -> Any:
     return json.loads(run(LOAD, root, path, "broken" if broken else "", NAME))
 
 
-def test_in_a_task_of_another_machine(archive: Path, tmp_path: Path) -> None:
-    """The file is in the session's folder, and the driver's one is out of reach."""
-    there = tmp_path / "files" / "a-session" / NAME
-    there.parent.mkdir(parents=True)
+def test_a_task_on_another_machine_finds_the_package(archive: Path, tmp_path: Path) -> None:
+    """The file is in the session's folder; the driver's file is not accessible."""
+    stored = tmp_path / "files" / "a-session" / NAME
+    stored.parent.mkdir(parents=True)
     (tmp_path / "files" / "stdout").touch()
-    archive.rename(there)
+    archive.rename(stored)
     try:
         kind, file, _ = load(tmp_path / "files", archive.with_name("reader"))
     finally:
-        there.rename(archive)
+        stored.rename(archive)
     assert kind == "StreamReader"
     assert file == str(tmp_path / "files" / NAME / "spark_udfs" / "__init__.py")
-    assert (tmp_path / "files" / NAME).samefile(archive)  # no copy, and it stays when the session is gone
+    assert (tmp_path / "files" / NAME).samefile(archive)  # a link, which stays when the session ends
 
 
-def test_where_a_stream_is_planned_there_may_be_no_folder(archive: Path, tmp_path: Path) -> None:
+def test_the_planner_of_a_stream_needs_no_folder(archive: Path, tmp_path: Path) -> None:
     _, file, _ = load(tmp_path / "streaming_job", archive.with_name("data source"))
     assert file.startswith(str(tmp_path / "streaming_job" / NAME))
 
 
-def test_a_folder_that_takes_no_names(archive: Path, tmp_path: Path) -> None:
+def test_a_folder_without_write_permission(archive: Path, tmp_path: Path) -> None:
     _, file, path = load(tmp_path, archive.with_name("writer"), broken=True)
     assert file.startswith(str(archive)) and path == "/x"
 
 
-def test_installed_packages_travel_by_name() -> None:
+def test_installed_packages_are_pickled_by_name() -> None:
     import pickle
 
     from spark_udfs.source import KafkarecDataSource
 
-    made = KafkarecDataSource({"path": "/x"})
-    assert pickle.loads(pickle.dumps(made)).options == made.options
-    assert NAME.encode() not in pickle.dumps(made)
+    data_source = KafkarecDataSource({"path": "/x"})
+    assert pickle.loads(pickle.dumps(data_source)).options == data_source.options
+    assert NAME.encode() not in pickle.dumps(data_source)

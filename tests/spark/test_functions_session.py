@@ -1,4 +1,5 @@
-"""The SQL functions and verbs in a session: kafka_encode, LATERAL kafka_explode, damage_report, every docstring."""
+"""The SQL functions and DataFrame functions in a session: kafka_encode, LATERAL kafka_explode, damage_report, every
+docstring example."""
 
 from __future__ import annotations
 
@@ -22,26 +23,26 @@ GOOD = golden.vector("v2-none-logappend").bytes
 
 @pytest.fixture
 def values(spark_session: Any) -> Any:
-    """A column of raw batches as the view `t`: all vectors of magic 2, null, empty."""
+    """The view `t` with a column of raw batches: all vectors of magic 2, null, empty."""
     rows = [(case.name, case.bytes) for case in golden.vectors() if case.name.startswith("v2-")]
     frame = spark_session.createDataFrame([*rows, ("null", None), ("empty", b"")], "name string, v binary")
     frame.createOrReplaceTempView("t")
     return frame
 
 
-def test_decode_of_encode_of_decode_is_the_same_in_sql(spark_session: Any, values: Any) -> None:
+def test_decode_of_encode_returns_the_same_rows_in_sql(spark_session: Any, values: Any) -> None:
     for call in ("kafka_encode(a)", "kafka_encode(a, 'zstd')", """kafka_encode(a, '{"compression": "gzip"}')"""):
         again = f"kafka_decode({call})"
         query = f"SELECT name FROM (SELECT name, kafka_decode(v) AS a FROM t) WHERE NOT ({again} <=> a)"
         assert spark_session.sql(query).collect() == []
     query = "SELECT size(kafka_encode(kafka_decode(v))) FROM t"
     with pytest.raises(Exception, match="DATATYPE_MISMATCH"):
-        spark_session.sql(query).collect()  # it is binary and no array
+        spark_session.sql(query).collect()  # its type is binary, not array
     query = "SELECT name, length(kafka_encode(kafka_decode(v))) AS n FROM t WHERE name IN ('null', 'empty')"
     assert {row.name: row.n for row in spark_session.sql(query).collect()} == {"null": None, "empty": 0}
 
 
-def test_a_bad_row_fails_with_its_place(spark_session: Any) -> None:
+def test_the_error_of_a_bad_row_names_value_and_row(spark_session: Any) -> None:
     one = "named_struct('offset', 4L, 'value', 'a')"
     query = f"SELECT kafka_encode(array({one}, {one}))"
     with pytest.raises(Exception, match="row 0 of an input batch of 1, 2 records with offsets 4 to 4: record 1"):
@@ -53,7 +54,7 @@ def test_wrong_options_fail_on_the_driver() -> None:
         functions.kafka_encode("a", "zst")
 
 
-def test_large_types_and_other_zones(spark_session: Any, values: Any) -> None:
+def test_large_arrow_types_and_other_time_zones(spark_session: Any, values: Any) -> None:
     """Both are runtime settings of the user."""
     settings = {"spark.sql.execution.arrow.useLargeVarTypes": "true", "spark.sql.session.timeZone": "America/New_York"}
     before = {name: spark_session.conf.get(name) for name in settings}
@@ -76,10 +77,10 @@ def in_order(frame: Any) -> list[str]:
     return sorted(map(str, frame.collect()))
 
 
-def test_lateral_in_sql(spark_session: Any, values: Any) -> None:
+def test_lateral_kafka_explode_in_sql(spark_session: Any, values: Any) -> None:
     columns = [column.name for column in schema.RECORD_COLUMNS]
-    found = spark_session.sql("SELECT r.* FROM t, LATERAL kafka_explode(t.v) AS r WHERE name = 'v2-none-logappend'")
-    assert found.columns == columns and found.count() == len(kafkarec.decode(GOOD))
+    frame = spark_session.sql("SELECT r.* FROM t, LATERAL kafka_explode(t.v) AS r WHERE name = 'v2-none-logappend'")
+    assert frame.columns == columns and frame.count() == len(kafkarec.decode(GOOD))
     outer = "SELECT r.offset FROM t LEFT JOIN LATERAL kafka_explode(t.v) AS r ON TRUE WHERE name IN ('null', 'empty')"
     assert [row.offset for row in spark_session.sql(outer).collect()] == [None, None]
     bad = GOOD.hex()[:-2] + "ff"
@@ -90,20 +91,20 @@ def test_lateral_in_sql(spark_session: Any, values: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ("'text'", "takes a binary column, not string"),
         ("X'00', 'LENIENT'", "the modes are FAILFAST and PERMISSIVE"),
         ("X'00', mod => 'PERMISSIVE'", "no argument 'mod'"),
     ],
 )
-def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, arguments: str, words: str) -> None:
-    with pytest.raises(Exception, match=words):
+def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, arguments: str, message: str) -> None:
+    with pytest.raises(Exception, match=message):
         spark_session.sql(f"SELECT * FROM kafka_explode({arguments})")
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "message"),
     [
         ("kafka_decode()", "the call is kafka_decode"),
         ("kafka_scan(5)", "kafka_scan takes a binary column, not int32"),
@@ -112,32 +113,39 @@ def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, argu
         ("kafka_internal('__consumer_offsets', 1, X'00')", "kafka_internal takes a binary key, not int32"),
     ],
 )
-def test_wrong_calls_tell_the_right_one(spark_session: Any, call: str, words: str) -> None:
-    with pytest.raises(Exception, match=words):
+def test_errors_of_wrong_calls_name_the_right_call(spark_session: Any, call: str, message: str) -> None:
+    with pytest.raises(Exception, match=message):
         spark_session.sql(f"SELECT {call} FROM range(3)").collect()
 
 
-def test_nulls_without_a_type(spark_session: Any) -> None:
+def test_untyped_nulls_are_accepted(spark_session: Any) -> None:
     query = "SELECT kafka_decode(NULL) a, kafka_internal('__consumer_offsets', NULL, NULL).problem b"
     row = spark_session.sql(query).first()
     assert row.a is None and row.b
 
 
-def test_damage_report_of_a_folder(spark_session: Any, tmp_path: Path) -> None:
+def test_damage_report_reports_a_folder(spark_session: Any, tmp_path: Path) -> None:
     data = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
     for partition in range(3):
         log_folder(tmp_path / f"orders-{partition}", (0, spoil(data, 1, 4) if partition else data))
-    found = spark_udfs.damage_report(spark_session, str(tmp_path), minPartitions=2)
-    assert [each["damaged"] > 0 for each in found.files] == [False, True, True]
-    rows = [row.asDict() for row in found.frame.orderBy("file", "position").collect()]
-    assert tuple(rows) == found.rows and len(rows) >= 2
-    assert found.frame.groupBy("partition").sum("length").count() == 2
+    frame = spark_udfs.damage_report(spark_session, str(tmp_path), minPartitions=2)
+    assert [each["damaged"] > 0 for each in frame.files] == [False, True, True]
+    rows = [row.asDict() for row in frame.frame.orderBy("file", "position").collect()]
+    assert tuple(rows) == frame.rows and len(rows) >= 2
+    assert frame.frame.groupBy("partition").sum("length").count() == 2
 
 
-def test_register_names_everything(spark_session: Any) -> None:
+def test_register_lists_all_functions(spark_session: Any) -> None:
     text = str(spark_udfs.register(spark_session))
     for name in ("kafka_encode(records[, options])", "LATERAL kafka_explode", "spark_udfs.damage_report(spark, path)"):
         assert name in text
+
+
+@pytest.mark.parametrize("name", functions.__all__)
+def test_every_function_has_an_example_and_is_on_the_page(name: str) -> None:
+    examples = [line for line in getattr(functions, name).__doc__.splitlines() if line.strip().startswith(">>> ")]
+    assert any(f"{name}(" in line for line in examples)
+    assert f"{name}(" in (ROOT / "docs" / "spark.md").read_text().partition("```sql")[2], "behind what register prints"
 
 
 @pytest.mark.parametrize("module", [functions, spark_udfs], ids=lambda module: module.__name__)

@@ -1,4 +1,5 @@
-"""kafkarec and spark_udfs installed in a Python environment: shipped with --archives, and found by Spark itself."""
+"""kafkarec and spark_udfs installed in a Python environment, shipped with --archives; Spark finds the data source
+itself."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from long_run import MINUTES
 from paths import ROOT, SEGMENTS
-from submitting import Application
+from spark_submit import Application
 
 import kafkarec
 from spark_udfs.bootstrap import tags, wheels
@@ -23,15 +24,15 @@ RECORDS = sum(len(kafkarec.open(path).read()) for path in (SEGMENTS / "txn-0").g
 
 
 def environment(fat: Path, bare_python: str, folder: Path) -> Path:
-    """A virtual environment with the fat wheel, kafkarec and its codecs as pip would install them. pyarrow and pandas
-    stay where the bare one has them: packing them takes a minute, and shows nothing of ours."""
+    """A virtual environment with the fat wheel, kafkarec and its codecs as pip installs them. pyarrow and pandas stay
+    in the bare environment, as packing them takes a minute and tests nothing of ours."""
     subprocess.run([bare_python, "-m", "venv", "--without-pip", str(folder)], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
-    carrier = wheels.Carrier(str(fat), is_archive=True)
-    manifest = wheels.load_manifest(carrier)
+    origin = wheels.PackageOrigin(str(fat), is_archive=True)
+    manifest = wheels.load_manifest(origin)
     assert manifest is not None
     chosen = wheels.choose(manifest, tags.this_interpreter())
-    for name, raw in [(fat.name, fat.read_bytes()), *((each.file, wheels.fetch(carrier, each)) for each in chosen)]:
+    for name, raw in [(fat.name, fat.read_bytes()), *((each.file, wheels.fetch(origin, each)) for each in chosen)]:
         for path, content in wheels.members(raw, name):
             (site / path).parent.mkdir(parents=True, exist_ok=True)
             (site / path).write_bytes(content)
@@ -41,7 +42,7 @@ def environment(fat: Path, bare_python: str, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("packed")
     installed = environment(fat, bare_python, folder / "installed")
     archive = folder / "environment.tar.gz"
@@ -60,30 +61,30 @@ def told(fat: Path, bare_python: str, tmp_path_factory: pytest.TempPathFactory) 
 @pytest.mark.slow
 @MINUTES
 class TestPacked:
-    def test_spark_finds_the_data_source_by_itself(self, told: dict[str, Any]) -> None:
-        assert told["by itself"] == RECORDS
-        assert told["view"] > 100
-        assert told["modules"] == []
+    def test_spark_finds_the_data_source_without_register(self, results: dict[str, Any]) -> None:
+        assert results["by itself"] == RECORDS
+        assert results["view"] > 100
+        assert results["modules"] == []
 
-    def test_executors_use_what_the_archive_has_and_unpack_nothing(self, told: dict[str, Any]) -> None:
-        assert len(told["doctor"]) == 2
-        for row in told["doctor"]:
+    def test_executors_use_the_archive_and_unpack_nothing(self, results: dict[str, Any]) -> None:
+        assert len(results["doctor"]) == 2
+        for row in results["doctor"]:
             assert row["executable"].endswith("/environment/bin/python")
             assert row["source"] == "installed" and row["wheels"] == []
             assert "/environment/lib/python" in row["path"]
             assert row["versions"]["kafkarec"] == kafkarec.__version__ and row["problem"] is None
 
-    def test_register_takes_nothing_away_and_tells_what_the_driver_lacks(self, told: dict[str, Any]) -> None:
-        assert told["registered too"] == told["decode"] == told["stream"] == RECORDS
-        ((message, file),) = told["warned"]
-        assert "the driver has no ./environment/bin/python" in message and message in told["registered"]
+    def test_register_changes_nothing_and_reports_what_the_driver_lacks(self, results: dict[str, Any]) -> None:
+        assert results["registered too"] == results["decode"] == results["stream"] == RECORDS
+        ((message, file),) = results["warned"]
+        assert "the driver has no ./environment/bin/python" in message and message in results["registered"]
         assert "mkdir -p ./environment && tar -xzf ARCHIVE -C ./environment" in message
         assert file.endswith("packed.py")
-        assert 'Cannot run program "./environment/bin/python"' in told["lateral"]
+        assert 'Cannot run program "./environment/bin/python"' in results["lateral"]
 
-    def test_unpacked_for_the_driver_too_everything_works(self, told: dict[str, Any]) -> None:
-        assert told["lateral unpacked"] == RECORDS
-        assert "but the driver" not in told["registered again"]
+    def test_everything_works_with_the_archive_unpacked_for_the_driver(self, results: dict[str, Any]) -> None:
+        assert results["lateral unpacked"] == RECORDS
+        assert "but the driver" not in results["registered again"]
 
 
 LOOKUP = """
@@ -92,29 +93,30 @@ from pyspark.sql.worker import lookup_data_sources
 from pyspark.sql.datasource import DataSource
 out = io.BytesIO()
 lookup_data_sources._main(io.BytesIO(), out)
-told = out.getvalue()
-print([name for name in ("kafkarec", "others") if name.encode() in told], int.from_bytes(told[:4], "big"))
+listed = out.getvalue()
+print([name for name in ("kafkarec", "others") if name.encode() in listed], int.from_bytes(listed[:4], "big"))
 print([name for name in sys.modules if name.partition(".")[0] in ("kafkarec", "crc32c", "lz4")])
 """
 OTHERS = "from pyspark.sql import datasource as d\nclass DefaultSource(d.DataSource):\n    name = lambda: 'others'\n"
 
 
 @pytest.mark.parametrize(
-    ("spoil", "names", "words"),
+    ("spoil", "names", "message"),
     [
         (None, "['kafkarec', 'others'] 2", ""),
         ("", "['others'] 1", "ModuleNotFoundError: No module named 'spark_udfs.source'"),
         ("raise RuntimeError('spoiled')", "['others'] 1", "RuntimeError: spoiled"),
         (
-            "import kafkarec.no_such_room",
+            "import kafkarec.no_such_module",
             "['others'] 1",
             "pyspark_kafkarec: no data source kafkarec: ModuleNotFoundError",
         ),
     ],
-    ids=["whole", "half", "raises", "needs what is not there"],
+    ids=["whole", "incomplete", "raises", "needs a missing module"],
 )
-def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, names: str, words: str) -> None:
-    """Spark's own lookup, as it runs it at the first use of any data source: an error would hide those of others."""
+def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, names: str, message: str) -> None:
+    """Spark runs its own lookup at the first use of any data source, where an error of ours would hide those of
+    others."""
     (tmp_path / "pyspark_kafkarec").symlink_to(ROOT / "pyspark_kafkarec")
     (tmp_path / "pyspark_others.py").write_text(OTHERS)
     if spoil is None:
@@ -123,7 +125,7 @@ def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, n
         (tmp_path / "spark_udfs").mkdir()
         (tmp_path / "spark_udfs" / "__init__.py").write_text(spoil)
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-P", "-c", LOOKUP],
         env=environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,
@@ -132,5 +134,5 @@ def test_lookup_of_data_sources_never_fails(tmp_path: Path, spoil: str | None, n
         timeout=120,
         cwd=tmp_path,
     )
-    assert done.stdout.splitlines() == [names, "[]"], done.stderr
-    assert words in done.stderr and done.stderr.count("\n") <= 1
+    assert completed.stdout.splitlines() == [names, "[]"], completed.stderr
+    assert message in completed.stderr and completed.stderr.count("\n") <= 1

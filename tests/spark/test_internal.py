@@ -1,18 +1,18 @@
-"""Records of internal topics in Spark: the functions' bodies on Arrow arrays, then SQL and DataFrames in local mode."""
+"""Records of internal topics in Spark: the functions on Arrow arrays, then SQL and DataFrames in local mode."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import message_samples as samples
 import pyarrow as pa
 import pytest
 from paths import ROOT, SEGMENTS
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import LongType, StructField, StructType
 
 import kafkarec
 from kafkarec import internal_topics
@@ -22,17 +22,17 @@ OFFSETS = kafkarec.decode((SEGMENTS / "__consumer_offsets-0/00000000000000000000
 TYPES = list(dict.fromkeys((topic.name, kind.name) for topic, kind, _ in samples.kinds()))
 
 
-def shown(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
+def topic_rows(rows: list[tuple[Any, Any, Any]]) -> list[Any]:
     topics, keys, values = zip(*rows, strict=True)
     arrays = (pa.array(topics, pa.string()), pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
-    (found,) = internal.kafka_internal(iter([arrays]))
-    assert found.type == schema.arrow_struct(internal.COLUMNS)
-    return list(found.to_pylist())
+    (result,) = internal.kafka_internal(iter([arrays]))
+    assert result.type == schema.arrow_struct(internal.COLUMNS)
+    return list(result.to_pylist())
 
 
-def test_a_row_is_what_read_says() -> None:
+def test_a_row_equals_that_of_internal_topics_read() -> None:
     rows = [("__consumer_offsets", record.key, record.value) for record in OFFSETS]
-    for (topic, key, value), row in zip(rows, shown(rows), strict=True):
+    for (topic, key, value), row in zip(rows, topic_rows(rows), strict=True):
         record = internal_topics.read(topic, key, value)
         tree = record.as_json()
         assert json.loads(row["key"]) == tree["key"]["data"]
@@ -42,7 +42,7 @@ def test_a_row_is_what_read_says() -> None:
 
 
 def test_other_topics_and_bad_bytes_never_fail() -> None:
-    nothing, bad, unknown = shown(
+    nothing, bad, unknown = topic_rows(
         [("orders", b"k", b"v"), ("__consumer_offsets", b"\0\1\xff", b""), ("__cluster_metadata", None, b"\1\x63\0")]
     )
     assert nothing is None
@@ -53,7 +53,7 @@ def test_other_topics_and_bad_bytes_never_fail() -> None:
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
-    """Local mode: the workers are this Python, and find the packages of this tree."""
+    """Local mode: the workers run this Python with the packages of this tree."""
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
@@ -67,45 +67,45 @@ def spark() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def source(spark: Any) -> Any:
-    """As Spark's Kafka source has it: topic, partition, offset, key, value."""
+    """The columns of Spark's Kafka source: topic, partition, offset, key, value."""
     import spark_udfs
 
-    told = str(spark_udfs.register(spark))
-    assert "kafka_internal(topic, key, value)" in told
+    summary = str(spark_udfs.register(spark))
+    assert "kafka_internal(topic, key, value)" in summary
     rows = [("__consumer_offsets", 0, record.offset, record.key, record.value) for record in OFFSETS]
     rows.append(("orders", 0, 1, b"key", b"value"))
     ddl = "topic string, partition int, offset bigint, key binary, value binary"
-    found = spark.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
-    found.createOrReplaceTempView("source")
-    return found
+    frame = spark.createDataFrame([(*row[:3], *(b and bytearray(b) for b in row[3:])) for row in rows], ddl)
+    frame.createOrReplaceTempView("source")
+    return frame
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("topic", "type_"), TYPES, ids=lambda word: word)
-def test_typed_rows_have_spark_s_own_types(spark: Any, topic: str, type_: str) -> None:
-    """Spark compares Arrow schemas: what the body gives is what pyspark derives from the declared columns."""
+def test_typed_rows_have_sparks_types(spark: Any, topic: str, type_: str) -> None:
+    """Spark compares Arrow schemas: the function's arrays have the types that pyspark derives from the declared
+    columns."""
     maker = samples.Maker(5)
     kind = internal_topics.TOPICS[topic].type_named(type_)
-    made = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
-    rows = [(sample.key, sample.value) for sample in made] + [(made[0].key, None), (b"\0\x63", b"\1\x63\0")]
+    generated = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(5)]
+    rows = [(sample.key, sample.value) for sample in generated] + [(generated[0].key, None), (b"\0\x63", b"\1\x63\0")]
     batch = pa.RecordBatch.from_arrays(
         [pa.array(range(7)), *(pa.array(blobs, pa.binary()) for blobs in zip(*rows, strict=True))],
         ["n", "key", "value"],
     )
     (out,) = internal.TypedRows(topic, type_)(iter([batch]))
-    ddl = "n bigint, " + schema.sql_columns(internal.typed_columns(topic, type_))
-    declared = cast(StructType, StructType.fromDDL(ddl))
+    declared = StructType([StructField("n", LongType()), *from_arrow_schema(internal.typed_schema(topic, type_))])
     assert out.schema.equals(to_arrow_schema(declared, timezone="UTC"))
-    assert out.column("n").to_pylist() == ([0, 1, 2, 3, 4, 5] if made[0].key is not None else [0, 1, 2, 3, 4])
-    wanted = internal_topics.columns(
+    assert out.column("n").to_pylist() == ([0, 1, 2, 3, 4, 5] if generated[0].key is not None else [0, 1, 2, 3, 4])
+    expected = internal_topics.columns(
         [kafkarec.Record(n, 0, 0, key, value, []) for n, (key, value) in enumerate(rows)], topic, type=type_
     )
     for name in ("version", "is_tombstone", "problem"):
-        assert out.column(name).to_pylist() == wanted[name]
+        assert out.column(name).to_pylist() == expected[name]
 
 
 @pytest.mark.spark
-def test_sql(spark: Any, source: Any) -> None:
+def test_kafka_internal_in_sql(spark: Any, source: Any) -> None:
     rows = spark.sql(
         "SELECT offset, r.type, r.version, get_json_object(r.key, '$.group') AS g, "
         "get_json_object(r.value, '$.offset') AS committed "
@@ -120,7 +120,7 @@ def test_sql(spark: Any, source: Any) -> None:
 
 
 @pytest.mark.spark
-def test_who_committed_what_as_a_table(source: Any) -> None:
+def test_committed_offsets_as_a_table(source: Any) -> None:
     from pyspark.sql import functions as F
 
     from spark_udfs import functions as K
@@ -144,7 +144,7 @@ def test_who_committed_what_as_a_table(source: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("given", "message"),
     [
         ((), r"the call is kafka_internal\(topic, key, value\), and 0 arguments were given"),
         (pa.array(["t"]), "and 1 argument was given"),
@@ -152,19 +152,19 @@ def test_who_committed_what_as_a_table(source: Any) -> None:
         ((pa.array(["t"]), pa.array([b""]), pa.array(["a"])), "kafka_internal takes a binary value, not string"),
     ],
 )
-def test_wrong_arguments(given: Any, words: str) -> None:
-    with pytest.raises(TypeError, match=words):
+def test_wrong_arguments_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
         list(internal.kafka_internal(iter([given])))
 
 
 @pytest.mark.spark
-def test_a_column_function(source: Any) -> None:
+def test_kafka_internal_as_a_column_function(source: Any) -> None:
     from pyspark.sql import functions as F
 
     from spark_udfs import functions as K
 
-    found = source.where("topic <> 'orders'").select(
+    frame = source.where("topic <> 'orders'").select(
         K.kafka_internal(F.lit("__consumer_offsets"), "key", F.col("value")).alias("r")
     )
-    kinds = {row["type"] for row in found.select("r.type").distinct().collect()}
+    kinds = {row["type"] for row in frame.select("r.type").distinct().collect()}
     assert {"OffsetCommit", "GroupMetadata", "ConsumerGroupMetadata"} <= kinds

@@ -1,4 +1,4 @@
-"""How far a stream is behind: from progresses of Spark itself, and in whatever form they come."""
+"""The lag of a stream, from Spark's own progress reports in each of their forms."""
 
 from __future__ import annotations
 
@@ -21,56 +21,56 @@ def progress(done: Any, latest: Any) -> dict[str, Any]:
     return {"sources": [{"description": "x", "endOffset": done, "latestOffset": latest}]}
 
 
-TOLD = progress({"a": {"0": 30, "1": 5}}, {"a": {"0": 100, "1": 5}, "b": {"0": 7}})
-BEHIND = Lag({"a-0": 70, "a-1": 0})
+PROGRESS = progress({"a": {"0": 30, "1": 5}}, {"a": {"0": 100, "1": 5}, "b": {"0": 7}})
+EXPECTED_LAG = Lag({"a-0": 70, "a-1": 0})
 
 
 @pytest.mark.parametrize(
     "of",
     [
-        TOLD,
-        json.dumps(TOLD),
-        SimpleNamespace(json=json.dumps(TOLD)),
-        SimpleNamespace(lastProgress=SimpleNamespace(json=json.dumps(TOLD))),
-        SimpleNamespace(lastProgress=TOLD),
-        SimpleNamespace(progress=SimpleNamespace(json=json.dumps(TOLD))),
-        progress(*(json.dumps(TOLD["sources"][0][name]) for name in ("endOffset", "latestOffset"))),
+        PROGRESS,
+        json.dumps(PROGRESS),
+        SimpleNamespace(json=json.dumps(PROGRESS)),
+        SimpleNamespace(lastProgress=SimpleNamespace(json=json.dumps(PROGRESS))),
+        SimpleNamespace(lastProgress=PROGRESS),
+        SimpleNamespace(progress=SimpleNamespace(json=json.dumps(PROGRESS))),
+        progress(*(json.dumps(PROGRESS["sources"][0][name]) for name in ("endOffset", "latestOffset"))),
     ],
 )
-def test_every_form_of_a_progress(of: Any) -> None:
-    assert lag(of) == BEHIND
+def test_every_form_of_a_progress_is_accepted(of: Any) -> None:
+    assert lag(of) == EXPECTED_LAG
 
 
-def test_what_it_says() -> None:
+def test_the_lag_as_text() -> None:
     assert lag(SimpleNamespace(lastProgress=None)) is None
-    assert BEHIND.total == 70 and str(BEHIND) == "70 offsets behind in 2 partitions (a-0 70)"
-    assert BEHIND.metrics == {
+    assert EXPECTED_LAG.total == 70 and str(EXPECTED_LAG) == "70 offsets behind in 2 partitions (a-0 70)"
+    assert EXPECTED_LAG.metrics == {
         "minOffsetsBehindLatest": "0",
         "maxOffsetsBehindLatest": "70",
         "avgOffsetsBehindLatest": "35.0",
     }
-    with pytest.raises(TypeError, match="int is no query, no progress and no event"):
+    with pytest.raises(TypeError, match="int is not a query, a progress report or an event"):
         lag(3)
 
 
 @pytest.mark.parametrize("other", [None, "[1]", '{"logOffset": 3}', 7, {"logOffset": 3}])
-def test_sources_of_another_kind_are_passed_over(other: Any) -> None:
-    both = {"sources": progress(other, other)["sources"] + TOLD["sources"]}
-    assert lag(both) == BEHIND
+def test_other_sources_are_ignored(other: Any) -> None:
+    both = {"sources": progress(other, other)["sources"] + PROGRESS["sources"]}
+    assert lag(both) == EXPECTED_LAG
 
 
-def test_of_a_log_that_begins_late_and_has_new_partitions(broker: Broker) -> None:
+def test_the_lag_of_a_log_with_a_late_start_and_new_partitions(broker: Broker) -> None:
     broker.writer("late", 0, start_offset=1_000_000_000)
     for _ in range(4):
         broker.write(10, topic="late")
-    broker.writer("late", 1)  # nothing in it
+    broker.writer("late", 1)  # it holds no records
     query = Query(broker.root, maxOffsetsPerTrigger="30")
     query.trigger()
-    told = progress(query.texts()[-1], query.reader.reportLatestOffset())
-    assert lag(told) == Lag({"late-0": 10, "late-1": 0})
+    latest_progress = progress(query.texts()[-1], query.reader.reportLatestOffset())
+    assert lag(latest_progress) == Lag({"late-0": 10, "late-1": 0})
 
 
-def test_of_a_query_of_spark(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+def test_the_lag_of_a_spark_query(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
     for _ in range(10):
         broker.write(10)
     frame = spark_session.readStream.format("kafkarec").option("maxOffsetsPerTrigger", 30).load(str(broker.root))
@@ -79,4 +79,4 @@ def test_of_a_query_of_spark(spark_session: Any, broker: Broker, tmp_path: Path)
     assert query.awaitTermination(120)
     assert [lag(each).total for each in query.recentProgress] == [70, 40, 10, 0]
     assert lag(query) == Lag({"orders-0": 0})
-    assert lag(query) == Lag({"orders-0": 0}), "a module of this name must not take its place"
+    assert lag(query) == Lag({"orders-0": 0}), "a module of the same name has replaced the function"

@@ -1,4 +1,4 @@
-"""Columns and options of the data source: a user's schema, metadata, the batches view, and wrong ones."""
+"""Columns and options of the data source: a user's schema, metadata, the batches view, wrong values."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def struct(**fields: T.DataType) -> T.StructType:
     return T.StructType([T.StructField(name, type_) for name, type_ in fields.items()])
 
 
-def names(**given: str) -> list[str]:
-    chosen = options.parse({name.lower(): value for name, value in given.items()}, "read")
-    found = columns.struct(columns.chosen(chosen))
-    assert columns.of_schema(found, chosen) == columns.chosen(chosen)
-    return found.fieldNames()
+def names(**source_options: str) -> list[str]:
+    chosen = options.parse({name.lower(): value for name, value in source_options.items()}, "read")
+    struct_type = columns.struct(columns.chosen(chosen))
+    assert columns.from_schema(struct_type, chosen) == columns.chosen(chosen)
+    return struct_type.fieldNames()
 
 
 def test_the_kafka_sources_columns_in_its_order() -> None:
@@ -41,14 +41,14 @@ def test_the_kafka_sources_columns_in_its_order() -> None:
     assert names(view="batches")[:4] == ["topic", "partition", "file", "position"]
 
 
-def test_types_are_sparks() -> None:
+def test_types_are_those_of_spark() -> None:
     for column in (*columns.RECORDS, *columns.METADATA, *columns.BATCHES):
         field = columns.struct((column,)).fields[0]
         assert field.dataType.simpleString() == column.type and field.nullable
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
-def test_a_users_schema_gives_only_these_columns_in_this_order(path: Path) -> None:
+def test_a_users_schema_selects_and_orders_the_columns(path: Path) -> None:
     whole = read(path, includeHeaders="true", includeMetadata="true")
     some = struct(_sequence=T.IntegerType(), value=T.BinaryType(), topic=T.StringType(), offset=T.LongType())
     rows = read(path, some)
@@ -59,7 +59,7 @@ def test_a_users_schema_gives_only_these_columns_in_this_order(path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("source_options", "message"),
     [
         (struct(ofset=T.LongType()), r"no column 'ofset'; did you mean offset\?; there are: key binary, .* int"),
         (struct(offset=T.IntegerType()), "column offset is bigint, not int; cast it after reading"),
@@ -69,46 +69,63 @@ def test_a_users_schema_gives_only_these_columns_in_this_order(path: Path) -> No
         (struct(position=T.LongType()), "no column 'position'"),
     ],
 )
-def test_wrong_columns_of_a_users_schema(given: T.StructType, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        read(TXN, given)
+def test_wrong_columns_of_a_users_schema_are_refused(source_options: T.StructType, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(TXN, source_options)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("source_options", "message"),
     [
         ({"columns": "offset,ofset"}, "no column 'ofset'; did you mean offset"),
         ({"columns": "offset,offset"}, "named twice: offset"),
-        ({"columns": " , "}, "option columns=' , ': names with commas"),
+        ({"columns": " , "}, "option columns=' , ': must be names with commas"),
         ({"columns": "offset", "view": "batches"}, "no column 'offset'.*there are: topic string"),
-        ({"columnNameOfCorruptRecord": "value"}, "columnNameOfCorruptRecord='value' is the name of a column"),
+        ({"columnNameOfCorruptRecord": "value"}, "columnNameOfCorruptRecord='value' is the name of another column"),
         ({"maxPartitonBytes": "1"}, r"no option 'maxpartitonbytes'; did you mean maxPartitionBytes\?"),
         ({"kafka.bootstrap.servers": "a:9092"}, "no option 'kafka.bootstrap.servers'"),
-        ({"maxPartitionBytes": "0"}, "maxPartitionBytes='0': bytes above 0, such as 1048576, 64m or 1g"),
+        ({"maxPartitionBytes": "0"}, "maxPartitionBytes='0': must be a number of bytes above 0, such as 1048576"),
         ({"maxPartitionBytes": "many"}, "maxPartitionBytes='many'"),
-        ({"minPartitions": "-1"}, "minPartitions='-1': a whole number above 0"),
-        ({"includeHeaders": "yes"}, "includeHeaders='yes': true or false"),
-        ({"mode": "LENIENT"}, "mode='LENIENT': one of FAILFAST, PERMISSIVE, DROPMALFORMED"),
+        ({"minPartitions": "-1"}, "minPartitions='-1': must be a whole number above 0"),
+        ({"includeHeaders": "yes"}, "includeHeaders='yes': must be true or false"),
+        ({"mode": "LENIENT"}, "mode='LENIENT': must be one of FAILFAST, PERMISSIVE, DROPMALFORMED"),
         ({"isolationLevel": "committed"}, "one of read_uncommitted, read_committed"),
-        ({"storageOptions": "[]"}, "option storageOptions: a JSON object"),
-        ({"startingTimestamp": "yesterday"}, "milliseconds since 1970"),
+        ({"storageOptions": "[]"}, "option storageOptions: must be a JSON object"),
+        ({"startingTimestamp": "yesterday"}, "milliseconds since 1970, or a time such as 2026-11-01"),
+        ({"startingTimestamp": "1969-12-31"}, "must not be before 1970"),
         ({"endingOffsetsByTimestamp": "5"}, 'JSON such as {"topic": {"0": 1700000000000}}'),
         ({"isolationLevel": "read_committed", "kafka.isolation.level": "read_committed"}, "only one of the options"),
     ],
 )
-def test_wrong_options(given: dict[str, str], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        read(TXN, **given)
+def test_wrong_options_are_refused(source_options: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(TXN, **source_options)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1700000000000", 1700000000000),
+        ("2023-11-14", 1699920000000),
+        ("2023-11-14 22:13:20", 1700000000000),
+        ("2023-11-14T22:13:20.0001Z", 1700000000001),  # the first millisecond that is not before it
+        ("2023-11-15T00:13:20+02:00", 1700000000000),
+    ],
+)
+def test_times_are_parsed(text: str, number: int) -> None:
+    given = {"startingtimestamp": text, "endingtimestamp": text}
+    parsed = options.parse(given, "read")
+    assert parsed["startingTimestamp"] == parsed["endingTimestamp"] == number
 
 
 @pytest.mark.parametrize(
     ("text", "number"), [("1", 1), ("64m", 64 << 20), ("64MB", 64 << 20), ("2 GiB", 2 << 30), ("8k", 8 << 10)]
 )
-def test_sizes(text: str, number: int) -> None:
+def test_sizes_are_parsed(text: str, number: int) -> None:
     assert options.parse({"maxpartitionbytes": text}, "read")["maxPartitionBytes"] == number
 
 
-def test_options_of_another_use_are_told_apart() -> None:
+def test_an_option_for_reading_is_refused_for_writing() -> None:
     only_read = next(each.name for each in options.TABLE if each.uses == "read")
     with pytest.raises(ValueError, match=f"option {only_read} is for read, not for write"):
         options.parse({only_read: "1"}, "write")
@@ -117,22 +134,22 @@ def test_options_of_another_use_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
-def test_metadata_is_the_batches(path: Path) -> None:
+def test_metadata_equals_the_batch_fields(path: Path) -> None:
     segment = kafkarec.open(path)
-    wanted = segment.read(columns=["offset", *(c.source for c in columns.METADATA if c.source)], control=True)
+    expected = segment.read(columns=["offset", *(c.source for c in columns.METADATA if c.source)], control=True)
     rows = read(path, includeMetadata="true", includeControl="true", maxPartitionBytes="2000")
     for column in columns.METADATA:
         if column.source:
-            assert [row[column.name] for row in rows] == wanted.column(column.source), column.name
-    crcs = dict(zip(wanted.batches.column("position"), wanted.batches.column("crc"), strict=True))
+            assert [row[column.name] for row in rows] == expected.column(column.source), column.name
+    crcs = dict(zip(expected.batches.column("position"), expected.batches.column("crc"), strict=True))
     assert [row["_batch_crc"] for row in rows] == [crcs[row["_file_position"]] for row in rows]
     assert {row["_file_path"] for row in rows} == {str(path)}
-    assert any(row["_is_control"] for row in rows) == any(wanted.batches.column("is_control"))
+    assert any(row["_is_control"] for row in rows) == any(expected.batches.column("is_control"))
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: path.parent.name)
 @pytest.mark.parametrize("size", ["1g", "600"])
-def test_batches_view_is_the_local_scan(path: Path, size: str) -> None:
+def test_batches_view_equals_the_local_scan(path: Path, size: str) -> None:
     table = kafkarec.open(path).scan()
     rows = read(path, view="batches", maxPartitionBytes=size)
     assert len(rows) == len(table)
@@ -146,14 +163,14 @@ def test_batches_view_is_the_local_scan(path: Path, size: str) -> None:
         assert path.parent.name == f"{row['topic']}-{row['partition']}"
 
 
-def test_batches_view_of_damage(tmp_path: Path) -> None:
-    for seed in range(20):  # a flipped bit in a length or a magic is seen without the checksum
+def test_batches_view_reports_damage(tmp_path: Path) -> None:
+    for seed in range(20):  # a flipped bit in a length or a magic is found without the checksum
         data = bytearray(LOGS[-1].read_bytes())
         data[10 + 181 * (seed % 2)] ^= 1 << (seed % 7)
         path = log_folder(tmp_path / f"t-{seed}", (0, bytes(data))) / f"{0:020}.log"
         table = kafkarec.open(path).scan(errors="skip")
-        given: dict[str, Any] = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
-        rows = read(path, **given)
+        source_options: dict[str, Any] = {"view": "batches", "mode": "PERMISSIVE", "columnNameOfCorruptRecord": "why"}
+        rows = read(path, **source_options)
         assert [row["position"] for row in rows if row["why"] is None] == table.column("position")
         assert [row["position"] for row in rows if row["why"]] == [each.position for each in table.damage]
         assert table.damage
@@ -161,20 +178,20 @@ def test_batches_view_of_damage(tmp_path: Path) -> None:
             read(path, view="batches")
 
 
-def test_the_corrupt_column_under_another_name_and_in_a_users_schema(tmp_path: Path) -> None:
+def test_the_corrupt_column_can_be_renamed_and_be_in_a_users_schema(tmp_path: Path) -> None:
     path = log_folder(tmp_path / "t-0", (0, spoil(LOGS[2].read_bytes(), 1))) / f"{0:020}.log"
     damage = kafkarec.open(path).read(errors="skip").damage
     assert damage
     rows = read(path, mode="PERMISSIVE", columnNameOfCorruptRecord="why", columns="offset,why,_file_position")
-    told = [row for row in rows if row["why"]]
-    assert [row["_file_position"] for row in told] == [each.position for each in damage]
+    damaged_rows = [row for row in rows if row["why"]]
+    assert [row["_file_position"] for row in damaged_rows] == [each.position for each in damage]
     some = struct(_corrupt_record=T.StringType(), topic=T.StringType())
     rows = read(path, some, mode="PERMISSIVE")
     assert len(rows) - len(damage) == len(kafkarec.open(path).read(errors="skip"))
     assert {row["topic"] for row in rows} == {"t"}
 
 
-def test_unchecked_checksums_and_the_limit_of_a_payload(tmp_path: Path) -> None:
+def test_checksums_can_be_unchecked_and_payloads_be_limited(tmp_path: Path) -> None:
     good = kafkarec.encode([(0, 1, None, bytes(100_000), [])], compression="gzip")
     bad = good[:17] + bytes([good[17] ^ 1]) + good[18:]
     path = log_folder(tmp_path / "t-0", (0, bad))
@@ -183,7 +200,7 @@ def test_unchecked_checksums_and_the_limit_of_a_payload(tmp_path: Path) -> None:
     assert len(read(path, checkCrcs="false")) == 1
     with pytest.raises(kafkarec.LimitExceededError):
         read(path, checkCrcs="false", maxDecompressedBytes="64k")
-    told = Read(
+    rows = Read(
         {
             "path": str(path),
             "checkCrcs": "false",
@@ -192,4 +209,4 @@ def test_unchecked_checksums_and_the_limit_of_a_payload(tmp_path: Path) -> None:
             "columnNameOfCorruptRecord": "why",
         }
     ).rows
-    assert [row["why"] is None for row in told] == [False] and "limit_exceeded" in told[0]["why"]
+    assert [row["why"] is None for row in rows] == [False] and "limit_exceeded" in rows[0]["why"]

@@ -1,9 +1,10 @@
-"""What `load` takes: folders, data folders, globs, files, tiered layouts, URLs; and what it says of wrong ones."""
+"""The paths of `load`: folders, data folders, globs, files, tiered layouts, URLs; the errors of wrong paths."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ from pyspark.errors import AnalysisException
 from s3server import BUCKET, WITH_INDEXES, Server, running
 from source_rows import Read, log_folder, read
 from tiered_names import SEGMENT_ID, TOPIC_ID
+
+from spark_udfs.source import destination
 
 pytestmark = pytest.mark.spark
 
@@ -30,9 +33,9 @@ COUNTS = {
 }
 
 
-def counts(*paths: Path | str, **given: str) -> dict[Any, int]:
+def counts(*paths: Path | str, **options: str) -> dict[Any, int]:
     where = {"path": str(paths[0])} if len(paths) == 1 else {"paths": json.dumps([str(each) for each in paths])}
-    return dict(Counter(row["topic"] for row in Read({**where, **given}).rows))
+    return dict(Counter(row["topic"] for row in Read({**where, **options}).rows))
 
 
 @pytest.mark.parametrize(
@@ -51,18 +54,18 @@ def counts(*paths: Path | str, **given: str) -> dict[Any, int]:
         (["/{txn-0,compacted-0}/*.log"], ["txn", "compacted"]),
     ],
 )
-def test_paths_and_globs(paths: list[str], topics: Any) -> None:
-    wanted = {topic: COUNTS[topic] for topic in topics}
-    found = counts(*(f"{SEGMENTS}{each}" for each in paths))
-    assert found == wanted
+def test_paths_and_globs_are_read(paths: list[str], topics: Any) -> None:
+    expected = {topic: COUNTS[topic] for topic in topics}
+    counted = counts(*(f"{SEGMENTS}{each}" for each in paths))
+    assert counted == expected
 
 
 @pytest.mark.parametrize("prefix", ["file://", "file:"])
-def test_file_urls(prefix: str) -> None:
+def test_file_urls_are_read(prefix: str) -> None:
     assert counts(f"{prefix}{SEGMENTS}/txn-0") == {"txn": 267}
 
 
-def test_a_single_file_with_and_without_a_telling_name(tmp_path: Path) -> None:
+def test_a_single_file_with_and_without_a_segments_name(tmp_path: Path) -> None:
     assert counts(SEGMENTS / "txn-0" / f"{30:020}.log") == {"txn": 237}
     for name in ("backup.bin", f"{0:020}.log"):
         (tmp_path / name).write_bytes(LOG)
@@ -73,20 +76,20 @@ def test_a_single_file_with_and_without_a_telling_name(tmp_path: Path) -> None:
     assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", 7)}
 
 
-def test_names_with_glob_characters_are_taken_as_they_are_first(tmp_path: Path) -> None:
+def test_existing_names_with_glob_characters_are_read_literally(tmp_path: Path) -> None:
     log_folder(tmp_path / "a[1]" / "t-0", (0, LOG))
     assert counts(tmp_path / "a[1]" / "t-0") == {"t": 865}
 
 
-def test_what_a_broker_has_given_up_is_left_out_of_folders_and_globs(tmp_path: Path) -> None:
+def test_deleted_partitions_are_left_out_of_folders_and_globs(tmp_path: Path) -> None:
     log_folder(tmp_path / "orders-0", (0, LOG))
-    given_up = log_folder(tmp_path / f"orders-1.{'0123456789abcdef' * 2}-delete", (0, LOG))
+    deleted = log_folder(tmp_path / f"orders-1.{'0123456789abcdef' * 2}-delete", (0, LOG))
     (tmp_path / "orders-0" / f"{900:020}.log.deleted").write_bytes(LOG)
     assert counts(tmp_path) == counts(tmp_path / "*") == {"orders": 865}
-    assert sum(counts(given_up).values()) == 865
+    assert sum(counts(deleted).values()) == 865
 
 
-def test_what_a_job_writes_beside_is_no_data(tmp_path: Path) -> None:
+def test_files_of_write_jobs_are_no_data(tmp_path: Path) -> None:
     log_folder(tmp_path / "orders-0", (0, LOG))
     log_folder(tmp_path / "_temporary" / "job" / "orders-1", (0, LOG))
     (tmp_path / "_SUCCESS").touch()
@@ -95,7 +98,7 @@ def test_what_a_job_writes_beside_is_no_data(tmp_path: Path) -> None:
     assert counts(tmp_path / "_temporary" / "job" / "*") == {"orders": 865}
 
 
-def test_an_empty_folder_has_no_rows_and_a_strange_one_is_refused(tmp_path: Path) -> None:
+def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Path) -> None:
     assert read(tmp_path) == []
     (tmp_path / "_SUCCESS").touch()
     assert read(tmp_path) == []
@@ -113,28 +116,43 @@ def test_one_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
+    ("path", "message"),
     [
         ("/missing/folder", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/folder\."),
         ("/missing/*/x", r"^\[PATH_NOT_FOUND\] Path does not exist: /missing/\*/x\."),
         ("file:///missing/x.log", r"^\[PATH_NOT_FOUND\]"),
     ],
 )
-def test_a_missing_path_is_told_in_sparks_words(path: str, words: str) -> None:
-    with pytest.raises(AnalysisException, match=words):
+def test_a_missing_path_is_reported_as_spark_reports_it(path: str, message: str) -> None:
+    with pytest.raises(AnalysisException, match=message):
         read(path)
-    with pytest.raises(AnalysisException, match=words):
+    with pytest.raises(AnalysisException, match=message):
         Read({"paths": json.dumps([str(SEGMENTS), path])})
 
 
-def test_no_path_and_a_file_that_holds_no_batches() -> None:
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("hdfs://namenode/kafka/orders-0", r"this machine has no Hadoop client \(libhdfs\)"),
+        ("dbfs:/mnt/kafka/*", r"dbfs: is no scheme that it knows"),
+        ("nosuch://bucket/orders-0", r"no library here reads nosuch:// URLs"),
+    ],
+)
+def test_a_scheme_that_is_not_supported_says_what_to_do(path: str, why: str) -> None:
+    with pytest.raises(ValueError, match=rf"^kafkarec cannot read {re.escape(path)}: {why}.*\. It reads .*binaryFile"):
+        read(path)
+    with pytest.raises(ValueError, match=r"^kafkarec cannot write to .*dbfs:/x is /dbfs/x"):
+        destination.resolve(path, {})
+
+
+def test_no_path_and_index_files_are_refused() -> None:
     with pytest.raises(ValueError, match=r"kafkarec needs a path: \.load"):
         Read({})
     with pytest.raises(ValueError, match=r"is an offset index and holds no records; name the \.log beside it"):
         read(SEGMENTS / "txn-0" / f"{0:020}.index")
 
 
-def test_tiered_layouts(tmp_path: Path) -> None:
+def test_tiered_layouts_are_read(tmp_path: Path) -> None:
     aiven = tmp_path / "a" / f"orders-{TOPIC_ID}" / "7"
     local = tmp_path / "b" / f"orders-3-{TOPIC_ID}"
     for folder in (aiven, local):
@@ -167,16 +185,16 @@ def bucket() -> Iterator[Server]:
         ("kafka/*/00000000000000000030.log", None),
     ],
 )
-def test_objects(path: str, topics: Any, bucket: Server) -> None:
-    given = {"storageOptions": json.dumps(bucket.options())}
-    found = counts(f"s3://{BUCKET}/{path}", **given)
+def test_objects_are_read(path: str, topics: Any, bucket: Server) -> None:
+    options = {"storageOptions": json.dumps(bucket.options())}
+    counted = counts(f"s3://{BUCKET}/{path}", **options)
     if topics is None:
-        assert found == {"txn": 237 if path.endswith("30.log") else 30}
+        assert counted == {"txn": 237 if path.endswith("30.log") else 30}
     else:
-        assert found == {topic: COUNTS[topic] for topic in topics}
+        assert counted == {topic: COUNTS[topic] for topic in topics}
 
 
-def test_environment_tells_the_keys_and_missing_objects_are_told(
+def test_keys_come_from_the_environment_and_missing_objects_are_reported(
     bucket: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in bucket.environment().items():
@@ -187,14 +205,14 @@ def test_environment_tells_the_keys_and_missing_objects_are_told(
             counts(f"s3://{BUCKET}/{path}")
 
 
-def test_an_object_without_an_index_is_one_task_unless_asked(bucket: Server) -> None:
-    given = {
+def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> None:
+    options = {
         "storageOptions": json.dumps(bucket.options()),
         "path": f"s3://{BUCKET}/plain/orders-0",
         "maxPartitionBytes": "8000",
     }
     bucket.reset()
-    one = Read(given)
+    one = Read(options)
     assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000
-    many = Read({**given, "splitScan": "true"})
+    many = Read({**options, "splitScan": "true"})
     assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865

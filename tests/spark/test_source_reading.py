@@ -1,4 +1,4 @@
-"""The data source's rows are the local API's, in every mode, however a segment is split."""
+"""The data source returns the rows of the local API in every mode, however a segment is split."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def local(path: Path, **options: Any) -> list[dict[str, Any]]:
 
 
 def local_with_damage(path: Path) -> list[Any]:
-    """Records and damaged ranges of a file in order: (position of batch or damage, what)."""
+    """Records and damaged ranges of a file in order: (position of the batch or damage, record or damage)."""
     segment = kafkarec.open(path)
     assert isinstance(segment, kafkarec.Segment)
     columns = segment.read(
@@ -44,25 +44,25 @@ def local_with_damage(path: Path) -> list[Any]:
     return [what for _, _, what in sorted(rows, key=lambda row: row[:2])]
 
 
-def same(rows: list[dict[str, Any]], wanted: list[Any]) -> None:
-    assert len(rows) == len(wanted)
-    for row, what in zip(rows, wanted, strict=True):
+def same(rows: list[dict[str, Any]], expected_rows: list[Any]) -> None:
+    assert len(rows) == len(expected_rows)
+    for row, what in zip(rows, expected_rows, strict=True):
         if isinstance(what, kafkarec.Damage):
-            told = json.loads(row[schema.CORRUPT])
-            assert told == {"path": what.file, **{n: getattr(what, n) for n in list(told)[1:]}}
+            damaged = json.loads(row[schema.CORRUPT])
+            assert damaged == {"path": what.file, **{n: getattr(what, n) for n in list(damaged)[1:]}}
             assert {name for name, value in row.items() if value is not None} <= {schema.CORRUPT, "topic", "partition"}
         else:
             assert row == what
 
 
 @pytest.mark.parametrize("path", LOGS, ids=names)
-def test_rows_are_the_local_apis(path: Path) -> None:
+def test_rows_equal_those_of_the_local_api(path: Path) -> None:
     assert read(path, **EVERYTHING) == local(path)
 
 
 @pytest.mark.parametrize("path", LOGS, ids=names)
 @pytest.mark.parametrize("size", ["4000", "300", "1"])
-def test_rows_of_many_splits_are_the_files(path: Path, size: str) -> None:
+def test_rows_of_many_splits_equal_those_of_the_file(path: Path, size: str) -> None:
     job = Read({"path": str(path), "maxPartitionBytes": size, **EVERYTHING})
     assert job.rows == local(path)
     splits = [split for task in job.tasks for split in task.value]
@@ -73,14 +73,14 @@ def test_rows_of_many_splits_are_the_files(path: Path, size: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_damaged_copies_in_all_modes(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_copies_are_read_in_all_modes(seed: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     source = LOGS[seed % len(LOGS)]
     path = log_folder(tmp_path / source.parent.name, (0, spoil(source.read_bytes(), seed))) / f"{0:020}.log"
-    wanted = local_with_damage(path)
-    damage = [each for each in wanted if isinstance(each, kafkarec.Damage)]
-    good = [each for each in wanted if not isinstance(each, kafkarec.Damage)]
+    expected_rows = local_with_damage(path)
+    damage = [each for each in expected_rows if isinstance(each, kafkarec.Damage)]
+    good = [each for each in expected_rows if not isinstance(each, kafkarec.Damage)]
     for size in ("1g", "500"):
-        same(read(path, mode="PERMISSIVE", maxPartitionBytes=size, **EVERYTHING), wanted)
+        same(read(path, mode="PERMISSIVE", maxPartitionBytes=size, **EVERYTHING), expected_rows)
         assert read(path, mode="DROPMALFORMED", maxPartitionBytes=size, **EVERYTHING) == good
         caplog.clear()
         with caplog.at_level(logging.INFO, "spark_udfs"):
@@ -96,25 +96,25 @@ def test_damaged_copies_in_all_modes(seed: int, tmp_path: Path, caplog: pytest.L
 
 
 def test_damage_of_several_files_in_one_folder(tmp_path: Path) -> None:
-    """A PERMISSIVE job finishes and says which bytes of which file were bad."""
+    """A PERMISSIVE job finishes and reports the damaged bytes of each file."""
     data = ALL_CODECS.read_bytes()
     for number, seed in enumerate((1, 2, 3)):
         log_folder(tmp_path / f"orders-{number}", (0, spoil(data, seed, 1)), (10_000, spoil(data, seed + 10, 1)))
     (tmp_path / "orders-3").mkdir()
     (tmp_path / "orders-3" / f"{0:020}.log").write_bytes(b"\x28\xb5\x2f\xfd" + bytes(range(256)) * 9)
     job = Read({"path": str(tmp_path), "mode": "PERMISSIVE", "maxPartitionBytes": "20000", **EVERYTHING})
-    told = [json.loads(row[schema.CORRUPT]) for row in job.rows if row[schema.CORRUPT]]
-    found = {(each["path"], each["position"], each["length"]) for each in told}
-    wanted = set()
+    damaged = [json.loads(row[schema.CORRUPT]) for row in job.rows if row[schema.CORRUPT]]
+    ranges = {(each["path"], each["position"], each["length"]) for each in damaged}
+    expected_ranges = set()
     for path in sorted(tmp_path.glob("*/*.log")):
         try:
-            wanted |= {each[:3] for each in kafkarec.open(path).read(errors="skip").damage}
+            expected_ranges |= {each[:3] for each in kafkarec.open(path).read(errors="skip").damage}
         except kafkarec.KafkaRecordError:
-            wanted.add((str(path), 0, path.stat().st_size))
-    assert len(told) == len(found) and found == wanted and len({path for path, _, _ in found}) == 7
+            expected_ranges.add((str(path), 0, path.stat().st_size))
+    assert len(damaged) == len(ranges) and ranges == expected_ranges and len({path for path, _, _ in ranges}) == 7
 
 
-def test_batches_end_at_a_size_and_at_a_number_of_rows(tmp_path: Path) -> None:
+def test_arrow_batches_have_a_limited_size_and_number_of_rows(tmp_path: Path) -> None:
     value = bytes(3 << 20)
     data = kafkarec.encode([(i, 1, None, value, []) for i in range(30)], compression="zstd", batch_size=1 << 30)
     path = log_folder(tmp_path / "large-0", (0, data))
@@ -126,7 +126,7 @@ def test_batches_end_at_a_size_and_at_a_number_of_rows(tmp_path: Path) -> None:
 
 def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
     data = ALL_CODECS.read_bytes()
-    cut = len(data) - 10  # a live log: the last batch is half there
+    cut = len(data) - 10  # a live log: the last batch is half written
     path = log_folder(tmp_path / "live-0", (0, data[:cut])) / f"{0:020}.log"
     for size in ("1g", "20000"):
         path.write_bytes(data[:cut])
@@ -148,7 +148,7 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
             [batch for task in source.tasks for batch in source.reader.read(task)]
 
 
-def test_one_log_line_per_task(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_task_writes_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "spark_udfs"):
         job = Read({"path": str(SEGMENTS / "txn-0")})
     (line,) = caplog.messages
@@ -158,7 +158,7 @@ def test_one_log_line_per_task(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("indexed", [True, False])
-def test_large_segments_are_cut_at_index_entries_or_headers(indexed: bool, tmp_path: Path) -> None:
+def test_large_segments_are_split_at_index_entries_or_headers(indexed: bool, tmp_path: Path) -> None:
     data = repeated(ALL_CODECS.read_bytes(), 40, 865)
     path = log_folder(tmp_path / "orders-0", (0, data)) / f"{0:020}.log"
     if indexed:

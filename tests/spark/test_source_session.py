@@ -1,14 +1,15 @@
-"""The data source in a Spark session: schema, SQL, plans, errors; the same rows as the UDF and the local API."""
+"""The data source in a Spark session: schema, SQL, plans, errors; rows equal to those of the UDF and the local API."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from paths import SEGMENTS
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter
 from source_rows import EVERYTHING, LOGS, expected, log_folder, spoil
 
 import kafkarec
@@ -26,8 +27,8 @@ HEADERS = "headers array<struct<key: string, value: binary>>"
 
 @pytest.fixture
 def load(spark_session: Any) -> Callable[..., Any]:
-    def frame(path: Path | str | list[str], **given: str) -> Any:
-        reader = spark_session.read.format("kafkarec").options(**given)
+    def frame(path: Path | str | list[str], **options: str) -> Any:
+        reader = spark_session.read.format("kafkarec").options(**options)
         return reader.load(path if isinstance(path, list) else str(path))
 
     return frame
@@ -37,8 +38,8 @@ def rows(frame: Any) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 
-def in_order(found: list[dict[str, Any]]) -> list[str]:
-    return sorted(json.dumps(row, default=str, sort_keys=True) for row in found)
+def in_order(result: list[dict[str, Any]]) -> list[str]:
+    return sorted(json.dumps(row, default=str, sort_keys=True) for row in result)
 
 
 def test_schema_is_the_kafka_sources(spark_session: Any, load: Callable[..., Any]) -> None:
@@ -52,7 +53,7 @@ def test_schema_is_the_kafka_sources(spark_session: Any, load: Callable[..., Any
     assert live.unionByName(with_headers).count() == 267
 
 
-def test_local_api_udf_and_data_source_give_the_same_rows(spark_session: Any, load: Callable[..., Any]) -> None:
+def test_local_api_udf_and_data_source_return_the_same_rows(spark_session: Any, load: Callable[..., Any]) -> None:
     from spark_udfs.functions import kafka_explode
 
     names = ["key", "value", "offset", "timestamp", "timestampType", "headers"]
@@ -65,13 +66,13 @@ def test_local_api_udf_and_data_source_give_the_same_rows(spark_session: Any, lo
         for path in LOGS
         for row in (expected(each, None, None) for each in kafkarec.open(path).read())
     ]
-    for row in local:  # collect() gives naive times, here of UTC
+    for row in local:  # collect() returns naive datetimes, here in UTC
         row["timestamp"] = row["timestamp"] and row["timestamp"].replace(tzinfo=None)
     assert in_order(source) == in_order(udf) == in_order(local)
     assert len(source) == sum(1 for _ in local)
 
 
-def test_permissive_gives_the_udfs_reasons_and_the_files_names(
+def test_permissive_reports_the_udfs_reasons_and_the_file_names(
     spark_session: Any, load: Callable[..., Any], tmp_path: Path
 ) -> None:
     from spark_udfs.functions import kafka_explode
@@ -80,20 +81,27 @@ def test_permissive_gives_the_udfs_reasons_and_the_files_names(
         log_folder(tmp_path / f"t-{number}", (0, spoil(path.read_bytes(), number)))
     blobs = spark_session.read.format("binaryFile").load(str(tmp_path / "*"))
     names = ["offset", "value", schema.CORRUPT]
-    udf = rows(kafka_explode(blobs, "content", "PERMISSIVE", keep=["path"]).select("path", *names))
-    source = rows(load(tmp_path, mode="PERMISSIVE", maxPartitionBytes="3000", **EVERYTHING).select(names))
+    # Base offsets and leader epochs are restored in files only.
+    udf = rows(kafka_explode(blobs, "content", "PERMISSIVE", keep=["path"], restore=False).select("path", *names))
+    options = {**EVERYTHING, "restore": "false"}
+    source = rows(load(tmp_path, mode="PERMISSIVE", maxPartitionBytes="3000", **options).select(names))
     for row in udf:
         path = row.pop("path").removeprefix("file:")
         if row[schema.CORRUPT]:
-            told = json.loads(row[schema.CORRUPT])
-            row[schema.CORRUPT] = (path, told["position"], told["length"], told["reason"])
+            damage_json = json.loads(row[schema.CORRUPT])
+            row[schema.CORRUPT] = (path, damage_json["position"], damage_json["length"], damage_json["reason"])
     for row in source:
         if row[schema.CORRUPT]:
-            told = json.loads(row[schema.CORRUPT])
-            row[schema.CORRUPT] = (told["path"], told["position"], told["length"], told["reason"])
+            damage_json = json.loads(row[schema.CORRUPT])
+            row[schema.CORRUPT] = (
+                damage_json["path"],
+                damage_json["position"],
+                damage_json["length"],
+                damage_json["reason"],
+            )
     assert in_order(source) == in_order(udf)
     assert sum(row[schema.CORRUPT] is not None for row in source) > 3
-    dropped = rows(load(tmp_path, mode="DROPMALFORMED").select("offset", "value"))
+    dropped = rows(load(tmp_path, mode="DROPMALFORMED", restore="false").select("offset", "value"))
     kept = [{name: row[name] for name in ("offset", "value")} for row in source if row[schema.CORRUPT] is None]
     assert in_order(dropped) == in_order(kept)
 
@@ -110,76 +118,88 @@ def test_sql_view_user_schema_and_no_rows(spark_session: Any, load: Callable[...
     spark_session.sql(
         f"CREATE OR REPLACE TEMPORARY VIEW txn USING kafkarec OPTIONS (path '{TXN}', includeHeaders 'true')"
     )
-    found = spark_session.sql("SELECT count(*), max(offset), count(headers) FROM txn").collect()[0]
-    assert tuple(found) == (267, 291, 0)
+    result = spark_session.sql("SELECT count(*), max(offset), count(headers) FROM txn").collect()[0]
+    assert tuple(result) == (267, 291, 0)
     reader = spark_session.read.format("kafkarec").schema("offset long, value binary")
     frame = reader.load(str(TXN))
     assert frame.columns == ["offset", "value"] and frame.count() == 267
-    with pytest.raises(Exception, match="no tables, but views: CREATE TEMPORARY VIEW v USING kafkarec"):
+    with pytest.raises(Exception, match="supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec"):
         spark_session.sql(f"CREATE TABLE never_made USING kafkarec OPTIONS (path '{TXN}')")
     assert load(tmp_path).count() == 0
     assert load(TXN, subscribePattern="none").collect() == []
 
 
-def test_pushed_filters_where_the_session_allows_it(spark_session: Any, load: Callable[..., Any]) -> None:
+def pushing_source() -> type[DataSource]:
+    """A source of one row, or of none after any filter was pushed. Its classes are local, so pickled as code."""
+
+    class Reader(DataSourceReader):
+        rows = 1
+
+        def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+            self.rows = 0
+            return filters
+
+        def read(self, partition: Any) -> Iterator[tuple[int]]:
+            yield from [(1,)] * self.rows
+
+    class Source(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "pushing"
+
+        def schema(self) -> str:
+            return "n int"
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader()
+
+    return Source
+
+
+def test_spark_keeps_pushed_filters_for_the_whole_frame(spark_session: Any) -> None:
+    """The reason for docs/decisions/0034: PythonScanBuilder.pushFilters saves the plan in the frame's source, and later
+    uses of that frame read it. If this fails, Spark plans each use separately, and filters could be pushed."""
     key = "spark.sql.python.filterPushdown.enabled"
-    query = "topic = 'txn' AND partition IN (0, 1) AND offset >= 100 AND offset < 150 AND timestamp IS NOT NULL"
-    wanted = [each.offset for each in kafkarec.open(TXN).read(start_offset=100, end_offset=150)]
-    with pytest.raises(Exception, match=f"DATA_SOURCE_PUSHDOWN_DISABLED.*{key}"):
-        load(SEGMENTS, pushDownFilters="true").where(query).collect()
+    spark_session.dataSource.register(pushing_source())
     spark_session.conf.set(key, "true")
     try:
-        everything = load(SEGMENTS, pushDownFilters="true", maxPartitionBytes="1000").rdd.getNumPartitions()
-        pruned = load(SEGMENTS, pushDownFilters="true", maxPartitionBytes="1000").where(query)
-        assert pruned.rdd.getNumPartitions() < everything // 2
-        assert [row.offset for row in pruned.collect()] == wanted
-        late = "timestamp > timestamp'2023-11-14 22:13:20.1'"
-        plain = in_order(rows(load(SEGMENTS).where(late)))
-        assert in_order(rows(load(SEGMENTS, pushDownFilters="true").where(late))) == plain and plain
-        parts = [load(SEGMENTS, pushDownFilters="true").where(f"topic = '{topic}'") for topic in ("txn", "compacted")]
-        assert parts[0].union(parts[1]).count() == 267 + 25
+        frame = spark_session.read.format("pushing").load()
+        assert frame.count() == 1
+        assert frame.where("n > 0").count() == 0
+        assert frame.count() == 0
     finally:
         spark_session.conf.unset(key)
 
 
-def test_spark_keeps_the_last_pushed_filters_for_the_whole_frame(spark_session: Any, load: Callable[..., Any]) -> None:
-    """Why docs/spark.md says one load() per use: Spark 4.3.0 (PythonScanBuilder.pushFilters) saves the pruned plan in
-    the frame's source, and later queries on that frame get it. Where this fails, Spark has mended it."""
-    key = "spark.sql.python.filterPushdown.enabled"
-    spark_session.conf.set(key, "true")
-    try:
-        frame = load(SEGMENTS, pushDownFilters="true")
-        before = frame.count()
-        assert frame.where("topic = 'txn'").count() == 267
-        assert frame.count() == 267 < before
-    finally:
-        spark_session.conf.unset(key)
+def test_pushed_filters_are_refused_with_advice(load: Callable[..., Any]) -> None:
+    with pytest.raises(Exception, match=r"option pushDownFilters='true': Spark would also apply .*startingOffsets"):
+        load(SEGMENTS, pushDownFilters="true")
 
 
-def test_zones_do_not_move_times(spark_session: Any, load: Callable[..., Any]) -> None:
-    found = []
+def test_time_zones_do_not_change_timestamps(spark_session: Any, load: Callable[..., Any]) -> None:
+    result = []
     for zone in ("America/New_York", "UTC"):
         spark_session.conf.set("spark.sql.session.timeZone", zone)
-        found.append([row[0] for row in load(TXN).selectExpr("unix_millis(timestamp)").collect()])
-    assert found[0] == found[1] == [each.timestamp for each in kafkarec.open(TXN).read()]
+        result.append([row[0] for row in load(TXN).selectExpr("unix_millis(timestamp)").collect()])
+    assert result[0] == result[1] == [each.timestamp for each in kafkarec.open(TXN).read()]
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "message"),
     [
         ({"path": "/missing/folder"}, r"\[PATH_NOT_FOUND\] Path does not exist: /missing/folder"),
         ({"path": str(TXN), "maxPartitonBytes": "1"}, r"did you mean maxPartitionBytes\?"),
         ({"path": str(TXN), "columns": "ofset"}, r"did you mean offset\?"),
     ],
 )
-def test_wrong_options_fail_in_load(given: dict[str, str], words: str, spark_session: Any) -> None:
+def test_wrong_options_fail_in_load(options: dict[str, str], message: str, spark_session: Any) -> None:
     from pyspark.errors import AnalysisException
 
-    with pytest.raises(AnalysisException, match=words):
-        spark_session.read.format("kafkarec").options(**given).load()
+    with pytest.raises(AnalysisException, match=message):
+        spark_session.read.format("kafkarec").options(**options).load()
 
 
-def test_failfast_tells_file_byte_and_offset(load: Callable[..., Any], tmp_path: Path) -> None:
+def test_failfast_reports_file_byte_and_offset(load: Callable[..., Any], tmp_path: Path) -> None:
     data = bytearray((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes())
     data[20_000] ^= 1
     path = log_folder(tmp_path / "t-0", (0, bytes(data))) / f"{0:020}.log"
@@ -191,7 +211,7 @@ def test_failfast_tells_file_byte_and_offset(load: Callable[..., Any], tmp_path:
     assert "mode PERMISSIVE keeps everything else" in str(refused.value)
 
 
-def test_a_file_that_is_no_segment(load: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_file_that_is_no_segment_is_refused(load: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("no log, but words\n" * 20)
     with pytest.raises(Exception, match="is it one\\? A glob such as") as refused:

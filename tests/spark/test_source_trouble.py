@@ -1,4 +1,4 @@
-"""Files that are no good segments, and those that cannot be read: what each mode does, and what it says of them."""
+"""Files that are no good segments and files that cannot be read: the result and the report of each mode."""
 
 from __future__ import annotations
 
@@ -36,65 +36,65 @@ def batch(base: int, count: int = 20) -> bytes:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two good segments; what is bad gets its place between them."""
+    """Two good segments; the bad file is placed between them."""
     return log_folder(tmp_path / "orders-0", (0, batch(0)), (2000, batch(2000)))
 
 
-def got(folder: Path, mode: str, view: str) -> tuple[list[Any], list[dict[str, Any]]]:
-    """What is good, as (offset or base offset), and what is told of the rest."""
+def good_rows_and_reports(folder: Path, mode: str, view: str) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The good rows as (offset or base offset), and the reports of the rest."""
     rows = read(folder.parent, mode=mode, view=view, columnNameOfCorruptRecord=schema.CORRUPT)
     name = "offset" if view == "records" else "base_offset"
-    good = [row[name] for row in rows if not row[schema.CORRUPT]]
-    return good, [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
+    expected_good_rows = [row[name] for row in rows if not row[schema.CORRUPT]]
+    return expected_good_rows, [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
 
 
-def good(view: str) -> list[int]:
+def expected_good_rows(view: str) -> list[int]:
     return [0, 2000] if view == "batches" else [*range(20), *range(2000, 2020)]
 
 
-# ---- what is no segment ---------------------------------------------------------------------------------------------
+# ---- files that are no segments -------------------------------------------------------------------------------------
 
 CONTENTS = {
     "noise": (NOISE, "", "at byte 0 "),
-    "the packed object of a tiered store": (b"\x28\xb5\x2f\xfd" + NOISE, "tiered_object", "a zstd frame"),
-    "gzip under a plain name": (gzip.compress(NOISE), "", "at byte 0 "),
+    "a compressed object of tiered storage": (b"\x28\xb5\x2f\xfd" + NOISE, "tiered_object", "a zstd frame"),
+    "gzip with the suffix .log": (gzip.compress(NOISE), "", "at byte 0 "),
     "a text": (b"2026-11-22 INFO no segment at all\n" * 100, "", "at byte 0 "),
 }
-"""name -> bytes, reason (any, where it is empty), what FAILFAST says."""
+"""Name -> bytes, reason (empty: any reason), a part of the FAILFAST message."""
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("content", CONTENTS)
-def test_bytes_that_are_no_segment(folder: Path, view: str, content: str) -> None:
+def test_bytes_that_are_no_segment_are_damage(folder: Path, view: str, content: str) -> None:
     path = folder / BAD
-    data, reason, words = CONTENTS[content]
+    data, reason, message = CONTENTS[content]
     path.write_bytes(data)
-    rest, told = got(folder, "PERMISSIVE", view)
-    assert rest == good(view)
-    assert {each["path"] for each in told} == {str(path)}
-    assert sum(each["length"] for each in told) == len(data)
-    assert not reason or {each["reason"] for each in told} == {reason}
-    assert got(folder, "DROPMALFORMED", view) == (good(view), [])
+    rest, reports = good_rows_and_reports(folder, "PERMISSIVE", view)
+    assert rest == expected_good_rows(view)
+    assert {each["path"] for each in reports} == {str(path)}
+    assert sum(each["length"] for each in reports) == len(data)
+    assert not reason or {each["reason"] for each in reports} == {reason}
+    assert good_rows_and_reports(folder, "DROPMALFORMED", view) == (expected_good_rows(view), [])
     with pytest.raises(kafkarec.KafkaRecordError) as refused:
-        got(folder, "FAILFAST", view)
+        good_rows_and_reports(folder, "FAILFAST", view)
     first = str(refused.value).splitlines()[0]
-    assert str(path) in first and words in first
-    found = report(folder)
-    assert [each["damaged_bytes"] for each in found.files] == [0, len(data), 0]
+    assert str(path) in first and message in first
+    result = report(folder)
+    assert [each["damaged_bytes"] for each in result.files] == [0, len(data), 0]
 
 
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("mode", options.MODES)
-def test_no_damage(folder: Path, view: str, mode: str) -> None:
-    """A folder with the name of a segment, a preallocated file's zeros, an empty file."""
+def test_zeros_and_empty_files_are_no_damage(folder: Path, view: str, mode: str) -> None:
+    """A folder with a segment's name, preallocated zeros, an empty file."""
     (folder / BAD).mkdir()
-    (folder / f"{1500:020}.log").write_bytes(bytes(5000))
-    (folder / f"{3000:020}.log").write_bytes(b"")
-    assert got(folder, mode, view) == (good(view), [])
-    assert not report(folder).is_damaged
+    (folder / f"{1500:020}.log").write_bytes(b"")
+    (folder / f"{3000:020}.log").write_bytes(bytes(5000))
+    assert good_rows_and_reports(folder, mode, view) == (expected_good_rows(view), [])
+    assert report(folder).rows == ()
 
 
-# ---- what cannot be read --------------------------------------------------------------------------------------------
+# ---- files that cannot be read --------------------------------------------------------------------------------------
 
 
 def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], Any]) -> None:
@@ -105,20 +105,20 @@ def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], A
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_a_bad_sector(folder: Path, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bad_sector_is_damage(folder: Path, view: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"".join(batch(1000 + 20 * n) for n in range(40))
     path = folder / BAD
     path.write_bytes(data)
     begins = [row["position"] for row in kafkarec.open(path).scan()]
     bad = range(begins[20] + 5, begins[20] + 60)
     sources_of(monkeypatch, path, lambda: FakeFile(data, window_bytes=4096, unreadable=[bad], name=str(path)))
-    rest, told = got(folder, "PERMISSIVE", view)
-    assert len(told) == 1 and told[0]["reason"] == "unreadable" and told[0]["path"] == str(path)
-    begin, end = told[0]["position"], told[0]["position"] + told[0]["length"]
+    rest, reports = good_rows_and_reports(folder, "PERMISSIVE", view)
+    assert len(reports) == 1 and reports[0]["reason"] == "unreadable" and reports[0]["path"] == str(path)
+    begin, end = reports[0]["position"], reports[0]["position"] + reports[0]["length"]
     assert begin <= bad.start and bad.stop <= end <= begin + 8192
-    assert set(good(view)) < set(rest) and rest == sorted(rest)
+    assert set(expected_good_rows(view)) < set(rest) and rest == sorted(rest)
     with pytest.raises(kafkarec.KafkaRecordError) as refused:
-        got(folder, "FAILFAST", view)
+        good_rows_and_reports(folder, "FAILFAST", view)
     assert f"could not be read here in {path} at byte {begin}" in str(refused.value).splitlines()[0]
 
 
@@ -126,7 +126,7 @@ def test_a_bad_sector(folder: Path, view: str, monkeypatch: pytest.MonkeyPatch) 
 def test_a_file_that_may_not_be_read_fails_in_every_mode(
     folder: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows that its bytes are bad; to leave them out would be a loss that nobody sees."""
+    """Such bytes are not known to be bad: to leave them out would be an unnoticed loss."""
     path = folder / BAD
     path.write_bytes(batch(1000))
 
@@ -136,27 +136,27 @@ def test_a_file_that_may_not_be_read_fails_in_every_mode(
     sources_of(monkeypatch, path, refuse)
     for view in VIEWS:
         with pytest.raises(PermissionError, match=f"Permission denied: '{path}'"):
-            got(folder, mode, view)
+            good_rows_and_reports(folder, mode, view)
     (row,) = report(folder).rows
     assert (row["file"], row["reason"]) == (str(path), "unreadable") and "Permission denied" in row["detail"]
 
 
 @pytest.mark.parametrize("mode", options.MODES)
-def test_a_link_that_leads_nowhere(folder: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     path = folder / BAD
     path.symlink_to("/not/mounted/here.log")
-    words = f"data loss in orders-0: {path} is a link to /not/mounted/here.log, which is not there"
+    message = f"data loss in orders-0: {path} is a link to /not/mounted/here.log, which does not exist"
     for view in VIEWS:
-        with pytest.raises(DataLoss, match=words):
-            got(folder, mode, view)
+        with pytest.raises(DataLoss, match=message):
+            good_rows_and_reports(folder, mode, view)
     rows = read(folder, mode=mode, failOnDataLoss="false", columns="offset")
-    assert [row["offset"] for row in rows] == good("records") and words in caplog.text
+    assert [row["offset"] for row in rows] == expected_good_rows("records") and message in caplog.text
     (row,) = report(folder).rows
     assert (row["file"], row["reason"]) == (str(path), "unreadable")
 
 
-def test_a_disk_that_tells_no_sizes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that cannot be looked at while the folder is listed is not taken for an empty one."""
+def test_a_file_without_a_known_size_is_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file without stat() result in the listing is not taken for an empty one."""
     (folder / BAD).write_bytes(batch(1000))
     real = folders.LocalFolder.entries
 
@@ -174,13 +174,13 @@ def test_a_disk_that_tells_no_sizes(folder: Path, monkeypatch: pytest.MonkeyPatc
 # ---- tasks ----------------------------------------------------------------------------------------------------------
 
 
-def test_small_files_share_tasks_as_sparks_own_do() -> None:
-    """FilePartition.maxSplitBytes: each file is worth 4 MiB more than its bytes."""
+def test_small_files_share_tasks_as_in_sparks_file_sources() -> None:
+    """As FilePartition.maxSplitBytes: each file counts 4 MiB more than its bytes."""
     small = [planning.Split(f"{n}.log", "t", 0, 0, 16 << 10) for n in range(5000)]
     for given, tasks in (({}, 162), ({"minPartitions": "400"}, 417), ({"maxPartitionBytes": "1g"}, 20)):
         chosen = options.parse({"path": "x", **given}, "read")
-        found = planning.tasks(chosen, small)
-        assert len(found) == tasks and [split for task in found for split in task] == small
+        planned = planning.tasks(chosen, small)
+        assert len(planned) == tasks and [split for task in planned for split in task] == small
     assert len(planning.tasks(options.parse({"path": "x"}, "read"), small[:20])) == 1
 
 

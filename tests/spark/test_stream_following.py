@@ -1,4 +1,4 @@
-"""Folders that grow, roll, lose their begin or their end, under a stream: every record once, in order."""
+"""Folders that grow, roll, and lose their first or last records while a stream runs: every record once, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from spark_udfs.source.listing import DataLoss
 # ---- growth ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_comes_later_comes_once_in_order(broker: Broker) -> None:
+def test_appended_records_are_returned_once_in_order(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root)
     for number in range(40):
@@ -29,7 +29,7 @@ def test_what_comes_later_comes_once_in_order(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_an_idle_source_starts_no_batch(broker: Broker) -> None:
+def test_an_unchanged_log_starts_no_batch(broker: Broker) -> None:
     broker.write(10)
     broker.write(3, partition=10)
     broker.write(3, partition=2)
@@ -41,7 +41,7 @@ def test_an_idle_source_starts_no_batch(broker: Broker) -> None:
     assert query.log == ['{"orders": {"0": 10, "2": 3, "10": 3}}']
 
 
-def test_numbers_in_another_order_are_no_news(broker: Broker) -> None:
+def test_offsets_in_another_json_order_start_no_batch(broker: Broker) -> None:
     broker.write(10)
     broker.write(3, topic="audit")
     query = Query(broker.root)
@@ -52,7 +52,7 @@ def test_numbers_in_another_order_are_no_news(broker: Broker) -> None:
 
 @pytest.mark.parametrize("cut", [1, 11, 12, 17, 40, 61, 100])
 @pytest.mark.parametrize("zeros", [0, 5000])
-def test_half_a_batch_waits(broker: Broker, cut: int, zeros: int) -> None:
+def test_half_a_batch_is_awaited(broker: Broker, cut: int, zeros: int) -> None:
     broker.write(10)
     query = Query(broker.root)
     query.run()
@@ -65,7 +65,7 @@ def test_half_a_batch_waits(broker: Broker, cut: int, zeros: int) -> None:
     assert query.rows == broker.rows
 
 
-def test_half_a_batch_in_an_empty_log_waits(broker: Broker) -> None:
+def test_half_a_batch_in_an_empty_log_is_awaited(broker: Broker) -> None:
     broker.writer()
     query = Query(broker.root)
     finish = broker.begin_batch(20, cut=80)
@@ -76,7 +76,7 @@ def test_half_a_batch_in_an_empty_log_waits(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
-def test_a_preallocated_file(tmp_path: Path) -> None:
+def test_a_preallocated_file_is_followed(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", segment_bytes=4 << 20)
     broker.writer(preallocate=True)
     broker.write(10)
@@ -93,7 +93,7 @@ def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query.run()
-    broker.writer(partition=1)  # nothing in it yet: no news
+    broker.writer(partition=1)  # no records yet, so it is not reported
     assert query.run() == 0
     broker.write(5, partition=1)
     broker.writer("audit", 0, start_offset=700)
@@ -103,7 +103,7 @@ def test_new_partitions_begin_at_their_start(broker: Broker) -> None:
     assert query.texts()[-1] == {"audit": {"0": 705}, "orders": {"0": 10, "1": 5}}
 
 
-def test_only_what_is_subscribed_to(broker: Broker) -> None:
+def test_only_subscribed_topics_are_followed(broker: Broker) -> None:
     broker.write(10)
     broker.write(10, topic="audit")
     broker.write(10, partition=1)
@@ -116,9 +116,9 @@ def test_only_what_is_subscribed_to(broker: Broker) -> None:
         query.run()
     broker.write(3, partition=2)
     broker.write(3, topic="audit2")
-    for query, wanted in queries:
+    for query, expected in queries:
         query.run()
-        assert query.rows == {key: rows for key, rows in broker.rows.items() if key in wanted}
+        assert query.rows == {key: rows for key, rows in broker.rows.items() if key in expected}
 
 
 # ---- starts ---------------------------------------------------------------------------------------------------------
@@ -138,12 +138,12 @@ def test_only_what_is_subscribed_to(broker: Broker) -> None:
     ],
 )
 @pytest.mark.parametrize("crash", [False, True])
-def test_where_a_query_begins(broker: Broker, options: dict[str, str], first: int, crash: bool) -> None:
+def test_options_choose_the_first_offset(broker: Broker, options: dict[str, str], first: int, crash: bool) -> None:
     for _ in range(6):
         broker.write(10)
     query = Query(broker.root, **options)
     query.trigger()
-    if crash:  # as if the first batch had been written down and not run; more has come in between
+    if crash:  # as if the driver crashed after it logged the first batch's offsets; more records are appended meanwhile
         query.committed, query.rows = 0, {}
         broker.write(10)
         query.restart()
@@ -152,7 +152,7 @@ def test_where_a_query_begins(broker: Broker, options: dict[str, str], first: in
     assert query.rows["orders", 0] == [row for row in broker.rows["orders", 0] if row[0] >= first]
 
 
-def test_what_comes_while_latest_is_looked_up_is_not_lost_by_a_crash(broker: Broker) -> None:
+def test_records_appended_while_latest_is_resolved_survive_a_crash(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")
     query._start()
@@ -163,17 +163,17 @@ def test_what_comes_while_latest_is_looked_up_is_not_lost_by_a_crash(broker: Bro
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"startingOffsets": '{"orders": {"0": 99}}'}, "orders-0: startingOffsets asks for 99, and the log ends at"),
-        ({"startingOffsets": '{"orders": {"7": 0}}'}, "startingOffsets names orders-7, not there"),
+        ({"startingOffsets": '{"orders": {"7": 0}}'}, "startingOffsets: cannot find orders-7"),
         ({"startingTimestamp": "1800000000000"}, "orders-0 has no record at or after 1800000000000 ms"),
-        ({"subscribe": "oders"}, "subscribe names oders, not there; there are: orders"),
+        ({"subscribe": "oders"}, "subscribe: cannot find oders; there are: orders"),
     ],
 )
-def test_starts_that_are_not_there(broker: Broker, options: dict[str, str], words: str) -> None:
+def test_missing_start_offsets_are_refused(broker: Broker, options: dict[str, str], message: str) -> None:
     broker.write(10)
-    with pytest.raises((ValueError, DataLoss), match=words):
+    with pytest.raises((ValueError, DataLoss), match=message):
         Query(broker.root, **options).run()
 
 
@@ -181,7 +181,7 @@ def test_starts_that_are_not_there(broker: Broker, options: dict[str, str], word
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_offsets_of_a_batch(broker: Broker, compression: str) -> None:
+def test_offsets_of_a_batch_are_limited(broker: Broker, compression: str) -> None:
     for number in range(30):
         broker.write(1 + number % 7, compression=compression)
         broker.write(2, partition=1, compression=compression)
@@ -191,7 +191,7 @@ def test_offsets_of_a_batch(broker: Broker, compression: str) -> None:
     assert max(query.sizes) <= 10 and len(query.sizes) >= sum(map(len, broker.rows.values())) / 10
 
 
-def test_a_batch_with_more_offsets_than_the_limit_is_cut(broker: Broker) -> None:
+def test_a_kafka_batch_with_more_offsets_than_the_limit_is_split(broker: Broker) -> None:
     broker.write(50, compression="gzip")
     broker.write(50)
     query = Query(broker.root, maxOffsetsPerTrigger="7")
@@ -199,7 +199,7 @@ def test_a_batch_with_more_offsets_than_the_limit_is_cut(broker: Broker) -> None
     assert query.rows == broker.rows and max(query.sizes) == 7
 
 
-def test_bytes_of_a_batch(broker: Broker) -> None:
+def test_bytes_of_a_batch_are_limited(broker: Broker) -> None:
     for _ in range(30):
         broker.write(5)
         broker.write(5, partition=1)
@@ -210,7 +210,7 @@ def test_bytes_of_a_batch(broker: Broker) -> None:
     assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
 
 
-def test_all_available_goes_before_the_limit(broker: Broker) -> None:
+def test_all_available_overrides_the_limit(broker: Broker) -> None:
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="10")
@@ -228,7 +228,7 @@ def test_lag_of_a_query(broker: Broker) -> None:
     assert query.texts()[-1] == {"orders": {"0": 30}}
 
 
-def test_large_segments_are_cut_into_tasks(tmp_path: Path) -> None:
+def test_large_segments_are_split_into_tasks(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     for _ in range(100):
         broker.write(10)
@@ -237,8 +237,8 @@ def test_large_segments_are_cut_into_tasks(tmp_path: Path) -> None:
     assert query.rows == broker.rows
     tasks = query.reader.partitions({"orders": {"0": 500}}, {"orders": {"0": 900}})
     assert len(tasks) >= 5
-    got = [row["offset"] for task in tasks for row in query._task(task)]
-    assert got == list(range(500, 900))
+    returned = [row["offset"] for task in tasks for row in query._task(task)]
+    assert returned == list(range(500, 900))
     assert len(query.reader.partitions({"orders": {"0": 900}}, {"orders": {"0": 900}})) == 0
     broker.close()
 
@@ -246,7 +246,7 @@ def test_large_segments_are_cut_into_tasks(tmp_path: Path) -> None:
 # ---- AvailableNow ---------------------------------------------------------------------------------------------------
 
 
-def test_available_now_ends_where_it_began_to(broker: Broker) -> None:
+def test_available_now_ends_at_the_offsets_of_its_start(broker: Broker) -> None:
     for _ in range(10):
         broker.write(10)
     query = Query(broker.root, maxOffsetsPerTrigger="30")
@@ -276,12 +276,12 @@ def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
 
 
 def test_crashes_lose_nothing_and_repeat_nothing(broker: Broker) -> None:
-    chance = random.Random(3)
+    rng = random.Random(3)
     broker.write(5)
     query = Query(broker.root, maxOffsetsPerTrigger="13")
     for _ in range(60):
-        broker.write(chance.randint(1, 9), partition=chance.randint(0, 2))
-        query.trigger(crash=chance.random() < 0.4)
+        broker.write(rng.randint(1, 9), partition=rng.randint(0, 2))
+        query.trigger(crash=rng.random() < 0.4)
     query.run()
     assert query.rows == broker.rows
 
@@ -311,15 +311,15 @@ class Plan:
 
 @st.composite
 def query_options(draw: st.DrawFn) -> dict[str, str]:
-    made = {}
+    source_options = {}
     limit = draw(st.sampled_from(["", "maxOffsetsPerTrigger", "maxBytesPerTrigger"]))
     if limit:
-        made[limit] = str(draw(st.integers(1, 500)))
+        source_options[limit] = str(draw(st.integers(1, 500)))
     if draw(st.booleans()):
-        made["isolationLevel"] = "read_committed"
+        source_options["isolationLevel"] = "read_committed"
     if draw(st.booleans()):
-        made["maxPartitionBytes"] = "300"
-    return made
+        source_options["maxPartitionBytes"] = "300"
+    return source_options
 
 
 @given(st.data(), query_options())
@@ -336,7 +336,7 @@ def test_random_growth_limits_and_restarts(
         plan.unfinished()
     query.run()
     plan.broker.close()
-    assert query.run() == 0  # sealing a log is no news
+    assert query.run() == 0  # closing a log adds no batch
     assert query.rows == plan.broker.rows
     if "maxOffsetsPerTrigger" in options:
         assert max(query.sizes) <= int(options["maxOffsetsPerTrigger"])

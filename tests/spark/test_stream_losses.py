@@ -1,4 +1,4 @@
-"""What gets lost in front of a stream: retention, cuts, damage; and objects in a bucket."""
+"""Losses before a stream reads them: retention, truncation, damage; and objects in a bucket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stream_engine import Query
 import kafkarec
 from spark_udfs.source.listing import DataLoss
 
-# ---- what gets lost -------------------------------------------------------------------------------------------------
+# ---- lost offsets ---------------------------------------------------------------------------------------------------
 
 
 def filled(broker: Broker) -> Query:
@@ -22,7 +22,7 @@ def filled(broker: Broker) -> Query:
     return Query(broker.root, maxOffsetsPerTrigger="100")
 
 
-def test_retention_of_what_was_read_is_no_loss(broker: Broker) -> None:
+def test_retention_of_records_already_read_is_no_loss(broker: Broker) -> None:
     query = filled(broker)
     query.trigger()
     query.trigger()
@@ -33,26 +33,26 @@ def test_retention_of_what_was_read_is_no_loss(broker: Broker) -> None:
     assert query.rows == {("orders", 0): rows}
 
 
-def test_retention_of_what_was_not_read(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     query, lenient = filled(broker), Query(broker.root, maxOffsetsPerTrigger="10", failOnDataLoss="false")
     strict = Query(broker.root, maxOffsetsPerTrigger="10")
     for each in (strict, lenient):
         each.trigger()
     start = broker.delete_first()
-    words = f"orders-0: the next offset is 10, and the log begins at offset {start}"
+    message = f"orders-0: the next offset is 10, and the log begins at offset {start}"
     for _ in range(2):
-        with pytest.raises(DataLoss, match=words):
+        with pytest.raises(DataLoss, match=message):
             strict.trigger()
         strict.restart()
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         lenient.run()
-    assert words in caplog.text
+    assert message in caplog.text
     assert lenient.rows["orders", 0][10:] == broker.rows["orders", 0]
-    assert query.run() and query.rows == broker.rows  # one that had read nothing yet begins where the log begins
+    assert query.run() and query.rows == broker.rows  # a query that has read nothing yet begins at the start of the log
 
 
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
-def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
+def test_a_truncated_end_is_a_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
     broker = Broker(tmp_path / "cut", segment_bytes)
     strict = filled(broker)
     lenient = Query(broker.root, failOnDataLoss="false")
@@ -60,15 +60,15 @@ def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_byt
         each.run()
     before = list(broker.rows["orders", 0])
     broker.truncate(330)
-    words = "orders-0: the next offset is 400, and the log ends at offset 330"
-    with pytest.raises(DataLoss, match=words):
+    message = "orders-0: the next offset is 400, and the log ends at offset 330"
+    with pytest.raises(DataLoss, match=message):
         strict.trigger()
     strict.restart()
-    with pytest.raises(DataLoss, match=words):
+    with pytest.raises(DataLoss, match=message):
         strict.trigger()
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         assert lenient.run() == 1
-    assert caplog.text.count(words) == 1 and caplog.text.count("data loss") == 1
+    assert caplog.text.count(message) == 1 and caplog.text.count("data loss") == 1
     assert lenient.texts()[-1] == {"orders": {"0": 330}}
     for _ in range(3):
         broker.write(10)
@@ -77,7 +77,7 @@ def test_a_cut_end(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_byt
     broker.close()
 
 
-def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_truncated_and_rewritten_log_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     broker = Broker(broker.root, segment_bytes=1 << 20)
     strict = filled(broker)
     lenient = Query(broker.root, failOnDataLoss="false")
@@ -86,50 +86,50 @@ def test_a_log_that_is_cut_and_written_anew(broker: Broker, caplog: pytest.LogCa
     broker.truncate(330)
     for _ in range(20):
         broker.write(11)
-    words = "orders-0: the next offset is 400, and the log was cut in front of it and rewritten"
-    with pytest.raises(DataLoss, match=words):
+    message = "orders-0: the next offset is 400, and the log was truncated before it and written again"
+    with pytest.raises(DataLoss, match=message):
         strict.trigger()
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         lenient.run()
-    assert words in caplog.text
+    assert message in caplog.text
     assert lenient.rows["orders", 0][400:] == [row for row in broker.rows["orders", 0] if row[0] >= 400]
     broker.close()
 
 
-def test_the_batch_of_a_restart_is_not_there_any_more(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_deleted_batch_of_a_restart_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     queries = [filled(broker), Query(broker.root, maxOffsetsPerTrigger="100", failOnDataLoss="false")]
     for each in queries:
         each.trigger()
         each.trigger()
-        each.committed, each.rows = 1, {}  # offsets 100 to 200 are written down, and not run
+        each.committed, each.rows = 1, {}  # offsets 100 to 200 are logged, and the batch has not run
     broker.delete_first()
     start = broker.delete_first()
     assert 100 < start < 200
-    words = f"orders-0: the batch begins at 100, and the log begins at offset {start}"
-    with pytest.raises(DataLoss, match=words):
+    message = f"orders-0: the batch begins at 100, and the log begins at offset {start}"
+    with pytest.raises(DataLoss, match=message):
         queries[0].restart()
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         queries[1].restart()
-    assert words in caplog.text
+    assert message in caplog.text
     queries[1].run()
     assert queries[1].rows == broker.rows
 
 
-def test_a_partition_that_is_gone(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_deleted_partition_is_a_loss(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
     queries = [filled(broker), Query(broker.root, failOnDataLoss="false")]
     broker.write(5, partition=1)
     for each in queries:
         each.run()
     broker.writers.pop(("orders", 1)).close()
     (broker.root / "orders-1").rename(broker.root / f"orders-1.{'a' * 32}-delete")
-    words = r"orders-1 (next offset 5): there are no segments any more"
+    message = r"orders-1 (next offset 5): no segments are left"
     with pytest.raises(DataLoss) as failure:
         queries[0].trigger()
-    assert words in str(failure.value)
+    assert message in str(failure.value)
     broker.write(10)
     with caplog.at_level(logging.WARNING, "spark_udfs"):
         queries[1].run()
-    assert words in caplog.text
+    assert message in caplog.text
     assert queries[1].texts()[-1] == {"orders": {"0": 410}}
     assert queries[1].rows["orders", 0] == broker.rows["orders", 0]
 
@@ -137,7 +137,7 @@ def test_a_partition_that_is_gone(broker: Broker, caplog: pytest.LogCaptureFixtu
 # ---- damage ---------------------------------------------------------------------------------------------------------
 
 
-def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None:
+def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
     broker.write(10)
     tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
     query, limited = Query(broker.root, **tells), Query(broker.root, maxOffsetsPerTrigger="10", **tells)
@@ -153,7 +153,7 @@ def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None
                 file.seek(position + 70)
                 file.write(b"\xff\xfe\xfd\xfc")
             lost.append(range(base, base + 10))
-            assert query.run() == 0  # the last batch of a live log: perhaps it is still being written
+            assert query.run() == 0  # the last batch of a live log: it may be half written
             assert limited.run() == 0
             continue
         assert query.run() == 1
@@ -167,7 +167,7 @@ def test_damage_is_told_once_and_everything_else_is_read(broker: Broker) -> None
     for each in (query, limited):
         assert each.rows["orders", 0] == good
         assert len(lost) > 2 and len(each.damage) == len(lost)
-        assert len({(told["path"], told["position"]) for told in map(json.loads, each.damage)}) == len(lost)
+        assert len({(report["path"], report["position"]) for report in map(json.loads, each.damage)}) == len(lost)
 
 
 def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
@@ -187,7 +187,7 @@ def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:
     broker.close()
 
 
-def test_damage_at_the_end_of_a_segment_is_told_after_a_restart(broker: Broker) -> None:
+def test_damage_at_the_end_of_a_segment_is_reported_after_a_restart(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, mode="PERMISSIVE", columnNameOfCorruptRecord="_corrupt_record")
     while len(broker.log()) == 1:
@@ -204,7 +204,7 @@ def test_damage_at_the_end_of_a_segment_is_told_after_a_restart(broker: Broker) 
 # ---- objects --------------------------------------------------------------------------------------------------------
 
 
-def test_objects_that_arrive_in_a_bucket(broker: Broker) -> None:
+def test_new_objects_in_a_bucket_are_read(broker: Broker) -> None:
     from s3server import BUCKET, running
 
     with running("s3fs") as server:

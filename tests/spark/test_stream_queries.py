@@ -1,4 +1,4 @@
-"""Queries of Spark itself over growing folders: triggers, restarts, progress, a checkpoint of an earlier version."""
+"""Queries of Spark over growing folders: triggers, restarts, progress, a checkpoint of an earlier version."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rows = dict[tuple[str, int], list[Row]]
 
 
 class Follower:
-    """One query with its checkpoint: `batches` are the rows that came, by batch id. `fail_at` ends it in a batch."""
+    """One query with its checkpoint. `batches` has the returned rows by batch id; `fail_at` makes a batch fail."""
 
     def __init__(self, spark: Any, path: Path, checkpoint: Path, **options: str) -> None:
         self.spark, self.path, self.checkpoint, self.options = spark, path, checkpoint, options
@@ -42,34 +42,34 @@ class Follower:
         if number == self.fail_at:
             self.seen_by_failed = rows
             raise RuntimeError("the sink is full")
-        assert number not in self.batches, "a batch came twice"
+        assert number not in self.batches, "a batch was delivered twice"
         self.batches[number] = rows
 
     def run(self) -> list[dict[str, Any]]:
-        """Everything that is there now; the progress of each batch."""
+        """Run with AvailableNow; return the progress of each batch."""
         query = self.start(availableNow=True)
         assert query.awaitTermination(120)
         return [json.loads(each.json) for each in query.recentProgress]
 
     @property
     def rows(self) -> Rows:
-        found: Rows = {}
+        merged: Rows = {}
         for _, rows in sorted(self.batches.items()):
             for key, each in rows.items():
-                found.setdefault(key, []).extend(each)
-        return found
+                merged.setdefault(key, []).extend(each)
+        return merged
 
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    made = Broker(tmp_path / "data")
-    yield made
-    made.close()
+    started = Broker(tmp_path / "data")
+    yield started
+    started.close()
 
 
-def waited_for(there: Callable[[], bool], query: Any, seconds: float = 60) -> None:
+def waited_for(is_done: Callable[[], bool], query: Any, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
-    while not there():
+    while not is_done():
         assert query.isActive, query.exception()
         assert time.monotonic() < end, query.lastProgress
         time.sleep(0.05)
@@ -89,7 +89,7 @@ def test_a_folder_that_grows_while_the_query_runs(spark_session: Any, broker: Br
         waited_for(lambda: follower.rows == broker.rows, query)
         before = len(follower.batches)
         time.sleep(1)
-        assert len(follower.batches) == before, "a batch without anything new"
+        assert len(follower.batches) == before, "a batch without new rows"
         finish()
         waited_for(lambda: follower.rows == broker.rows, query)
     finally:
@@ -102,9 +102,9 @@ def test_available_now_and_again(spark_session: Any, broker: Broker, tmp_path: P
     for _ in range(10):
         broker.write(10)
     follower = Follower(spark_session, broker.root, tmp_path / "checkpoint", maxOffsetsPerTrigger="30")
-    told = follower.run()
-    assert [each["numInputRows"] for each in told] == [30, 30, 30, 10]
-    (source,) = told[1]["sources"]
+    progress = follower.run()
+    assert [each["numInputRows"] for each in progress] == [30, 30, 30, 10]
+    (source,) = progress[1]["sources"]
     for name, offset in (("startOffset", 30), ("endOffset", 60), ("latestOffset", 100)):
         assert source[name] == {"orders": {"0": offset}}, name
     follower.run()
@@ -116,7 +116,7 @@ def test_available_now_and_again(spark_session: Any, broker: Broker, tmp_path: P
     assert follower.rows == broker.rows and len(follower.batches) > 5
 
 
-def test_a_batch_that_failed_comes_again_as_it_was(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+def test_a_failed_batch_is_repeated_unchanged(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
     for _ in range(6):
         broker.write(10)
     for starting, times in (("earliest", 2), ("latest", 1)):
@@ -126,7 +126,7 @@ def test_a_batch_that_failed_comes_again_as_it_was(spark_session: Any, broker: B
             follower.fail_at = number = len(follower.batches)
             with pytest.raises(Exception, match="the sink is full"):
                 follower.run()
-            broker.write(10)  # not for the batch that failed: its offsets are written down
+            broker.write(10)  # not part of the failed batch, whose offsets are logged
             follower.fail_at = None
             follower.run()
             assert follower.batches[number] == follower.seen_by_failed
@@ -135,7 +135,9 @@ def test_a_batch_that_failed_comes_again_as_it_was(spark_session: Any, broker: B
         assert follower.rows["orders", 0] == broker.rows["orders", 0][first:]
 
 
-def test_lost_offsets_end_the_query_or_not(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+def test_lost_offsets_end_the_query_unless_fail_on_data_loss_is_off(
+    spark_session: Any, broker: Broker, tmp_path: Path
+) -> None:
     for _ in range(40):
         broker.write(10)
     strict = Follower(spark_session, broker.root, tmp_path / "strict")
@@ -160,20 +162,20 @@ def test_lost_offsets_end_the_query_or_not(spark_session: Any, broker: Broker, t
     assert follower.rows == broker.rows
 
 
-def test_options_are_told_when_the_query_is_made(spark_session: Any, broker: Broker) -> None:
+def test_wrong_options_are_refused_when_the_query_is_created(spark_session: Any, broker: Broker) -> None:
     broker.write(1)
-    made = spark_session.readStream.format("kafkarec")
-    for options, words in [
+    reader = spark_session.readStream.format("kafkarec")
+    for options, message in [
         ({"maxOffsetsPerTrigger": "1", "maxBytesPerTrigger": "1"}, "only one of the options maxOffsetsPerTrigger"),
-        ({"minOffsetsPerTrigger": "1"}, "there is no lower limit here"),
+        ({"minOffsetsPerTrigger": "1"}, "a lower limit is not supported"),
         ({"maxOffsetPerTrigger": "1"}, "did you mean maxOffsetsPerTrigger"),
     ]:
-        with pytest.raises(Exception, match=words):
-            made.options(**options).load(str(broker.root))
-        made = spark_session.readStream.format("kafkarec")
+        with pytest.raises(Exception, match=message):
+            reader.options(**options).load(str(broker.root))
+        reader = spark_session.readStream.format("kafkarec")
 
 
-def test_damage_goes_through_a_stream(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
+def test_damage_is_reported_by_a_stream(spark_session: Any, broker: Broker, tmp_path: Path) -> None:
     broker.write(10)
     path, position = broker.log()[0], broker.writer().position
     broker.write(10)
@@ -187,14 +189,14 @@ def test_damage_goes_through_a_stream(spark_session: Any, broker: Broker, tmp_pa
     assert query.awaitTermination(120)
     rows = spark_session.table("damaged").collect()
     assert [row.offset for row in rows if row.offset is not None] == [*range(10), *range(20, 30)]
-    (told,) = [json.loads(row._corrupt_record) for row in rows if row._corrupt_record]
-    assert told["position"] == position and told["reason"] == "crc_mismatch"
+    (damage,) = [json.loads(row._corrupt_record) for row in rows if row._corrupt_record]
+    assert damage["position"] == position and damage["reason"] == "crc_mismatch"
     with pytest.raises(Exception, match="crc mismatch in"):
         Follower(spark_session, broker.root, tmp_path / "failfast").run()
 
 
 def written(root: Path) -> Broker:
-    """What the checkpoints below were made with."""
+    """The partitions from which the checkpoints below were made."""
     broker = Broker(root)
     for _ in range(5):
         broker.write(10)
@@ -205,7 +207,7 @@ def written(root: Path) -> Broker:
 
 @pytest.mark.parametrize("version", sorted(path.name for path in CHECKPOINTS.iterdir()))
 def test_a_checkpoint_of_an_earlier_version_opens(spark_session: Any, tmp_path: Path, version: str) -> None:
-    """Batches 0 and 1 are committed; of batch 2 only the offsets were written down."""
+    """Batches 0 and 1 are committed; of batch 2 only the offsets were logged."""
     broker = written(tmp_path / "data")
     checkpoint = tmp_path / "checkpoint"
     shutil.copytree(CHECKPOINTS / version, checkpoint)
@@ -216,7 +218,7 @@ def test_a_checkpoint_of_an_earlier_version_opens(spark_session: Any, tmp_path: 
     follower.run()
     assert min(follower.batches) == 2
     for (topic, partition), rows in broker.rows.items():
-        first, behind = (told[topic][str(partition)] for told in (done, planned))
+        first, end = (offsets[topic][str(partition)] for offsets in (done, planned))
         assert follower.rows[topic, partition] == [row for row in rows if row[0] >= first]
-        assert follower.batches[2].get((topic, partition), []) == [row for row in rows if first <= row[0] < behind]
+        assert follower.batches[2].get((topic, partition), []) == [row for row in rows if first <= row[0] < end]
     broker.close()

@@ -1,4 +1,5 @@
-"""read_committed under a stream: up to the last stable offset, without what was aborted, whatever the batches are."""
+"""read_committed in a stream: records up to the last stable offset without aborted ones, whatever the micro-batches
+are."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from stream_engine import Query
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    made = Broker(tmp_path / "data", segment_bytes=1500)
-    yield made
-    made.close()
+    started = Broker(tmp_path / "data", segment_bytes=1500)
+    yield started
+    started.close()
 
 
-def test_an_open_transaction_holds_the_query(broker: Broker) -> None:
+def test_an_open_transaction_stops_the_query_at_its_first_offset(broker: Broker) -> None:
     broker.write(10)
     query, other = Query(broker.root, isolationLevel="read_committed"), Query(broker.root)
     assert query.run() == 1
@@ -35,7 +36,7 @@ def test_an_open_transaction_holds_the_query(broker: Broker) -> None:
     assert other.rows == query.rows
 
 
-def test_an_aborted_one_is_left_out_also_by_who_begins_in_its_middle(broker: Broker) -> None:
+def test_an_aborted_transaction_is_left_out_also_from_its_middle(broker: Broker) -> None:
     broker.write(10)
     for _ in range(3):
         broker.write_in_transaction(7, 5)
@@ -56,7 +57,7 @@ def test_an_aborted_one_is_left_out_also_by_who_begins_in_its_middle(broker: Bro
     assert len(whole.rows["orders", 0]) == 10 + 6 + 3
 
 
-def test_a_transaction_that_began_segments_ago(broker: Broker) -> None:
+def test_a_transaction_that_began_several_segments_before(broker: Broker) -> None:
     broker.write_in_transaction(7, 5)
     while len(broker.log()) < 3:
         broker.write(5)
@@ -65,7 +66,7 @@ def test_a_transaction_that_began_segments_ago(broker: Broker) -> None:
     query = Query(broker.root, isolationLevel="read_committed", startingOffsets=starting)
     broker.write(5)
     query.run()
-    assert query.rows == {}, "a consumer there waits for the last stable offset to pass by"
+    assert query.rows == {}, "the last stable offset is below the start offset"
     broker.end_transaction(7, commit=False)
     broker.write(5)
     query.run()
@@ -83,28 +84,28 @@ def test_latest_is_the_last_stable_offset(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_at_every_moment_what_a_consumer_sees(broker: Broker, seed: int) -> None:
-    chance = random.Random(seed)
-    limit = chance.choice([{}, {"maxOffsetsPerTrigger": "11"}, {"maxBytesPerTrigger": "300"}])
+def test_the_rows_at_any_time_are_those_of_a_consumer(broker: Broker, seed: int) -> None:
+    rng = random.Random(seed)
+    limit = rng.choice([{}, {"maxOffsetsPerTrigger": "11"}, {"maxBytesPerTrigger": "300"}])
     broker.write(3)
     query = Query(broker.root, isolationLevel="read_committed", **limit)
     opened: set[int] = set()
     for _ in range(60):
-        producer = chance.randrange(1, 4)
-        what = chance.randrange(10)
+        producer = rng.randrange(1, 4)
+        what = rng.randrange(10)
         if what < 4:
-            broker.write_in_transaction(producer, chance.randint(1, 6))
+            broker.write_in_transaction(producer, rng.randint(1, 6))
             opened.add(producer)
         elif what < 7 and opened:
-            producer = chance.choice(sorted(opened))
+            producer = rng.choice(sorted(opened))
             opened.remove(producer)
-            broker.end_transaction(producer, commit=chance.random() < 0.5)
+            broker.end_transaction(producer, commit=rng.random() < 0.5)
         elif what == 7:
-            broker.write(chance.randint(1, 5))
+            broker.write(rng.randint(1, 5))
         elif what == 8:
-            query.trigger(crash=chance.random() < 0.5)
+            query.trigger(crash=rng.random() < 0.5)
         else:
-            if chance.random() < 0.3:
+            if rng.random() < 0.3:
                 query.restart()
             query.run()
             assert query.rows.get(("orders", 0), []) == broker.visible()

@@ -1,4 +1,4 @@
-"""The table function kafka_explode: the rows of kafka_decode one by one, and its arguments checked before it runs."""
+"""The table function kafka_explode: the rows of kafka_decode one at a time, and arguments checked before it runs."""
 
 from __future__ import annotations
 
@@ -20,54 +20,56 @@ GOOD = golden.vector("v2-none-logappend").bytes
 NAMES = [column.name for column in schema.RECORD_COLUMNS]
 
 
-def in_arrow(value: bytes, chosen: function_options.FunctionOptions) -> list[dict[str, Any]]:
-    """What kafka_decode gives, times as Python has them."""
-    lists = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), chosen))
+def rows_of_kafka_decode(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
+    """The rows of kafka_decode, with timestamps as Python's datetime."""
+    list_array = pa.concat_arrays(decoding.decode_values(pa.array([value], pa.binary()), options))
     at = NAMES.index("timestamp")
     columns = [
         [udtf._time(each) for each in column.cast(pa.int64()).to_pylist()] if number == at else column.to_pylist()
-        for number, column in enumerate(lists.values.flatten())
+        for number, column in enumerate(list_array.values.flatten())
     ]
     return [dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def in_rows(value: bytes, chosen: function_options.FunctionOptions) -> list[dict[str, Any]]:
-    found = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, chosen)]
-    for row in found:
+def rows_of_udtf(value: bytes, options: function_options.FunctionOptions) -> list[dict[str, Any]]:
+    rows = [dict(zip(NAMES, row, strict=True)) for row in udtf.rows(value, options)]
+    for row in rows:
         if row["headers"] is not None:
             row["headers"] = [{"key": key, "value": each} for key, each in row["headers"]]
-    return found
+    return rows
 
 
 @pytest.mark.parametrize("case", golden.vectors() + golden.invalid(), ids=str)
-def test_rows_are_those_of_kafka_decode(case: golden.Case) -> None:
-    chosen = function_options.make(mode="PERMISSIVE", control=True)
-    assert in_rows(case.bytes, chosen) == in_arrow(case.bytes, chosen)
+def test_rows_equal_those_of_kafka_decode(case: golden.Case) -> None:
+    options = function_options.make(mode="PERMISSIVE", control=True)
+    assert rows_of_udtf(case.bytes, options) == rows_of_kafka_decode(case.bytes, options)
 
 
 def test_damage_has_its_position() -> None:
     bad = bytearray(GOOD)
     bad[-1] ^= 1
     value = bytes(bad) + GOOD + bytes(bad) + bytes(bad) + GOOD
-    chosen = function_options.make(mode="permissive")
-    found = in_rows(value, chosen)
-    assert found == in_arrow(value, chosen)
-    places = [number for number, row in enumerate(found) if row[schema.CORRUPT]]
-    assert (len(found), len(places), places[0]) == (10 + len(places), len(places), 0) and len(places) >= 2
+    options = function_options.make(mode="permissive")
+    rows = rows_of_udtf(value, options)
+    assert rows == rows_of_kafka_decode(value, options)
+    damaged_rows = [number for number, row in enumerate(rows) if row[schema.CORRUPT]]
+    assert (len(rows), len(damaged_rows), damaged_rows[0]) == (10 + len(damaged_rows), len(damaged_rows), 0) and len(
+        damaged_rows
+    ) >= 2
     with pytest.raises(kafkarec.CorruptRecordError, match="at byte 0"):
         list(udtf.rows(value, function_options.FunctionOptions()))
 
 
-def test_value_that_cannot_be_held_is_a_reason() -> None:
+def test_a_value_above_the_limit_is_a_reason() -> None:
     raw = golden.vector("v2-zstd-create").bytes
-    (row,) = in_rows(raw, function_options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
+    (row,) = rows_of_udtf(raw, function_options.make(mode="PERMISSIVE", max_decompressed_bytes=1))
     assert json.loads(row[schema.CORRUPT])["reason"] == "limit_exceeded"
     with pytest.raises(kafkarec.LimitExceededError):
         list(udtf.rows(raw, function_options.make(max_decompressed_bytes=1)))
 
 
 @pytest.mark.parametrize(
-    ("microseconds", "wanted"),
+    ("microseconds", "expected"),
     [
         (None, None),
         (0, datetime(1970, 1, 1, tzinfo=UTC)),
@@ -76,11 +78,11 @@ def test_value_that_cannot_be_held_is_a_reason() -> None:
         (253_402_300_799_000_000, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)),
     ],
 )
-def test_times(microseconds: int | None, wanted: datetime | None) -> None:
-    assert udtf._time(microseconds) == wanted
+def test_timestamps_are_datetimes(microseconds: int | None, expected: datetime | None) -> None:
+    assert udtf._time(microseconds) == expected
 
 
-def test_null_gives_no_rows_and_the_handler_travels_by_reference() -> None:
+def test_null_has_no_rows_and_the_handler_is_pickled_by_reference() -> None:
     handler = udtf.KafkaExplode()
     assert list(handler.eval(None)) == []
     assert len(list(handler.eval(bytearray(GOOD), "PERMISSIVE"))) == 5
@@ -97,14 +99,14 @@ VALUE = argument(None, BinaryType(), constant=False)
 
 def test_the_schema_is_that_of_kafka_decode() -> None:
     mode, control = argument("permissive", StringType()), argument(True, BooleanType())
-    found = udtf.KafkaExplode.analyze(VALUE, mode, control=control)
-    assert [(each.name, each.dataType.simpleString()) for each in found.schema] == [
+    analyzed = udtf.KafkaExplode.analyze(VALUE, mode, control=control)
+    assert [(each.name, each.dataType.simpleString()) for each in analyzed.schema] == [
         (column.name, column.type) for column in schema.RECORD_COLUMNS
     ]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "words"),
+    ("arguments", "error", "message"),
     [
         ({"value": argument("a", StringType())}, ValueError, "takes a binary column, not string"),
         ({"mode": argument("LENIENT", StringType())}, ValueError, "the modes are FAILFAST and PERMISSIVE"),
@@ -114,6 +116,6 @@ def test_the_schema_is_that_of_kafka_decode() -> None:
         ({"max_output_bytes": argument(1, StringType())}, ValueError, "no argument 'max_output_bytes'; there are: val"),
     ],
 )
-def test_wrong_arguments(arguments: dict[str, Any], error: type[Exception], words: str) -> None:
-    with pytest.raises(error, match=words):
+def test_wrong_arguments_are_refused(arguments: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         udtf.KafkaExplode.analyze(**({"value": VALUE} | arguments))

@@ -1,4 +1,4 @@
-"""Partitions of keys, against what Utils.murmur2 and BuiltInPartitioner of Kafka 4.3 say."""
+"""Partitions of keys, compared with Utils.murmur2 and BuiltInPartitioner of Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
 from spark_udfs.source.partitioner import Partitioner, murmur2  # noqa: E402
 
-# key in hex, murmur2, partitionForKey of 7 and of 50: printed by Kafka's classes
+# key in hex, murmur2, partitionForKey of 7 and of 50, as Kafka's classes print them
 VECTORS = [
     ("", 275646681, 2, 31),
     ("61", -1563381124, 5, 24),
@@ -43,20 +43,20 @@ def keys(*values: bytes | None) -> Any:
     return pa.array(values, pa.binary())
 
 
-def test_hashes_are_those_of_kafka() -> None:
-    found = murmur2(keys(*(bytes.fromhex(key) for key, *_ in VECTORS)))
-    assert found.view(np.int32).tolist() == [hashed for _, hashed, *_ in VECTORS]
+def test_hashes_equal_those_of_kafka() -> None:
+    actual = murmur2(keys(*(bytes.fromhex(key) for key, *_ in VECTORS)))
+    assert actual.view(np.int32).tolist() == [hashed for _, hashed, *_ in VECTORS]
 
 
 @pytest.mark.parametrize(("column", "count"), [(2, 7), (3, 50)])
-def test_partitions_are_those_of_kafka(column: int, count: int) -> None:
-    asked = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
-    found = Partitioner(3, 16384).partitions(asked, np.ones(len(asked)), count)
-    assert found.tolist() == [vector[column] for vector in VECTORS]
+def test_partitions_equal_those_of_kafka(column: int, count: int) -> None:
+    all_keys = keys(*(bytes.fromhex(key) for key, *_ in VECTORS))
+    actual = Partitioner(3, 16384).partitions(all_keys, np.ones(len(all_keys)), count)
+    assert actual.tolist() == [vector[column] for vector in VECTORS]
 
 
-def one_at_a_time(key: bytes) -> int:
-    """The definition, a byte at a time."""
+def murmur2_of_one_key(key: bytes) -> int:
+    """The definition, one byte at a time."""
     mask, m = 0xFFFFFFFF, 0x5BD1E995
     h = (0x9747B28C ^ len(key)) & mask
     for at in range(0, len(key) & ~3, 4):
@@ -70,25 +70,25 @@ def one_at_a_time(key: bytes) -> int:
     return h ^ h >> 15
 
 
-def test_columns_of_many_lengths_and_slices_of_them_hash_as_single_keys_do() -> None:
-    dice = random.Random(5)
-    many = [dice.randbytes(dice.choice([0, 1, 2, 3, 4, 5, 9, 16, 17, 40, 1000])) for _ in range(500)]
-    assert murmur2(keys(*many)).tolist() == [one_at_a_time(key) for key in many]
+def test_columns_and_slices_hash_as_single_keys_do() -> None:
+    rng = random.Random(5)
+    many = [rng.randbytes(rng.choice([0, 1, 2, 3, 4, 5, 9, 16, 17, 40, 1000])) for _ in range(500)]
+    assert murmur2(keys(*many)).tolist() == [murmur2_of_one_key(key) for key in many]
     sliced = keys(*many).slice(123, 200)
-    assert murmur2(sliced).tolist() == [one_at_a_time(key) for key in many[123:323]]
+    assert murmur2(sliced).tolist() == [murmur2_of_one_key(key) for key in many[123:323]]
     assert murmur2(keys()).tolist() == []
 
 
-def test_records_without_keys_stay_together_for_a_batch_and_go_everywhere() -> None:
+def test_records_without_keys_share_a_partition_per_batch_and_reach_all() -> None:
     partitioner = Partitioner(1, 100)
     sizes = np.full(40, 30)
-    found = partitioner.partitions(keys(*[None] * 40), sizes, 3).tolist()
-    runs = [found[0], *(now for before, now in pairwise(found) if before != now)]
-    assert runs[:4] == [1, 2, 0, 1] and set(map(found.count, (0, 1, 2))) <= set(range(10, 18))
+    actual = partitioner.partitions(keys(*[None] * 40), sizes, 3).tolist()
+    runs = [actual[0], *(now for before, now in pairwise(actual) if before != now)]
+    assert runs[:4] == [1, 2, 0, 1] and set(map(actual.count, (0, 1, 2))) <= set(range(10, 18))
     assert len(runs) == 12  # 1200 bytes
     assert partitioner.partitions(keys(None), sizes[:1], 3).tolist() == [1]  # the 13th batch
 
 
-def test_keys_do_not_move_what_has_none() -> None:
-    found = Partitioner(0, 1 << 20).partitions(keys(b"21", None, b"foobar", None), np.full(4, 10), 7).tolist()
-    assert found == [3, 0, 0, 0]
+def test_records_with_keys_do_not_change_the_sticky_partition() -> None:
+    actual = Partitioner(0, 1 << 20).partitions(keys(b"21", None, b"foobar", None), np.full(4, 10), 7).tolist()
+    assert actual == [3, 0, 0, 0]

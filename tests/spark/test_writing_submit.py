@@ -1,5 +1,5 @@
-"""Partition folders by spark-submit, bare executors, one of them killed in every job: each record is there once. On a
-disk, and in a bucket."""
+"""Partition folders written by spark-submit on bare executors, one of which is killed in every job: each record is
+stored once, on a disk and in a bucket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from long_run import MINUTES
 from s3server import BUCKET, Server, running
-from submitting import Application
+from spark_submit import Application
 
 import kafkarec
 
@@ -33,54 +33,54 @@ def written(
 ) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("writing")
     arguments = (str(folder / "out"), f"s3a://{BUCKET}/out", json.dumps(bucket.options()))
-    told = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()
+    results = Application("writing.py", fat, bare_python, folder / "app", *arguments).result()
     for name in ("log", "assigned", "stream", "bucket-log", "bucket-more"):
         assert (folder / "out" / f"{name}.killed").exists(), f"{name}: no executor was killed"
-    return folder / "out", told
+    return folder / "out", results
 
 
-def wanted(number: int) -> tuple[Any, ...]:
+def expected_record(number: int) -> tuple[Any, ...]:
     headers = [("h", str(number).encode())]
     return NOW + number, str(number % 1000).encode(), b"value %d" % number, headers
 
 
 def content(path: Path | str, storage: dict[str, Any] | None = None, gaps: str = "") -> list[list[Any]]:
-    """The records of each partition; every log verified. gaps: between the jobs."""
-    found = []
+    """The records of each partition; every log is verified. gaps: the kind of finding permitted between jobs."""
+    records = []
     for partition in range(4):
         with kafkarec.open(f"{path}/t-{partition}", storage_options=storage) as log:
             report = log.verify()
             errors = {one.kind for one in report.findings if one.severity == "error"}
             assert errors <= {gaps} and not report.damage, report
-            found.append(list(log.read()))
-    return found
+            records.append(list(log.read()))
+    return records
 
 
 def test_write_log_keeps_every_offset(written: tuple[Path, dict[str, Any]]) -> None:
     for partition, records in enumerate(content(written[0] / "log")):
-        found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
-        assert found == [(number, *wanted(number)) for number in range(partition, COUNT, 4)]
+        actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
+        assert actual == [(number, *expected_record(number)) for number in range(partition, COUNT, 4)]
 
 
 def test_a_bucket_keeps_every_offset_of_two_jobs(written: tuple[Path, dict[str, Any]], bucket: Server) -> None:
     for partition, records in enumerate(content(f"s3://{BUCKET}/out", bucket.options(), "segment_gap")):
-        found = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
-        assert found == [(number, *wanted(number)) for number in range(partition, COUNT, 4)]
+        actual = [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records]
+        assert actual == [(number, *expected_record(number)) for number in range(partition, COUNT, 4)]
     assert written[1]["bucket"] == [COUNT, COUNT * (COUNT - 1) // 2, COUNT]
 
 
 @pytest.mark.parametrize("name", ["assigned", "stream"])
-def test_each_record_is_there_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]], name: str) -> None:
+def test_each_record_is_stored_once_under_offsets_without_gaps(written: tuple[Path, dict[str, Any]], name: str) -> None:
     for partition, records in enumerate(content(written[0] / name)):
         assert [one.offset for one in records] == list(range(COUNT // 4))
-        found = sorted((one.timestamp, one.key, one.value, one.headers) for one in records)
-        assert found == [wanted(number) for number in range(partition, COUNT, 4)]
-        if name == "assigned":  # the tasks' parts, in the order of the tasks, which is the frame's
-            assert [one.timestamp for one in records] == [one[0] for one in found]
+        actual = sorted((one.timestamp, one.key, one.value, one.headers) for one in records)
+        assert actual == [expected_record(number) for number in range(partition, COUNT, 4)]
+        if name == "assigned":  # the tasks' parts in task order, which is the frame's order
+            assert [one.timestamp for one in records] == [one[0] for one in actual]
 
 
-def test_what_the_killed_ones_staged_is_gone(written: tuple[Path, dict[str, Any]]) -> None:
-    folder, told = written
-    assert told["read"] == dict.fromkeys(("log", "assigned", "stream"), COUNT)
+def test_files_staged_by_killed_executors_are_removed(written: tuple[Path, dict[str, Any]]) -> None:
+    folder, results = written
+    assert results["read"] == dict.fromkeys(("log", "assigned", "stream"), COUNT)
     assert [name for name in ("log", "assigned", "stream") if (folder / name / "_temporary").exists()] == []
-    assert told["swept"] == []
+    assert results["swept"] == []

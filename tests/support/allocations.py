@@ -1,16 +1,16 @@
-"""What one extension module asks of the C library: every block of the heap is counted, one of them may be refused, none
-overrun; every pread may be cut short, interrupted or failed.
+"""Intercepts the C library calls of one extension module and of the one of recycled pages: counts heap blocks, can
+refuse one allocation, detects writes beyond the end of a block; can shorten, interrupt or fail every pread.
 
-The module's own references to `malloc` and its kin (the relocations of its ELF file) are pointed at functions of a
-library that is compiled here, for as long as the context lasts. Python itself and other libraries keep theirs.
+The module's own references to `malloc`, `free` and so on (the relocations of its ELF file) are redirected to functions
+of a library that is compiled here, for as long as the context lasts. Python itself and other libraries are unaffected.
 
-    with Allocations(kafkarec._core, refused=3) as heap:     # the third block that the module asks for is refused
+    with Allocations(kafkarec._core, refused=3) as heap:     # the third allocation of the module fails
         ...
-    heap.asked, heap.alive, heap.overrun
+    heap.calls, heap.alive, heap.overrun
 
-    with Preads(kafkarec._core, most=100, bad=range(700, 701)) as preads:     # reads of byte 700 fail with EIO
+    with Preads(kafkarec._core, max_bytes=100, bad=range(700, 701)) as preads:     # reads of byte 700 fail with EIO
         ...
-    preads.asked
+    preads.calls
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from types import ModuleType, TracebackType
 import pytest
 
 import kafkarec
+from kafkarec import _pages
 
 HEAP = ("malloc", "calloc", "realloc", "posix_memalign", "free")
 READS = ("pread", "pread64")
@@ -41,29 +42,29 @@ SOURCE = r"""
 #include <string.h>
 #include <unistd.h>
 
-/* Every block has some bytes behind it, which whoever writes over its end changes. Fresh ones are full of 0xAB. */
-#define MOST 4096
-#define BEHIND 32
-static struct { unsigned char *at; size_t size; } blocks[MOST];
+/* GUARD bytes follow every block: a write beyond its end changes them. Fresh blocks are filled with 0xAB. */
+#define MAX_BLOCKS 4096
+#define GUARD 32
+static struct { unsigned char *at; size_t size; } blocks[MAX_BLOCKS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-long heap_asked, heap_refused, heap_alive, heap_overrun;
+long heap_calls, heap_refused, heap_alive, heap_overrun;
 
 void heap_begin(long refused) {
     memset(blocks, 0, sizeof blocks);
-    heap_asked = heap_alive = heap_overrun = 0;
+    heap_calls = heap_alive = heap_overrun = 0;
     heap_refused = refused;
 }
 
-static int refuses(void) { return __atomic_add_fetch(&heap_asked, 1, __ATOMIC_SEQ_CST) == heap_refused; }
+static int is_refused(void) { return __atomic_add_fetch(&heap_calls, 1, __ATOMIC_SEQ_CST) == heap_refused; }
 
-static void *noted(unsigned char *p, size_t size, int filled) {
+static void *registered(unsigned char *p, size_t size, int filled) {
     int i;
     if (p == NULL) abort();
     if (filled >= 0) memset(p, filled, size);
-    memset(p + size, 0xC5, BEHIND);
+    memset(p + size, 0xC5, GUARD);
     pthread_mutex_lock(&lock);
-    for (i = 0; i < MOST && blocks[i].at != NULL; i++);
-    if (i == MOST) abort();
+    for (i = 0; i < MAX_BLOCKS && blocks[i].at != NULL; i++);
+    if (i == MAX_BLOCKS) abort();
     blocks[i].at = p;
     blocks[i].size = size;
     heap_alive++;
@@ -71,47 +72,47 @@ static void *noted(unsigned char *p, size_t size, int filled) {
     return p;
 }
 
-/* One that was there before the context began is none of ours. */
-static void forgotten(unsigned char *p) {
+/* A block that was allocated before the context began is not in the table and is ignored. */
+static void unregister(unsigned char *p) {
     int i, k;
     pthread_mutex_lock(&lock);
-    for (i = 0; p != NULL && i < MOST; i++) {
+    for (i = 0; p != NULL && i < MAX_BLOCKS; i++) {
         if (blocks[i].at != p) continue;
-        for (k = 0; k < BEHIND && p[blocks[i].size + k] == 0xC5; k++);
-        if (k < BEHIND) heap_overrun++;
+        for (k = 0; k < GUARD && p[blocks[i].size + k] == 0xC5; k++);
+        if (k < GUARD) heap_overrun++;
         blocks[i].at = NULL;
         heap_alive--;
     }
     pthread_mutex_unlock(&lock);
 }
 
-void *heap_malloc(size_t n) { return refuses() ? NULL : noted(malloc(n + BEHIND), n, 0xAB); }
+void *heap_malloc(size_t n) { return is_refused() ? NULL : registered(malloc(n + GUARD), n, 0xAB); }
 void *heap_calloc(size_t count, size_t n) {
-    return refuses() ? NULL : noted(malloc(count * n + BEHIND), count * n, 0);
+    return is_refused() ? NULL : registered(malloc(count * n + GUARD), count * n, 0);
 }
 void *heap_realloc(void *p, size_t n) {
-    if (refuses()) return NULL;
-    forgotten(p);
-    return noted(realloc(p, n + BEHIND), n, -1);
+    if (is_refused()) return NULL;
+    unregister(p);
+    return registered(realloc(p, n + GUARD), n, -1);
 }
 int heap_posix_memalign(void **out, size_t alignment, size_t n) {
     void *p = NULL;
-    if (refuses()) return ENOMEM;
-    if (posix_memalign(&p, alignment, n + BEHIND) != 0) abort();
-    *out = noted(p, n, 0xAB);
+    if (is_refused()) return ENOMEM;
+    if (posix_memalign(&p, alignment, n + GUARD) != 0) abort();
+    *out = registered(p, n, 0xAB);
     return 0;
 }
-void heap_free(void *p) { forgotten(p); free(p); }
+void heap_free(void *p) { unregister(p); free(p); }
 
-/* Every other read is interrupted; the rest give `most` bytes at most, and none where a bad one is among them. */
-long pread_asked, pread_most, pread_bad, pread_bad_end;
-static ssize_t some(int descriptor, void *to, size_t n, off_t at) {
-    if (++pread_asked % 2) { errno = EINTR; return -1; }
-    if (at < pread_bad_end && pread_bad < (long)(at + n)) { errno = EIO; return -1; }
-    return pread(descriptor, to, n < (size_t)pread_most ? n : (size_t)pread_most, at);
+/* Every other read is interrupted; the rest return at most pread_max bytes, or fail if they touch a bad byte. */
+long pread_calls, pread_max, pread_bad_start, pread_bad_end;
+static ssize_t short_pread(int descriptor, void *to, size_t n, off_t at) {
+    if (++pread_calls % 2) { errno = EINTR; return -1; }
+    if (at < pread_bad_end && pread_bad_start < (long)(at + n)) { errno = EIO; return -1; }
+    return pread(descriptor, to, n < (size_t)pread_max ? n : (size_t)pread_max, at);
 }
-ssize_t heap_pread(int descriptor, void *to, size_t n, off_t at) { return some(descriptor, to, n, at); }
-ssize_t heap_pread64(int descriptor, void *to, size_t n, off_t at) { return some(descriptor, to, n, at); }
+ssize_t heap_pread(int descriptor, void *to, size_t n, off_t at) { return short_pread(descriptor, to, n, at); }
+ssize_t heap_pread64(int descriptor, void *to, size_t n, off_t at) { return short_pread(descriptor, to, n, at); }
 """
 
 
@@ -121,20 +122,20 @@ def library() -> ctypes.CDLL:
     if compiler is None or sys.platform != "linux" or sys.maxsize < 2**32:
         pytest.skip("needs a C compiler, and ELF files of 64 bits")
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "heap.c"), Path(folder, "heap.so")
+        source, compiled = Path(folder, "heap.c"), Path(folder, "heap.so")
         source.write_text(SOURCE, encoding="utf-8")
-        subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", made, source, "-lpthread"], check=True)
-        return ctypes.CDLL(str(made))
+        subprocess.run([compiler, "-O1", "-shared", "-fPIC", "-o", compiled, source, "-lpthread"], check=True)
+        return ctypes.CDLL(str(compiled))
 
 
 def references(path: Path) -> dict[str, int]:
-    """How far from its first byte a loaded module keeps the addresses of these functions: ELF64, RELA."""
+    """Return, by function name, where a module stores the function's address: an offset in it. ELF64, RELA."""
     data = path.read_bytes()
     assert data[:5] == b"\x7fELF\x02"
     (at,) = struct.unpack_from("<Q", data, 40)
     size, count = struct.unpack_from("<HH", data, 58)
     sections = [struct.unpack_from("<IIQQQQIIQQ", data, at + n * size) for n in range(count)]
-    found = {}
+    offsets = {}
     for _, kind, _, _, start, length, link, *_ in sections:
         if kind != RELA or sections[link][1] != DYNAMIC_SYMBOLS:
             continue
@@ -143,12 +144,12 @@ def references(path: Path) -> dict[str, int]:
             place, info = struct.unpack_from("<QQ", data, entry)
             begin = strings + struct.unpack_from("<I", data, symbols + (info >> 32) * 24)[0]
             name = data[begin : data.index(0, begin)].decode()
-            found[name] = place
-    return found
+            offsets[name] = place
+    return offsets
 
 
 def loaded_at(path: Path) -> int:
-    """The address of a loaded file's first byte."""
+    """Return the address of a loaded file's first byte."""
     for line in Path("/proc/self/maps").read_text(encoding="utf-8").splitlines():
         words = line.split(maxsplit=5)
         if words[-1] == str(path) and int(words[2], 16) == 0:
@@ -156,50 +157,52 @@ def loaded_at(path: Path) -> int:
     raise AssertionError(f"{path} is not loaded")
 
 
-class _Pointed:
-    """A module's references to some functions, pointed at ours."""
+class _RedirectedCalls:
+    """A module's references to some functions of the C library, redirected to the functions of `library`."""
 
     names: tuple[str, ...] = ()
 
-    def __init__(self, module: ModuleType) -> None:
-        self.ours = library()
-        assert module.__file__ is not None
-        path = Path(module.__file__).resolve()
-        first, places = loaded_at(path), references(path)
-        named = [name for name in self.names if name in places]
-        self.places = {name: ctypes.c_void_p.from_address(first + places[name]) for name in named}
+    def __init__(self, *modules: ModuleType) -> None:
+        self.library = library()
+        self.places: list[tuple[str, ctypes.c_void_p]] = []
+        for module in modules:
+            assert module.__file__ is not None
+            path = Path(module.__file__).resolve()
+            first, places = loaded_at(path), references(path)
+            named = [name for name in self.names if name in places]
+            self.places += [(name, ctypes.c_void_p.from_address(first + places[name])) for name in named]
         assert self.places
-        self.before = {name: place.value for name, place in self.places.items()}
+        self.originals = [place.value for _, place in self.places]
 
-    def point(self) -> None:
-        for name, place in self.places.items():
+    def redirect(self) -> None:
+        for name, place in self.places:
             page = ctypes.addressof(place) // PAGE * PAGE
             ctypes.CDLL(None).mprotect(ctypes.c_void_p(page), ctypes.c_size_t(PAGE), READ_WRITE)
-            place.value = ctypes.cast(self.ours[f"heap_{name}"], ctypes.c_void_p).value
+            place.value = ctypes.cast(self.library[f"heap_{name}"], ctypes.c_void_p).value
 
-    def point_back(self) -> None:
-        for name, place in self.places.items():
-            place.value = self.before[name]
+    def restore(self) -> None:
+        for (_, place), original in zip(self.places, self.originals, strict=True):
+            place.value = original
 
     def number(self, name: str) -> ctypes.c_long:
-        return ctypes.c_long.in_dll(self.ours, name)
+        return ctypes.c_long.in_dll(self.library, name)
 
 
-class Allocations(_Pointed):
-    """See above. `refused` counts from 1; 0: none is."""
+class Allocations(_RedirectedCalls):
+    """See the module's docstring. `refused` counts from 1; 0: no allocation is refused."""
 
     names = HEAP
-    asked = alive = overrun = 0
+    calls = alive = overrun = 0
 
     def __init__(self, module: ModuleType, refused: int = 0) -> None:
-        super().__init__(module)
+        super().__init__(module, _pages)
         self.refused = refused
 
     def __enter__(self) -> Allocations:
-        gc.disable()  # no buffer of somebody else is given back meanwhile, and then recycled
+        gc.disable()  # so that no buffer of other code is released in between, and then recycled
         kafkarec.release_memory()
-        self.ours.heap_begin(ctypes.c_long(self.refused))
-        self.point()
+        self.library.heap_begin(ctypes.c_long(self.refused))
+        self.redirect()
         return self
 
     def __exit__(
@@ -210,29 +213,29 @@ class Allocations(_Pointed):
             gc.collect()
             kafkarec.release_memory()
         gc.enable()
-        self.point_back()
-        self.asked, self.alive, self.overrun = (self.number(f"heap_{n}").value for n in ("asked", "alive", "overrun"))
+        self.restore()
+        self.calls, self.alive, self.overrun = (self.number(f"heap_{n}").value for n in ("calls", "alive", "overrun"))
 
 
-class Preads(_Pointed):
-    """See above. Every other one is interrupted by a signal."""
+class Preads(_RedirectedCalls):
+    """See the module's docstring. Every other pread is interrupted by a signal."""
 
     names = READS
-    asked = 0
+    calls = 0
 
-    def __init__(self, module: ModuleType, most: int = 1 << 30, bad: range = range(0)) -> None:
+    def __init__(self, module: ModuleType, max_bytes: int = 1 << 30, bad: range = range(0)) -> None:
         super().__init__(module)
-        self.most, self.bad = most, bad
+        self.max_bytes, self.bad = max_bytes, bad
 
     def __enter__(self) -> Preads:
-        values = {"asked": 0, "most": self.most, "bad": self.bad.start, "bad_end": self.bad.stop}
+        values = {"calls": 0, "max": self.max_bytes, "bad_start": self.bad.start, "bad_end": self.bad.stop}
         for name, value in values.items():
             self.number(f"pread_{name}").value = value
-        self.point()
+        self.redirect()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.point_back()
-        self.asked = self.number("pread_asked").value
+        self.restore()
+        self.calls = self.number("pread_calls").value

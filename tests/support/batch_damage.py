@@ -1,4 +1,4 @@
-"""Made-up logs, and ways to spoil one batch of a log."""
+"""Random logs, and functions that damage one batch of a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CODECS = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
 
 @dataclass
 class Log:
-    """Batches one behind the other, each as (bytes, its offsets); `touched` are the spoiled ones."""
+    """Consecutive batches: their bytes and their offsets. `touched` has the indexes of the damaged ones."""
 
     pieces: list[bytes]
     offsets: list[list[int]]
@@ -45,7 +45,7 @@ def make_log(chance: random.Random, count: int = 30, *, nested: bytes = b"") -> 
 
 
 def flip(chance: random.Random, log: Log, i: int) -> None:
-    """A bit under the checksum."""
+    """Flip a bit that the checksum covers."""
     raw = bytearray(log.pieces[i])
     at = chance.randrange(21, len(raw))
     raw[at] ^= 1 << chance.randrange(8)
@@ -58,34 +58,34 @@ def overwrite(chance: random.Random, log: Log, i: int) -> None:
     junk = chance.randbytes(chance.randrange(1, len(raw) - start + 1))
     log.pieces[i] = builders.patched(raw, start, junk)
     if log.pieces[i][8:12] + log.pieces[i][16:] == raw[8:12] + raw[16:]:
-        flip(chance, log, i)  # base offset and leader epoch have no checksum: nobody could tell
+        flip(chance, log, i)  # the checksum does not cover base offset and leader epoch: not detectable
 
 
 def cut(chance: random.Random, log: Log, i: int) -> None:
-    """Bytes are gone, what follows has moved. Never of a base offset alone: nobody could tell."""
+    """Remove bytes. Never of the base offset alone, which would not be detectable."""
     raw = log.pieces[i]
     start = chance.randrange(8, len(raw))
     stop = chance.randrange(start + 1, len(raw) + 1)
     log.pieces[i] = raw[:start] + raw[stop:]
     if log.pieces[i] + bytes(stop - start) == raw:
-        flip(chance, log, i)  # the zeros of the next base offset would stand in for what was cut
+        flip(chance, log, i)  # the zeros of the next base offset would replace the removed bytes
 
 
 def zero(chance: random.Random, log: Log, i: int) -> None:
-    """A page that never reached the disk."""
+    """Zero the rest of the batch, as for a page that was never written to disk."""
     raw = log.pieces[i]
     start = chance.randrange(len(raw) // 2)
     log.pieces[i] = builders.patched(raw, start, bytes(len(raw) - start))
 
 
 def splice(chance: random.Random, log: Log, i: int) -> None:
-    """Foreign bytes between two batches; the batch itself is whole."""
+    """Insert foreign bytes after the batch, which itself is whole."""
     log.touched.discard(i)
     log.pieces[i] += chance.choice([chance.randbytes(chance.randrange(1, 90)), bytes(50), b"PNG" * 9])
 
 
 def forge_length(chance: random.Random, log: Log, i: int) -> None:
-    """A size that leads into the middle of another batch, or beyond the end."""
+    """Set a size that points into the middle of another batch, or beyond the end."""
     raw = log.pieces[i]
     borders, total = set(), 0
     for piece in log.pieces[i:]:
@@ -101,7 +101,7 @@ KINDS = [flip, overwrite, cut, zero, splice, forge_length]
 
 
 def mark_claimed(log: Log) -> None:
-    """A claim that happens to lead to a border, or to the end, is damage as a whole."""
+    """Add the batches that a forged length covers to `touched`, where it ends at a batch border or near the end."""
     starts = list(itertools.accumulate(map(len, log.pieces), initial=0))
     for i in sorted(log.touched):
         if len(log.pieces[i]) < 12:
@@ -113,6 +113,6 @@ def mark_claimed(log: Log) -> None:
 
 
 def cut_header(chance: random.Random, log: Log, i: int) -> None:
-    """As `cut`, within the batch's own header: the batches in its values keep their base offsets."""
+    """As `cut`, but within the batch's own header: the batches in its values keep their base offsets."""
     start = chance.randrange(8, 17)
     log.pieces[i] = log.pieces[i][:start] + log.pieces[i][chance.randrange(start + 1, 18) :]

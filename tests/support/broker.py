@@ -1,4 +1,4 @@
-"""A real broker on loopback that serves partition folders which it did not write."""
+"""A real Kafka broker on loopback that serves partition folders which it did not write."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import socket
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from jvm_oracle import JARS, SOURCES, Oracle, tool
 
-_OF_THE_FOLDERS_BEFORE = (
+_CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
     "replication-offset-checkpoint",
     "log-start-offset-checkpoint",
@@ -30,22 +30,32 @@ def _free_ports() -> tuple[int, int]:
         return one.getsockname()[1], two.getsockname()[1]
 
 
-class Broker:
-    """Combined KRaft mode, one node, everything below `folder`; settings: of server.properties, beside those here."""
+def _cluster_id() -> str:
+    """A random id that does not begin with a hyphen, which the tool would take for an option."""
+    number = uuid.uuid4().bytes
+    return urlsafe_b64encode(bytes([number[0] & 0x7F]) + number[1:]).rstrip(b"=").decode()
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+
+class Broker:
+    """One node in combined KRaft mode, all files below `folder`. joins: a node with a running controller, whose cluster
+    this node joins as broker 2. settings: of server.properties, _ for dots."""
+
+    def __init__(self, folder: Path, joins: Broker | None = None, **settings: str) -> None:
         self.data = folder / "data"
         self._log = folder / "broker.log"
         self._settings = folder / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         port, controller = _free_ports()
         self.address = f"127.0.0.1:{port}"
-        known = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        self._controller = joins._controller if joins else f"127.0.0.1:{controller}"
+        self._cluster = joins._cluster if joins else _cluster_id()
+        own = "" if joins else f",CONTROLLER://{self._controller}"
+        properties = {
+            "process.roles": "broker" if joins else "broker,controller",
+            "node.id": "2" if joins else "1",
+            "controller.quorum.voters": f"1@{self._controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://{self.address}{own}",
             "log.dirs": self.data,
             "log.retention.ms": "-1",  # old record times would be deleted at once
             "log.cleaner.enable": "false",
@@ -56,52 +66,74 @@ class Broker:
         folder.mkdir(parents=True, exist_ok=True)
         self._classes = folder / "classes"
         self._compile_logging()
-        self._settings.write_text("".join(f"{name}={value}\n" for name, value in known.items()))
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
+        self._settings.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        self._run("kafka.tools.StorageTool", "format", "-t", self._cluster, "-c", str(self._settings))
 
     def serve(
-        self, kafka: Oracle, partitions: dict[str, Path], configs: dict[str, str] | None = None, clean: bool = False
+        self,
+        kafka: Oracle,
+        partitions: Mapping[str, Path | Sequence[Path]],
+        configs: dict[str, str] | None = None,
+        clean: bool = False,
     ) -> None:
-        """Makes a topic of each name, puts the files of its folder in its place, and starts again.
+        """Create a topic of each name, replace its files by those of its folder, or those of each of its partitions by
+        those of one of its folders, and restart the broker.
 
-        configs   of a topic: setting=value, several with a colon in between
-        clean     the broker is told that it stopped in order: it believes the small files, and recovers nothing
+        configs   of a topic: setting=value, several separated by a colon
+        clean     keep the clean shutdown marker: the broker trusts the side files and runs no log recovery
         """
-        self._start()
-        topics = [f"{topic}:{configs[topic]}" if configs and topic in configs else topic for topic in partitions]
+        if self._process is None:
+            self.start()
+        folders = {topic: [one] if isinstance(one, Path) else one for topic, one in partitions.items()}
+        topics = [
+            ":".join([topic, f"partitions={len(folders[topic])}", *filter(None, [(configs or {}).get(topic)])])
+            for topic in folders
+        ]
         answer = kafka.ask("create", self.address, *topics)
         assert answer.status == 0, answer.err
         self.stop()
-        for name in _OF_THE_FOLDERS_BEFORE:
+        for name in _CHECKPOINTS:
             if not (clean and name == ".kafka_cleanshutdown"):
                 (self.data / name).unlink(missing_ok=True)
-        for topic, folder in partitions.items():
-            place = self.data / f"{topic}-0"
-            for path in place.iterdir():
-                if path.name != "partition.metadata":
-                    path.unlink()
-            for path in folder.iterdir():
-                if path.name != "partition.metadata":
-                    shutil.copy(path, place)
-        self._start()
+        for topic, of_topic in folders.items():
+            for number, folder in enumerate(of_topic):
+                place = self.data / f"{topic}-{number}"
+                for path in place.iterdir():
+                    if path.name != "partition.metadata":
+                        path.unlink()
+                for path in folder.iterdir():
+                    if path.name != "partition.metadata":
+                        shutil.copy(path, place)
+        self.start()
 
     @property
-    def told(self) -> str:
-        """What it logged."""
+    def log_text(self) -> str:
+        """The broker's log output so far."""
         return self._log.read_text()
 
-    def stop(self) -> None:
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """End the process: a clean shutdown, or SIGKILL."""
         if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(how)
             self._process.wait(60)
             self._process = None
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing is written meanwhile, as in a snapshot of the file system."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self._process.pid, os.WUNTRACED)  # all its threads have stopped
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def _run(self, *words: str) -> None:
         done = subprocess.run(self._java(*words), capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def _start(self) -> None:
+    def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._java("kafka.Kafka", str(self._settings)), stdout=log, stderr=log)
 
@@ -110,7 +142,7 @@ class Broker:
         return [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, *words]
 
     def _compile_logging(self) -> None:
-        """The jars bring no logging that says anything."""
+        """Compile an SLF4J binding: the jars have none that prints."""
         source = SOURCES / "logging" / "org" / "slf4j" / "impl" / "StaticLoggerBinder.java"
         self._classes.mkdir()
         subprocess.run(
@@ -132,10 +164,10 @@ class Broker:
 
 @contextmanager
 def serving(kafka: Oracle, folder: Path, partitions: dict[str, Path]) -> Iterator[Broker]:
-    """A broker below `folder` that serves these partition folders, by topic."""
-    started = Broker(folder)
+    """Run a broker below `folder` that serves these partition folders, by topic."""
+    broker = Broker(folder)
     try:
-        started.serve(kafka, partitions)
-        yield started
+        broker.serve(kafka, partitions)
+        yield broker
     finally:
-        started.stop()
+        broker.stop()

@@ -1,7 +1,7 @@
-"""Writes record batches by the book, one plain function a layer, so that a test can spoil exactly one field.
+"""Encodes record batches byte by byte, one plain function per layer, so that a test can set exactly one field wrong.
 
-The recipe of every damage test: take the arguments of a good batch, replace one of them (a count, a length,
-a varint of six bytes), and let `batch` or `message` compute a checksum that is right for the spoiled bytes.
+A damage test takes the arguments of a good batch, replaces one of them (a count, a length, a varint of six bytes), and
+lets `batch` or `message` compute a checksum that is right for the changed bytes.
 Layouts after Kafka's DefaultRecordBatch, DefaultRecord and LegacyRecord.
 """
 
@@ -26,7 +26,7 @@ Headers = Sequence[tuple[bytes | None, bytes | None]]
 
 
 def varint(value: int) -> bytes:
-    """Zig-zag varint or varlong; anything within 64 bits."""
+    """Return the zig-zag varint or varlong of any number of 64 bits."""
     raw = (value << 1) ^ (value >> 63)
     raw &= 0xFFFFFFFFFFFFFFFF
     out = bytearray()
@@ -38,7 +38,7 @@ def varint(value: int) -> bytes:
 
 
 def sized(data: bytes | None, length: int | None = None) -> bytes:
-    """A varint length and the bytes; `length` overrules what the bytes say."""
+    """Return a varint length and the bytes; `length` replaces the real length."""
     if length is None:
         length = -1 if data is None else len(data)
     return varint(length) + (data or b"")
@@ -58,7 +58,7 @@ def record_body(
     header_key_length: int | None = None,
     header_value_length: int | None = None,
 ) -> bytes:
-    """Everything of a magic 2 record behind its length; the `*_length` and `*_count` arguments lie."""
+    """Return a magic 2 record without its length field; `*_length` and `*_count` replace the real values."""
     parts = [bytes([attributes & 0xFF]), varint(timestamp_delta), varint(offset_delta)]
     parts += [sized(key, key_length), sized(value, value_length)]
     parts.append(varint(len(headers) if header_count is None else header_count))
@@ -72,7 +72,7 @@ def record(*, length: int | None = None, **fields: object) -> bytes:
 
 
 def records(count: int, *, value: bytes = b"value %d", **fields: object) -> list[bytes]:
-    """`count` good records with offset and timestamp deltas 0, 1, 2..."""
+    """Return `count` good records with offset and timestamp deltas 0, 1, 2..."""
     return [
         record(offset_delta=i, timestamp_delta=i, value=value % i if b"%d" in value else value, **fields)
         for i in range(count)
@@ -85,9 +85,9 @@ def xerial(data: bytes, chunk: int = 32 * 1024) -> bytes:
 
 
 def lz4_frame(data: bytes, *, broken_header_checksum: bool = False, block: int = 64 * 1024) -> bytes:
-    """An LZ4 frame as Kafka's Lz4BlockOutputStream writes it: independent 64 KB blocks, no content checksum.
+    """Return an LZ4 frame as Kafka's Lz4BlockOutputStream writes it: independent 64 KB blocks, no content checksum.
 
-    KAFKA-3160: writers of magic 0 hashed the magic number along with the descriptor.
+    KAFKA-3160: writers of magic 0 included the frame's magic number in the descriptor's checksum.
     """
     descriptor = b"\x60\x40"
     magic = b"\x04\x22\x4d\x18"
@@ -105,12 +105,12 @@ def lz4_frame(data: bytes, *, broken_header_checksum: bool = False, block: int =
 
 
 def zstd_frame(data: bytes, *, content_size: bool = False) -> bytes:
-    """A zstd frame without its content size, as the Java producer streams it."""
+    """Return a zstd frame without its content size, as the Java producer streams it."""
     return zstandard.ZstdCompressor(write_content_size=content_size).compress(data)
 
 
 def compress(codec: str | int, data: bytes, magic: int = 2) -> bytes:
-    """A payload in the named codec; ids above 4 leave the bytes alone."""
+    """Return the payload compressed by the named codec; an id leaves the bytes unchanged."""
     table = {
         "gzip": lambda: gzip.compress(data, 1, mtime=0),
         "snappy": lambda: xerial(data),
@@ -139,10 +139,10 @@ def batch(
     payload: bytes | None = None,
     crc: int | None = None,
 ) -> bytes:
-    """A magic 2 batch around encoded records, its CRC-32C computed last.
+    """Return a magic 2 batch of encoded records, its CRC-32C computed last.
 
     `payload` replaces the records' bytes; `attributes` are or-ed with the codec's id; `count`,
-    `length` and `crc` lie when given.
+    `length` and `crc` replace the right values.
     """
     parts = list(parts)
     codec_id = CODEC_IDS[codec] if isinstance(codec, str) else codec
@@ -171,7 +171,7 @@ def batch(
 
 
 def good_batch(count: int = 3, *, base_offset: int = 0, codec: str = "none", **fields: object) -> bytes:
-    """A batch that every reader takes; `fields` go to `batch`."""
+    """Return a batch that every reader accepts; `fields` are passed to `batch`."""
     return batch(records(count), base_offset=base_offset, codec=codec, **fields)  # type: ignore[arg-type]
 
 
@@ -187,9 +187,9 @@ def message(
     value_length: int | None = None,
     size: int | None = None,
     crc: int | None = None,
-    behind: bytes = b"",
+    trailing: bytes = b"",
 ) -> bytes:
-    """A magic 0 or 1 message with offset, size and a CRC-32 that is right for what was written."""
+    """Return a magic 0 or 1 message with offset, size and a CRC-32 that is right for what was written."""
     checked = struct.pack(">bb", magic, _signed8(attributes))
     if magic != 0:
         checked += struct.pack(">q", timestamp)
@@ -197,7 +197,7 @@ def message(
         if length is None:
             length = -1 if data is None else len(data)
         checked += struct.pack(">i", length) + (data or b"")
-    checked += behind
+    checked += trailing
     if crc is None:
         crc = zlib.crc32(checked)
     size = 4 + len(checked) if size is None else size
@@ -214,7 +214,7 @@ def wrapper(
     payload: bytes | None = None,
     **fields: object,
 ) -> bytes:
-    """A compressed magic 0 or 1 message around encoded inner messages."""
+    """Return a wrapper: a compressed magic 0 or 1 message that contains encoded messages."""
     codec_id = CODEC_IDS[codec] if isinstance(codec, str) else codec
     inside = inner if isinstance(inner, bytes) else b"".join(inner)
     packed = compress(codec, inside, magic) if payload is None else payload
@@ -225,7 +225,7 @@ def wrapper(
 def end_marker(
     *, commit: bool, producer_id: int, producer_epoch: int = 0, base_offset: int = 0, **fields: object
 ) -> bytes:
-    """A COMMIT or ABORT control batch as the transaction coordinator writes it."""
+    """Return a COMMIT or ABORT control batch as the transaction coordinator writes it."""
     marker = record(key=struct.pack(">hh", 0, int(commit)), value=struct.pack(">hi", 0, 5))
     return batch(
         [marker],
@@ -238,12 +238,12 @@ def end_marker(
 
 
 def with_crc(raw: bytes) -> bytes:
-    """The same magic 2 batch with a checksum that fits whatever was patched into it."""
+    """Return the same magic 2 batch with its checksum computed again."""
     return raw[:17] + struct.pack(">I", crc32c.crc32c(raw[21:])) + raw[21:]
 
 
 def with_legacy_crc(raw: bytes) -> bytes:
-    """The same magic 0 or 1 message with a checksum that fits."""
+    """Return the same magic 0 or 1 message with its checksum computed again."""
     return raw[:12] + struct.pack(">I", zlib.crc32(raw[16:])) + raw[16:]
 
 

@@ -1,4 +1,4 @@
-"""The Arrow C data interface by hand: a consumer that knows only the capsule, for addresses and release.
+"""The Arrow C data interface by ctypes: reads the structs of a capsule, for buffer addresses and release callbacks.
 
 Layouts from the Arrow C Data Interface and C Stream Interface specifications.
 """
@@ -67,8 +67,8 @@ _get_pointer.restype = ctypes.c_void_p
 _get_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
-class OnlyTheDunder:
-    """What a consumer may get to see of us: the one method, nothing else."""
+class StreamMethodOnly:
+    """An object with `__arrow_c_stream__` and no other method: the least that a consumer may rely on."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -78,7 +78,7 @@ class OnlyTheDunder:
 
 
 class Capsules:
-    """An object that hands out the capsules it was made of, as often as it is asked."""
+    """An object whose Arrow methods return the same capsules at every call."""
 
     def __init__(self, stream: object = None, array: object = None) -> None:
         if stream is not None:
@@ -88,7 +88,7 @@ class Capsules:
 
 
 def stream_of(capsule: object) -> ArrowArrayStream:
-    """The struct inside; the capsule must outlive it."""
+    """Return the struct of the capsule, which must outlive it."""
     return ArrowArrayStream.from_address(_get_pointer(capsule, b"arrow_array_stream"))
 
 
@@ -97,7 +97,7 @@ def schema_of(capsule: object) -> ArrowSchema:
 
 
 def chunks(stream: ArrowArrayStream) -> Iterator[ArrowArray]:
-    """Every chunk; the caller releases it."""
+    """Yield every chunk of the stream; the caller releases it."""
     while True:
         array = ArrowArray()
         assert stream.get_next(ctypes.byref(stream), ctypes.byref(array)) == 0
@@ -107,43 +107,43 @@ def chunks(stream: ArrowArrayStream) -> Iterator[ArrowArray]:
 
 
 def addresses(array: ArrowArray) -> list[int]:
-    """The address of every buffer of the array and its children, depth first; 0 for an absent one."""
-    found = [array.buffers[i] or 0 for i in range(array.n_buffers)]
+    """Return the addresses of all buffers of the array and its children, depth first; 0 for an absent buffer."""
+    buffer_addresses = [array.buffers[i] or 0 for i in range(array.n_buffers)]
     for i in range(array.n_children):
-        found += addresses(array.children[i].contents)
-    return found
+        buffer_addresses += addresses(array.children[i].contents)
+    return buffer_addresses
 
 
-def schema_by_hand(schema: ArrowSchema) -> tuple[Any, ...]:
-    """Name, format, flags, metadata, whether there is a dictionary; the children."""
-    children = [schema_by_hand(schema.children[n].contents) for n in range(schema.n_children)]
+def schema_fields(schema: ArrowSchema) -> tuple[Any, ...]:
+    """Return name, format, flags, metadata, whether there is a dictionary, and the same of the children."""
+    children = [schema_fields(schema.children[n].contents) for n in range(schema.n_children)]
     return schema.name, schema.format, schema.flags, schema.metadata, bool(schema.dictionary), children
 
 
-def array_by_hand(array: ArrowArray) -> tuple[Any, ...]:
-    """Length, nulls, offset, which buffers there are; the children."""
+def array_fields(array: ArrowArray) -> tuple[Any, ...]:
+    """Return length, null count, offset, which buffers are present, and the same of the children."""
     buffers = [bool(array.buffers[n]) for n in range(array.n_buffers)]
-    children = [array_by_hand(array.children[n].contents) for n in range(array.n_children)]
+    children = [array_fields(array.children[n].contents) for n in range(array.n_children)]
     assert not array.dictionary
     return array.length, array.null_count, array.offset, buffers, children
 
 
 def stream_addresses(source: Any) -> list[int]:
-    """All buffer addresses of one export, taken and given back through the C interface alone."""
+    """Return all buffer addresses of one export, which is read and released through the C interface alone."""
     capsule = source.__arrow_c_stream__()
     stream = stream_of(capsule)
-    found = []
+    buffer_addresses = []
     for array in chunks(stream):
-        found += addresses(array)
+        buffer_addresses += addresses(array)
         array.release(ctypes.byref(array))
         assert not array.release, "a released array has no release callback"
     stream.release(ctypes.byref(stream))
     assert not stream.release, "a released stream has no release callback"
-    return found
+    return buffer_addresses
 
 
 def array_of(capsule: object) -> ArrowArray:
-    """The struct inside; the capsule must outlive it."""
+    """Return the struct of the capsule, which must outlive it."""
     return ArrowArray.from_address(_get_pointer(capsule, b"arrow_array"))
 
 
@@ -151,9 +151,9 @@ def _released(struct: Any) -> None:
     struct.contents.release = type(struct.contents.release)()
 
 
-# Releases that give nothing back: somebody else does. They outlive whatever array calls them last.
-KEEPS_ARRAY = ReleaseArray(_released)
-KEEPS_SCHEMA = ReleaseSchema(_released)
+# Release callbacks that free nothing, as another owner does. Kept for the process: an array may call them at its end.
+NO_OP_RELEASE_ARRAY = ReleaseArray(_released)
+NO_OP_RELEASE_SCHEMA = ReleaseSchema(_released)
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
@@ -161,11 +161,11 @@ _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
 
 class Stream:
-    """A producer by hand: one schema, and arrays that need not fit it. Counts releases of the stream."""
+    """A stream of one schema and of arrays that need not match it. Counts releases of the stream."""
 
     def __init__(self, schema: object, arrays: list[object]) -> None:
         self._kept = (schema, arrays)
-        self._left = list(arrays)
+        self._remaining = list(arrays)
         self.released = 0
         self.struct = ArrowArrayStream()
         for name, function in (("get_schema", self._schema), ("get_next", self._next), ("release", self._release)):
@@ -177,16 +177,16 @@ class Stream:
 
     def _schema(self, _: Any, out: Any) -> int:
         ctypes.memmove(out, _get_pointer(self._kept[0], b"arrow_schema"), ctypes.sizeof(ArrowSchema))
-        out.contents.release = KEEPS_SCHEMA  # the capsule keeps what is behind it
+        out.contents.release = NO_OP_RELEASE_SCHEMA  # the capsule keeps the schema's memory alive
         return 0
 
     def _next(self, _: Any, out: Any) -> int:
-        if not self._left:
+        if not self._remaining:
             ctypes.memset(out, 0, ctypes.sizeof(ArrowArray))
             return 0
-        given = array_of(self._left.pop(0))
-        ctypes.memmove(out, ctypes.addressof(given), ctypes.sizeof(ArrowArray))
-        given.release = ReleaseArray()  # moved
+        array = array_of(self._remaining.pop(0))
+        ctypes.memmove(out, ctypes.addressof(array), ctypes.sizeof(ArrowArray))
+        array.release = ReleaseArray()  # ownership passes to the consumer
         return 0
 
     def _release(self, stream: Any) -> None:

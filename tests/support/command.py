@@ -1,4 +1,4 @@
-"""Runs the command line, in this process or as its own, and reads what it wrote."""
+"""Runs the command line, in this process or in a new one, and reads what it wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
 
 @dataclass(frozen=True)
 class Ran:
-    """The exit status and both outputs of a run."""
+    """The exit status, standard output and standard error of a run."""
 
     status: int
     out: bytes
@@ -34,14 +34,14 @@ class Ran:
 
     @property
     def complaint(self) -> str:
-        """Standard error, which must be one line."""
+        """Standard error, which must be one line that begins with "kafkarec: "."""
         assert self.err.startswith("kafkarec: ") and self.err.count("\n") == 1, self.err
         return self.err.strip()
 
 
 @dataclass(frozen=True)
 class Here:
-    """Calls `main` in this process."""
+    """Callable that runs `main` in this process."""
 
     capture: pytest.CaptureFixture[bytes]
 
@@ -52,8 +52,8 @@ class Here:
 
 
 def own_process(*argv: object, stdin: bytes = b"", file: Any = None, modules: Path | None = None, **kwargs: Any) -> Ran:
-    """Calls `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder whose
-    modules stand before all others."""
+    """Run `python -m kafkarec`; standard input is a pipe with `stdin`, or `file` itself. `modules`: a folder at the
+    front of the module search path."""
     first = {} if modules is None else {"PYTHONPATH": os.pathsep.join([str(modules), str(ROOT)])}
     given: dict[str, Any] = {"input": stdin} if file is None else {"stdin": file}
     done = subprocess.run(
@@ -69,21 +69,21 @@ def own_process(*argv: object, stdin: bytes = b"", file: Any = None, modules: Pa
 
 
 def blob(cell: dict[str, Any], name: str) -> bytes | None:
-    """The bytes behind NAME or NAME_base64."""
+    """Return the bytes of NAME or NAME_base64."""
     if f"{name}_base64" in cell:
         return base64.b64decode(cell[f"{name}_base64"], validate=True)
     return None if cell[name] is None else cell[name].encode()
 
 
 def as_consumer_row(cell: dict[str, Any]) -> tuple[Any, ...]:
-    """A row of `cat` in the shape of `consumer_row`."""
+    """Return a row of `cat` in the form of `consumer_row`."""
     headers = tuple((header["key"], blob(header, "value")) for header in cell["headers"])
     numbers = (cell["offset"], cell["timestamp"], cell["timestamp_type"])
     return (*numbers, blob(cell, "key"), blob(cell, "value"), headers)
 
 
 def consumer_row(record: dict[str, Any]) -> tuple[Any, ...]:
-    """A row of read_committed.json or read_uncommitted.json."""
+    """Return a row of read_committed.json or read_uncommitted.json as a tuple."""
 
     def decoded(text: str | None) -> bytes | None:
         return None if text is None else base64.b64decode(text)

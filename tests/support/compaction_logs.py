@@ -1,4 +1,4 @@
-"""Logs for the cleaner, made as a broker would have them: few keys, tombstones, transactions, every codec and magic."""
+"""Random logs for compaction, as a broker has them: few keys, tombstones, transactions, all codecs and magics."""
 
 from __future__ import annotations
 
@@ -8,29 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import builders
+from reading import BATCH_FIELDS
 
 import kafkarec
 
-FIELDS = (
-    "base_offset",
-    "last_offset",
-    "next_offset",
-    "partition_leader_epoch",
-    "magic",
-    "attributes",
-    "compression",
-    "timestamp_type",
-    "is_transactional",
-    "is_control",
-    "delete_horizon_ms",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-    "record_count",
-)
+FIELDS = tuple(name for name in BATCH_FIELDS if name not in ("position", "batch_length", "size_in_bytes", "crc"))
+"""The batch columns that rewriting a batch must keep; the others depend on its bytes."""
 _RECORDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
 
 
@@ -45,7 +28,7 @@ class Producer:
 
 @dataclass
 class Log:
-    """Batches in order. `uncompressed`: without any codec, so that bytes can be compared."""
+    """A log from a seed, as batches in order. `uncompressed`: without any codec, so that bytes can be compared."""
 
     seed: int
     uncompressed: bool = False
@@ -75,7 +58,7 @@ class Log:
         return b"".join(self.batches)
 
     def segments(self, parts: int, border: int | None = None) -> list[tuple[int, bytes]]:
-        """(base offset, bytes) of the log in up to so many files; one begins with the batch at the offset `border`."""
+        """Return (base offset, bytes) of up to `parts` segments; one begins with the batch at the offset `border`."""
         lasts = [kafkarec.scan(batch)[0]["last_offset"] for batch in self.batches]
         at = [] if border is None else [number for number, last in enumerate(lasts) if last >= border][:1]
         borders = sorted({0, *at, *(self.random.randrange(len(self.batches)) for _ in range(parts - 1))})
@@ -132,11 +115,11 @@ class Log:
         ]
         last = (count - 1) * step + self.random.choice([0, 0, 0, 1])
         attributes = builders.LOG_APPEND if self.append_time else 0
-        who: dict[str, Any] = {}
+        producer_fields: dict[str, Any] = {}
         if producer:
             attributes |= builders.TRANSACTIONAL if producer.transactional else 0
             producer.open |= producer.transactional
-            who = {
+            producer_fields = {
                 "producer_id": producer.number,
                 "producer_epoch": producer.epoch,
                 "base_sequence": producer.sequence,
@@ -152,7 +135,7 @@ class Log:
                 last_offset_delta=last,
                 base_timestamp=self.now,
                 max_timestamp=self.now + 499,
-                **who,
+                **producer_fields,
             ),
             last + 1,
         )
@@ -207,17 +190,17 @@ class Log:
 
 
 def _first_offset(data: bytes) -> int:
-    """Where a file begins; by its first record, since a wrapper message only tells its last offset."""
+    """Return a segment's base offset; of its first record if it begins with a wrapper, which has only a last offset."""
     first = kafkarec.decode(data, columns=["offset"], control=True)[:1].column("offset")
     base = kafkarec.scan(data)[0]["base_offset"]
     return int(first[0] if base is None else base)
 
 
 def read(data: bytes) -> list[tuple[object, ...]]:
-    """Everything of batches but the bytes of compressed payloads."""
-    found: list[tuple[object, ...]] = []
+    """Return every batch's fields and records, and the bytes of uncompressed batches."""
+    rows: list[tuple[object, ...]] = []
     for batch in kafkarec.batches(data, header_keys="binary"):
         plain = bytes(batch.raw) if batch.compression == "none" else None
         records = [tuple(getattr(record, name) for name in _RECORDS) for record in batch]
-        found.append((*(getattr(batch, name) for name in FIELDS), plain, records))
-    return found
+        rows.append((*(getattr(batch, name) for name in FIELDS), plain, records))
+    return rows

@@ -1,8 +1,7 @@
-"""Random logs for conversions, from a seed: mostly what a broker could have written, and some oddities."""
+"""Random logs for conversions, from a seed: mostly what a broker could have written, and some odd batches."""
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import builders
@@ -14,7 +13,7 @@ CODECS = ("none", "none", "gzip", "snappy", "lz4")
 
 
 class ConvertibleMaker(Maker):
-    """Batches of every magic whose offsets rise: producers, transactions, markers, compacted and empty batches."""
+    """Makes batches of every magic with rising offsets: of producers, of transactions, markers, compacted, empty."""
 
     def good_record(self, offset_delta: int, timestamp_delta: int) -> bytes:
         return builders.record(
@@ -26,7 +25,7 @@ class ConvertibleMaker(Maker):
         )
 
     def good_batch(self, offset: int, producer: dict[str, int], codecs: tuple[str, ...]) -> tuple[bytes, int]:
-        """A batch and its last offset. `producer` remembers the next sequence."""
+        """Return a batch and its last offset. `producer` holds the next sequence, which is updated."""
         last = self.random.choice([0, 0, 1, 2, 4, 19])
         deltas = list(range(last + 1))
         if self.random.randrange(4) == 0:  # compacted
@@ -55,7 +54,7 @@ class ConvertibleMaker(Maker):
         return raw, offset + last
 
     def good_legacy(self, offset: int) -> tuple[bytes, int]:
-        """Plain messages, or a wrapper, of magic 0 or 1; and the last offset."""
+        """Return uncompressed messages, or a wrapper, of magic 0 or 1; and the last offset."""
         magic = self.random.randrange(2)
         count = self.random.choice([1, 2, 5])
         codec = self.random.choice(CODECS)
@@ -90,7 +89,7 @@ class ConvertibleMaker(Maker):
         )
 
     def good_log(self, *, codecs: tuple[str, ...] = CODECS, legacy: bool = True, odd: int = 0) -> bytes:
-        """Up to a dozen batches; one in `odd` is odd."""
+        """Return up to a dozen batches; one of `odd` is odd (0: none)."""
         parts = []
         offset = self.random.choice([0, 0, 100, 2**40])
         producer = {"id": self.random.choice([7, 8]), "sequence": self.random.choice([0, 0, 2**31 - 3])}
@@ -111,15 +110,6 @@ class ConvertibleMaker(Maker):
         return b"".join(parts)
 
 
-def headers_only(raw: bytes) -> list[tuple[int, ...]]:
-    """(base offset, last offset delta, attributes) of magic 2 batches, to name a case in a failure."""
-    found = []
-    while len(raw) >= 61:
-        found.append((*struct.unpack_from(">q", raw), *struct.unpack_from(">hi", raw, 21)))
-        raw = raw[12 + struct.unpack_from(">i", raw, 8)[0] :]
-    return found
-
-
 _COLUMNS = (
     "offset",
     "timestamp",
@@ -138,9 +128,9 @@ _COLUMNS = (
 
 
 def records(data: Any) -> list[tuple[Any, ...]]:
-    """Every record column that magic 2 can hold; magic 0 has no timestamp type, which becomes CreateTime."""
-    found = kafkarec.decode(
+    """Return every record column that magic 2 can store; magic 0 has no timestamp type: it becomes CreateTime (0)."""
+    columns = kafkarec.decode(
         data, columns=_COLUMNS, control=True, header_keys="binary", timestamp_unit="int64", check_crcs="all"
     )
-    rows = zip(*(found.column(name) for name in _COLUMNS), strict=True)
+    rows = zip(*(columns.column(name) for name in _COLUMNS), strict=True)
     return [(*row[:-1], row[-1] or 0) for row in rows]

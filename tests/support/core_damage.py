@@ -1,11 +1,11 @@
-"""Reads bytes over damage: offsets and damage as plain lists."""
+"""Reads damaged bytes by the internal decode functions; offsets and damage as plain lists."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import builders
-from core_reading import sound_rows
+from core_reading import checked_rows
 
 import kafkarec
 from kafkarec._core import Source
@@ -18,14 +18,15 @@ def good(offset: int, count: int = 4, **fields: Any) -> bytes:
 
 
 def read(
-    data: bytes, *, skip: bool = True, file: str | None = None, later_segment: bool = False
+    data: bytes, *, skip: bool = True, file: str | None = None, later_segment: bool = False, restore: bool = False
 ) -> kafkarec.RecordColumns:
-    asked = request(errors="skip" if skip else "raise", control=True, _file=file, _later_segment=later_segment)
-    return as_columns(asked, read_part(asked, Source(data)))
+    decode_options = request(errors="skip" if skip else "raise", control=True, restore=restore)
+    decode_options = decode_options._replace(named={"file": file, "later_segment": later_segment})
+    return as_columns(decode_options, read_part(decode_options, Source(data)))
 
 
 def offsets(columns: Any) -> list[int]:
-    return [row["offset"] for row in sound_rows(columns)]
+    return [row["offset"] for row in checked_rows(columns)]
 
 
 def damaged(columns: Any) -> list[tuple[int, int, str]]:

@@ -1,9 +1,9 @@
-"""What every test over the compiled core asks of a result: sound Arrow arrays, the slow oracle's rows, one refusal.
+"""Checks of results of the compiled core: valid Arrow arrays, the oracle's rows, the oracle's verdict.
 
-sound_rows   the rows of columns, after every property that their buffers must have was checked
-judge        one buffer by the oracle and by the engine: the same verdict, the same rows; the refusal, or None
-ranged       decode with ranges of offsets and times, as a segment reads
-spellings    every way to write one varint: shortest, padded, with bits beyond its type, too long
+checked_rows      the rows of columns, after all properties of their buffers were checked
+error_as_oracle   decodes one buffer with oracle and engine: the same verdict, the same rows; returns the error, or None
+decode_range      decode with ranges of offsets and times, as a segment reads
+varint_encodings  every encoding of one varint: shortest, padded, with bits beyond its type, too long
 """
 
 from __future__ import annotations
@@ -25,12 +25,10 @@ from kafkarec.read.passes import as_columns, read_part
 FIELDS = reading.RECORD_FIELDS
 INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
 INT_MIN, LONG_MIN = -(2**31), -(2**63)
-FAR = b"\x00" * 64
-"""As many bytes as let any record in front of them take the quick form."""
 
 
-def sound_array(array: pa.Array) -> None:
-    """Null counts as declared, offsets that never fall, nothing stored under a null."""
+def check_array(array: pa.Array) -> None:
+    """Assert that null counts are right, offsets never fall, and null entries have no stored bytes."""
     counted = sum(not valid for valid in array.is_valid().to_pylist())
     assert array.null_count == counted, f"{array.null_count} nulls declared, {counted} there"
     if pa.types.is_list(array.type):
@@ -39,7 +37,7 @@ def sound_array(array: pa.Array) -> None:
         entries = array.values
         assert ends[-1] <= len(entries)
         for number in range(entries.type.num_fields):
-            sound_array(entries.field(number))
+            check_array(entries.field(number))
         return
     buffers = array.buffers()
     if len(buffers) == 3:
@@ -54,19 +52,19 @@ def sound_array(array: pa.Array) -> None:
             assert cell.is_valid or not any(stored[row * width : (row + 1) * width])
 
 
-def sound_table(columns: Any) -> pa.Table:
+def checked_table(columns: Any) -> pa.Table:
     table = pa.table(columns)
     table.validate(full=True)
     for column in table.columns:
         for chunk in column.chunks:
             chunk.validate(full=True)
-            sound_array(chunk)
+            check_array(chunk)
     return table
 
 
-def sound_rows(columns: Any) -> list[dict[str, Any]]:
-    """The rows by Arrow, which are those of the row view; `columns` may be any projection."""
-    sound_table(columns)
+def checked_rows(columns: Any) -> list[dict[str, Any]]:
+    """Return the rows by Arrow, checked against the row view; `columns` may be any projection."""
+    checked_table(columns)
     rows = reading.arrow_rows(columns)
     names = [name for name in columns.schema.names if name in FIELDS]
     for row, record in zip(rows, columns, strict=True):
@@ -74,7 +72,7 @@ def sound_rows(columns: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def refusal(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
+def decode_error(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
     try:
         kafkarec.decode(data, control=True, **options)
     except kafkarec.KafkaRecordError as error:
@@ -82,15 +80,15 @@ def refusal(data: bytes, **options: Any) -> kafkarec.KafkaRecordError | None:
     return None
 
 
-def told(error: kafkarec.KafkaRecordError | None) -> tuple[Any, ...]:
-    """What a refusal says of the record and its place; lengths of what stands behind the batch are left out."""
+def error_fields(error: kafkarec.KafkaRecordError | None) -> tuple[Any, ...]:
+    """Return an error's fields, but not `next_position`: it depends on the bytes after the batch. () for None."""
     if error is None:
         return ()
     return type(error), error.reason, error.position, error.base_offset, error.expected, error.found
 
 
-def judge(data: bytes) -> kafkarec.KafkaRecordError | None:
-    """The engine's refusal, or None; both as the oracle has it, and with all rows the oracle's."""
+def error_as_oracle(data: bytes) -> kafkarec.KafkaRecordError | None:
+    """Decode `data`; return the error, or None. Assert the oracle's verdict and rows."""
     verdict = oracle.decode(data)
     try:
         columns = kafkarec.decode(data, columns=FIELDS, control=True)
@@ -110,19 +108,19 @@ def judge(data: bytes) -> kafkarec.KafkaRecordError | None:
     return None
 
 
-def ranged(
+def decode_range(
     data: bytes,
     offsets: tuple[int | None, int | None] | None = None,
     times: tuple[int | None, int | None] | None = None,
     **options: Any,
 ) -> kafkarec.RecordColumns:
-    asked = request(**{"control": True, **options})
-    asked = asked._replace(options=replace(asked.options, offsets=offsets, times=times))
-    return as_columns(asked, read_part(asked, Source(data)))
+    decode_options = request(**{"control": True, **options})
+    decode_options = decode_options._replace(options=replace(decode_options.options, offsets=offsets, times=times))
+    return as_columns(decode_options, read_part(decode_options, Source(data)))
 
 
 def raw_varint(raw: int, length: int | None = None) -> bytes:
-    """The groups of `raw`, padded with empty ones to `length` bytes."""
+    """Return the 7-bit groups of `raw`, padded with empty groups to `length` bytes."""
     out = bytearray()
     while raw > 0x7F or (length is not None and len(out) + 1 < length):
         out.append(raw & 0x7F | 0x80)
@@ -134,8 +132,8 @@ def zigzag(value: int) -> int:
     return ((value << 1) ^ (value >> 63)) & (2**64 - 1)
 
 
-def spellings(value: int, most: int) -> Iterator[bytes]:
-    """`value` in one to most + 1 bytes; in `most` bytes also with every bit that its type has no place for."""
+def varint_encodings(value: int, most: int) -> Iterator[bytes]:
+    """Yield `value` in one to most + 1 bytes; in `most` bytes also with the bits beyond its type's width set."""
     raw = zigzag(value) if most == 10 else zigzag(value) & (2**32 - 1)
     shortest = len(raw_varint(raw))
     for length in range(shortest, most + 2):

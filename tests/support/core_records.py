@@ -61,7 +61,7 @@ def near(exact: int) -> set[int]:
     }
 
 
-# reason: (bytes behind the length, expected, found); all but the length of the record itself
+# reason: (bytes after the record's length field, expected, found); without refusals of the record's own length
 REFUSED: dict[str, list[tuple[bytes, int | None, int | None]]] = {
     "key_length_invalid": [
         (b"\0\0\0" + varint(2) + b"k", 1, 2),

@@ -1,7 +1,7 @@
-"""Where damage ends, by the rules that kafkarec/_c/resync.pxd and end_of_input.pxd state, written a second time.
+"""A second, slow implementation of the rules in kafkarec/_c/resync.pxd and end_of_input.pxd: where damage ends.
 
-Plain and slow. `read` is what `decode(..., errors="skip")` must find: the good batches, the damage between them, and
-what is left at the end. Why records cannot be read is not told apart: the reason is `records`.
+`read` returns what `decode(..., errors="skip")` must find: the good batches, the damage between them, and the bytes
+that remain at the end. If a batch's records cannot be read, the reason is always `records`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO, LONE, FOLLOWED = range(3)
 
 
 class Row(NamedTuple):
-    """A framed batch: what its header says."""
+    """A batch by its framing: the fields of its header."""
 
     position: int
     size: int
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """What stands at a position: ok, end, cut, or the reason of a refusal."""
+    """The framing at a position. `verdict`: ok, end, cut, or the reason of an error."""
 
     verdict: str
     base: int = -1
@@ -45,19 +45,18 @@ class Frame(NamedTuple):
 
 @dataclass
 class Run:
-    """A candidate and what follows it without a gap."""
+    """A candidate batch and the batches that follow it without a gap."""
 
     start: int
     first_end: int
     last_start: int
     end: int
-    base: int
     last: int
 
 
 @dataclass
-class Found:
-    """What was read."""
+class ReadResult:
+    """Positions of good batches, the damage as (position, length, reason, lost_from), and the remaining bytes."""
 
     batches: list[int] = field(default_factory=list)
     damage: list[tuple[int, int, str, int | None]] = field(default_factory=list)
@@ -73,7 +72,7 @@ def far_above(offset: int, other: int) -> bool:
 
 
 class Search:
-    """Over `data`, of which [.., length) is looked at: the part that is read, or all."""
+    """The search in `data` up to `length`: the end of the part that is read, or of all."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -81,13 +80,13 @@ class Search:
         self.crc_left = 6 * len(data) + 4096
         self.odd_left = 2 * len(data)
         self.seen: dict[int, tuple[int, bool]] = {}
-        self.barren = range(0)
+        self.without_candidates = range(0)
         self.good_next = NEVER
 
-    # ---- what stands at a place
+    # ---- the framing at a position
 
     def size_at(self, at: int) -> Frame:
-        """Framing alone: up to 17 bytes."""
+        """Return the framing by offset, size and magic alone: up to 17 bytes."""
         left = self.length - at
         if left < LOG_OVERHEAD:
             return Frame("end")
@@ -105,28 +104,28 @@ class Search:
         return Frame("ok", base, at + LOG_OVERHEAD + claimed)
 
     def frame(self, at: int) -> Frame:
-        """The batch at `at`, its checksum aside."""
-        found = self.size_at(at)
-        if found.verdict != "ok":
-            return found
-        size, magic = found.next_position - at, self.data[at + 16]
+        """Return the framing of the batch at `at`, its checksum not checked."""
+        frame = self.size_at(at)
+        if frame.verdict != "ok":
+            return frame
+        size, magic = frame.next_position - at, self.data[at + 16]
         if size < LEAST_SIZES[magic]:
-            return found._replace(verdict="batch_too_small")
-        last, (attributes,) = found.base, struct.unpack_from(">b", self.data, at + 17)
+            return frame._replace(verdict="batch_too_small")
+        last, (attributes,) = frame.base, struct.unpack_from(">b", self.data, at + 17)
         if magic == 2:
             attributes, delta = struct.unpack_from(">hi", self.data, at + 21)
-            last = wrap64(found.base + delta)
-        row = Row(at, size, magic, found.base, last, attributes, wrap64(last + 1))
-        return found._replace(row=row)
+            last = wrap64(frame.base + delta)
+        row = Row(at, size, magic, frame.base, last, attributes, wrap64(last + 1))
+        return frame._replace(row=row)
 
-    def holds(self, row: Row) -> bool:
+    def crc_matches(self, row: Row) -> bool:
         raw = self.data[row.position : row.position + row.size]
         if row.magic == 2:
             return crc32c.crc32c(raw[21:]) == int.from_bytes(raw[17:21], "big")
         return zlib.crc32(raw[16:]) == int.from_bytes(raw[12:16], "big")
 
-    def looks_written(self, row: Row) -> bool:
-        """As the writers of Kafka leave a header."""
+    def header_plausible(self, row: Row) -> bool:
+        """Return whether the header's fields are as Kafka's writers write them."""
         data, at, end = self.data, row.position, row.position + row.size
         if row.magic == 2:
             producer_id, epoch, sequence, count = struct.unpack_from(">qhii", data, at + 43)
@@ -144,76 +143,79 @@ class Search:
                 return False
         return at == end
 
-    def frame_behind(self, at: int) -> bool:
+    def framed_at(self, at: int) -> bool:
         return at == self.length or (at < self.length and self.size_at(at).verdict == "ok")
 
-    def checks_out(self, at: int) -> Row | None:
+    def checked_row(self, at: int) -> Row | None:
         row = self.frame(at).row
         if row is None:
             return None
         slot = (at ^ at >> 6) % 256
         if slot in self.seen and self.seen[slot][0] == at:
             return row if self.seen[slot][1] else None
-        odd = not self.looks_written(row) or (row.size > 1 << 14 and not self.frame_behind(at + row.size))
+        odd = not self.header_plausible(row) or (row.size > 1 << 14 and not self.framed_at(at + row.size))
         if row.size > (self.odd_left if odd else self.crc_left):
             return None
         if odd:
             self.odd_left -= row.size
         else:
             self.crc_left -= row.size
-        self.seen[slot] = at, self.holds(row)
+        self.seen[slot] = at, self.crc_matches(row)
         return row if self.seen[slot][1] else None
 
     # ---- candidates
 
-    def leads_on(self, run: Run) -> bool:
+    def chain_continues(self, run: Run) -> bool:
         stop = run.end + LOOK_AHEAD
         for _ in range(1024):
             if run.end == self.length or run.end > stop:
                 return True
             if self.length - run.end < LOG_OVERHEAD:
                 return False
-            found = self.frame(run.end)
-            if found.verdict == "cut":
-                return found.base > run.last and not far_above(found.base, run.last)
-            if found.row is None or not self.looks_written(found.row):
+            frame = self.frame(run.end)
+            if frame.verdict == "cut":
+                return frame.base > run.last and not far_above(frame.base, run.last)
+            if frame.row is None or not self.header_plausible(frame.row):
                 return not any(self.data[run.end : run.end + LOG_OVERHEAD])
             run.last_start = run.end
-            run.end += found.row.size
+            run.end += frame.row.size
         return True
 
-    def acceptable(self, at: int) -> tuple[int, Run | None]:
+    def candidate(self, at: int) -> tuple[int, Run | None]:
         row = self.frame(at).row
-        if row is None or not (self.looks_written(row) or self.frame_behind(at + row.size)):
+        if row is None or not (self.header_plausible(row) or self.framed_at(at + row.size)):
             return NO, None
-        if not self.checks_out(at):
+        if not self.checked_row(at):
             return NO, None
         end = at + row.size
-        behind = self.checks_out(end)
-        alone = far_above(row.base, behind.base) if behind else self.good_next != NEVER
-        if far_above(row.base, self.good_next) and alone:
-            return NO, None
-        if not behind and row.base < self.good_next:
-            return NO, None
-        run = Run(at, end, at, end, row.base, max(row.last, behind.last) if behind else row.last)
-        return (FOLLOWED if self.leads_on(run) else LONE), run
+        following = self.checked_row(end)
+        run = Run(at, end, at, end, max(row.last, following.last) if following else row.last)
+        return (FOLLOWED if self.chain_continues(run) else LONE), run
 
     def value_end(self, run: Run) -> int:
-        """Where the value ends that this run is, by the varint in front of it; 0: it is none."""
-        if run.start < 5:
-            return 0
+        """Return where the record value ends that this run is, by the varint before it; 0 if it is not a value."""
+        starts = [run.start]
+        if self.data[max(run.start - 5, 0) : run.start][:1] == b"\0" and run.start >= 5:
+            starts.append(run.start - 5)
+        if any(self.length_before(start, run.end) for start in starts):
+            whole = run.last_start == run.start or self.checked_row(run.last_start)
+            return run.end if whole else run.last_start
+        return 0
+
+    def length_before(self, start: int, end: int) -> bool:
+        if start < 5:
+            return False
         for n in range(1, 6):
-            before = self.data[run.start - n : run.start]
+            before = self.data[start - n : start]
             if before[-1] >= 0x80 or any(byte < 0x80 for byte in before[:-1]):
                 continue
             raw = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(before))
-            if run.start + (raw >> 1 ^ -(raw & 1)) == run.end:
-                whole = run.last_start == run.start or self.checks_out(run.last_start)
-                return run.end if whole else run.last_start
-        return 0
+            if start + (raw >> 1 ^ -(raw & 1)) == end:
+                return True
+        return False
 
     def varint(self, at: int, longest: int) -> tuple[int, int] | None:
-        """(value, behind it); None: too long, or cut."""
+        """Return (value, position after it); None: too long, or cut."""
         raw = 0
         for place, byte in enumerate(self.data[at : min(at + longest, self.length)]):
             raw |= (byte & 0x7F) << 7 * place
@@ -223,52 +225,54 @@ class Search:
         return None
 
     def records_value_end(self, batch: int, run: Run) -> int:
-        """Where the value ends that begins with this candidate, by the records of the batch at `batch`."""
+        """Return the end of the value that begins with this candidate, by the records of the batch at `batch`; or 0."""
         at = batch + 61
         while at < run.start:
-            found = self.varint(at, 5)
-            if found is None or found[0] < 6 or found[1] >= self.length or self.data[found[1]] != 0:
+            number = self.varint(at, 5)
+            if number is None or number[0] < 6 or number[1] >= self.length or self.data[number[1]] != 0:
                 return 0
-            end, at = found[1] + found[0], found[1] + 1
+            end, at = number[1] + number[0], number[1] + 1
             for longest in (10, 5):
-                found = self.varint(at, longest)
-                if found is None:
+                number = self.varint(at, longest)
+                if number is None:
                     return 0
-                at = found[1]
+                at = number[1]
             for field_ in ("key", "value"):
-                found = self.varint(at, 5)
-                if found is None or found[0] > end - found[1]:
+                number = self.varint(at, 5)
+                if number is None or number[0] > end - number[1]:
                     return 0
-                length, at = found
+                length, at = number
                 if field_ == "key":
                     at += max(length, 0)
             if at == run.start:
-                return at + length if at + length >= run.first_end else 0
+                following = self.checked_row(run.first_end) if at + length > run.first_end else None
+                straddles = following is not None and following.position + following.size > at + length
+                return 0 if at + length < run.first_end or straddles else at + length
             at = end
         return 0
 
     # ---- the search
 
-    def claims_lead_on(self, at: int, offset: int) -> bool:
+    def chain_after_claim(self, at: int, offset: int) -> bool:
         for _ in range(64):
             if self.length - at < LOG_OVERHEAD:
                 return at == self.length
             row = self.frame(at).row
             if row is None:
                 return False
-            verdict, run = self.acceptable(at)
+            verdict, run = self.candidate(at)
             if run is not None:
                 return verdict == FOLLOWED or self.value_end(run) == 0
-            if row.base < offset or far_above(row.base, offset) or not self.looks_written(row):
+            if row.base < offset or far_above(row.base, offset) or not self.header_plausible(row):
                 return False
             offset = row.base + 1 if row.base < row.last else row.last
             at += row.size
         return False
 
     def search_on(self, at: int) -> int:
-        start, lone, witnesses, passed, within = at, None, 0, -1, -1
-        if at in self.barren:
-            at = self.barren.stop
+        start, passed, within = at, -1, -1
+        if at in self.without_candidates:
+            at = self.without_candidates.stop
         while True:
             if self.length - at < UP_TO_MAGIC or self.crc_left <= 0:
                 at = self.length
@@ -276,9 +280,7 @@ class Search:
             if self.data[at + 16] > 2 or int.from_bytes(self.data[at + 8 : at + 12], "big", signed=True) < LEAST_CLAIM:
                 at += 1
                 continue
-            if lone is not None and at - lone.start > LOOK_AHEAD:
-                break
-            verdict, run = self.acceptable(at)
+            verdict, run = self.candidate(at)
             if run is None:
                 at += 1
                 continue
@@ -288,49 +290,37 @@ class Search:
                     within = self.records_value_end(start - 1, run)
                 if within > 0:
                     value = passed = run.first_end
-            if value:
-                at = value
-                continue
-            goes_on_below = lone is not None and run.base >= max(self.good_next, 0)
-            if goes_on_below and (run.base <= lone.last or lone.base < self.good_next):
-                at, lone = lone.first_end, None
-                continue
-            if lone is None and verdict == LONE:
-                lone, witnesses = run, 0
-            elif verdict == FOLLOWED or witnesses == 4:
+            if not value:
                 break
-            witnesses += 1
-            at = run.end
-        if lone is not None:
-            at = lone.start
-        self.barren = range(start, at)
+            at = value
+        self.without_candidates = range(start, at)
         return at
 
-    def damage_end(self, at: int, found: Frame) -> int:
-        if found.next_position > at and self.claims_lead_on(found.next_position, found.base):
-            return found.next_position
+    def damage_end(self, at: int, frame: Frame) -> int:
+        if frame.next_position > at and self.chain_after_claim(frame.next_position, frame.base):
+            return frame.next_position
         end = self.search_on(at + 1)
-        return end if end < self.length or found.next_position < 0 else found.next_position
+        return end if end < self.length or frame.next_position < 0 else frame.next_position
 
 
 def read(
     data: bytes, start: int = 0, stop: int | None = None, *, file: bool = False, later_segment: bool = False
-) -> Found:
-    """Bytes [start, stop) of `data`; the search for an end of damage looks at what is behind them, too."""
+) -> ReadResult:
+    """Read bytes [start, stop) of `data`; the search for the end of damage also looks at the bytes after them."""
     stop = len(data) if stop is None else stop
-    search, out, at = Search(data), Found(), start
+    search, out, at = Search(data), ReadResult(), start
     while True:
         search.length = stop
-        found = search.frame(at)
-        reason = "crc_mismatch" if found.verdict == "ok" else found.verdict
-        if found.row is not None and search.holds(found.row):
-            if oracle.decode(data[at : found.next_position]).error is None:
+        frame = search.frame(at)
+        reason = "crc_mismatch" if frame.verdict == "ok" else frame.verdict
+        if frame.row is not None and search.crc_matches(frame.row):
+            if oracle.decode(data[at : frame.next_position]).error is None:
                 out.batches.append(at)
-                search.good_next, at = found.row.next, found.next_position
+                search.good_next, at = frame.row.next, frame.next_position
                 continue
             reason = "records"
         ends = at >= stop or (reason == "end" and not later_segment)
-        if not ends and file and reason in ("end", "size_too_small"):
+        if not ends and file and not later_segment and reason in ("end", "size_too_small"):
             ends = not any(data[at:stop])
         search.length = len(data)
         if not ends and reason == "cut":
@@ -340,8 +330,8 @@ def read(
             return out
         if reason in ("end", "cut"):
             reason = "length_beyond_end"
-        # the checksum vouches for the claim of a batch whose records alone cannot be read
-        end = found.next_position if reason == "records" else min(search.damage_end(at, found), stop)
+        # a right checksum confirms the length of a batch whose records cannot be read
+        end = frame.next_position if reason == "records" else min(search.damage_end(at, frame), stop)
         lost_from = None if search.good_next == NEVER else search.good_next
         out.damage.append((at, end - at, reason, lost_from))
         at = end

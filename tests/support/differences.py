@@ -1,8 +1,8 @@
-"""Where kafkarec differs from Kafka 4.3 on purpose: golden case -> reason. docs/differences.md is for people.
+"""The deliberate differences from Kafka 4.3: golden case -> reason. docs/differences.md explains them.
 
-`VERDICT`: the verdict rule would judge the other way. `CONTROL`: control records that we read and Kafka does
-not. `KINDS`: both refuse, ours in a better way. `WRITERS`: requests of writer-refusals.json that end otherwise. A case
-listed here that does not differ fails the suite.
+`VERDICT`: cases that kafkarec accepts and Kafka refuses, or the reverse. `CONTROL`: control records that kafkarec reads
+and Kafka does not. `KINDS`: both refuse, with a different exception. `WRITERS`: requests of writer-refusals.json with
+another outcome. A case listed here that does not differ fails a test.
 """
 
 VERDICT: dict[str, str] = {}
@@ -23,5 +23,9 @@ KINDS: dict[str, str] = {
 }
 
 WRITERS: dict[str, str] = {
+    **{
+        f"magic {magic}: cleaner retains an emptied batch": "kafkarec's compaction makes it an empty batch of magic 2"
+        for magic in (0, 1)
+    },
     "magic 3": "Kafka's builder writes a batch that its own readers refuse; kafkarec writes 0, 1 and 2 only",
 }

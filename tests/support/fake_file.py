@@ -1,4 +1,4 @@
-"""Files for tests: with small windows, with ranges that fail with EIO, shorter than their size says."""
+"""A fake file: with small windows, ranges that fail with EIO, and fewer bytes than its size says."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import errno
 from dataclasses import dataclass, field
 from typing import Any
 
+import reading
+
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 
 
 @dataclass
 class FakeFile:
-    """Bytes that are read by `read_at`, as kafkarec.storage.sources describes a source.
+    """Bytes that are read by `read_at`: the source protocol of kafkarec.storage.sources.
 
-    unreadable   ranges whose reading fails with EIO
-    present      how many bytes are really there
+    unreadable   ranges where a read fails with EIO
+    present      how many bytes the file really has; None: as many as its size says
     """
 
     data: bytes
@@ -47,9 +48,9 @@ class FakeFile:
         return True
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no file is open."""
 
 
 def read(fake: FakeFile, **options: Any) -> kafkarec.RecordColumns:
-    asked = request(**{"control": True, **options}, _file=fake.name)
+    asked = reading.file_request(fake.name, **{"control": True, **options})
     return as_columns(asked, read_part(asked, Source(file=fake)))

@@ -1,4 +1,4 @@
-"""Arrow arrays over buffers made by hand, which pyarrow does not check."""
+"""Arrow arrays over hand-made buffers that pyarrow does not check."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def packed(format_: str, *numbers: int) -> bytes:
     return struct.pack(f"<{len(numbers)}{format_}", *numbers)
 
 
-_empty: list[tuple[bytearray, bytes]] = []  # buffers that are still zeros, and what belongs into them
+_empty: list[tuple[bytearray, bytes]] = []  # (buffer that is still zeros, its later content)
 
 
 def array_over(type_: pa.DataType, rows: int, parts: list[bytes | None], children: Any = None) -> pa.Array:
-    """An array over these buffers, whatever they hold: `filled` fills them, when pyarrow has looked at zeros."""
+    """Return an array over zeroed buffers, which pyarrow accepts; `filled` writes the real content into them."""
     areas = [None if part is None else bytearray(len(part)) for part in parts]
     if areas[0] is not None:
-        areas[0][:] = parts[0] or b""  # validity bits are counted at once
+        areas[0][:] = parts[0] or b""  # pyarrow counts the validity bits at once
     _empty.extend((area, part) for area, part in zip(areas, parts, strict=True) if area is not None and part)
     buffers = [None if area is None else pa.py_buffer(area) for area in areas]
     return pa.Array.from_buffers(type_, rows, buffers, children=children)
@@ -59,7 +59,7 @@ def view(length: int, index: int = 0, offset: int = 0) -> bytes:
 
 
 def headers_of(kind: str, first: list[int], second: list[int] | None = None, keys: Any = None) -> pa.Array:
-    """Lists over four entries: offsets, or starts and sizes."""
+    """Return lists over four entries; first, second: offsets, or starts and sizes."""
     keys = pa.array([f"k{i}" for i in range(4)]) if keys is None else keys
     entries = pa.StructArray.from_arrays([keys, pa.array([b"1", b"2", b"3", b"4"])], fields=list(PAIR))
     format_ = "q" if kind.startswith("large") else "i"
@@ -67,7 +67,7 @@ def headers_of(kind: str, first: list[int], second: list[int] | None = None, key
     return array_over(LISTS[kind], len(first) - (second is None), parts, children=[entries])
 
 
-def refused(records: Any, column: str | None, row: int | None, words: str) -> kafkarec.InvalidArrowError:
+def assert_refused(records: Any, column: str | None, row: int | None, words: str) -> kafkarec.InvalidArrowError:
     with pytest.raises(kafkarec.InvalidArrowError, match=words) as caught:
         kafkarec.encode(records)
     error = caught.value
@@ -84,15 +84,15 @@ BYTES = {"binary": "i", "large_binary": "q"}
 
 
 def bytes_of(kind: str, offsets: list[int], data: bytes = b"abcdefghijkl", bits: bytes | None = None) -> pa.Array:
-    """A binary array over these offsets."""
+    """Return a binary array with these offsets."""
     return array_over(getattr(pa, kind)(), len(offsets) - 1, [bits, packed(BYTES[kind], *offsets), data])
 
 
-class Made:
-    """A record batch given out as two capsules whose structs can be changed before anybody reads them.
+class ExportedBatch:
+    """A record batch exported as two capsules whose structs can be changed before they are imported.
 
-    The array's release does nothing: the producer's own would follow the changed fields. `restore` puts everything
-    back, and the capsules release what they hold.
+    The array's release callback does nothing: the producer's own would use the changed fields. `restore` resets all
+    structs, after which the capsules release their content.
     """
 
     def __init__(self, **columns: pa.Array) -> None:
@@ -101,22 +101,22 @@ class Made:
         self.array = c_stream.array_of(self._capsules[1])
         self._before = [(one, bytes(one)) for top in (self.schema, self.array) for one in _structs(top)]
         self._pointers = [(one, list(one.buffers[: one.n_buffers])) for one in _structs(self.array)]
-        self.array.release = c_stream.KEEPS_ARRAY
+        self.array.release = c_stream.NO_OP_RELEASE_ARRAY
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
         return self._capsules
 
     def child(self, *path: int) -> Any:
-        found = self.array
+        struct_ = self.array
         for i in path:
-            found = found.children[i].contents
-        return found
+            struct_ = struct_.children[i].contents
+        return struct_
 
     def schema_child(self, *path: int) -> Any:
-        found = self.schema
+        struct_ = self.schema
         for i in path:
-            found = found.children[i].contents
-        return found
+            struct_ = struct_.children[i].contents
+        return struct_
 
     def restore(self) -> None:
         for one, was in self._before:

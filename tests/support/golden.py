@@ -1,6 +1,6 @@
-"""The golden vectors: bytes that Apache Kafka wrote, and what Kafka's own classes read back from them.
+"""The golden vectors: bytes that Apache Kafka wrote, and what Kafka's own classes read from them.
 
-`tests/vectors/MANIFEST.md` is their birth certificate. Every loader reads lazily, so collecting is cheap.
+`tests/vectors/MANIFEST.md` says how they were made. Files are read when they are first used, so collecting is cheap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TIMESTAMP_TYPE_IDS = {"CreateTime": 0, "LogAppendTime": 1, "NoTimestampType": No
 
 @dataclass(frozen=True)
 class Case:
-    """One named file with its JSON: `bin` are the bytes, `json` is what Kafka says about them."""
+    """One named file with its JSON: `bytes` is its content, `json` is what Kafka's classes read from it."""
 
     name: str
     bin_path: Path
@@ -43,12 +43,12 @@ def _cases(folder: Path, data_suffix: str) -> list[Case]:
 
 
 def vectors() -> list[Case]:
-    """The 127 well-formed buffers."""
+    """Return the 127 well-formed buffers."""
     return _cases(VECTORS / "vectors", ".bin")
 
 
 def invalid() -> list[Case]:
-    """The 231 invalid or odd buffers; 60 of them Kafka accepts."""
+    """Return the 231 invalid or odd buffers; Kafka accepts 60 of them."""
     return _cases(VECTORS / "invalid", ".bin")
 
 
@@ -61,7 +61,7 @@ def invalid_case(name: str) -> Case:
 
 
 def segment_files() -> list[Case]:
-    """Every `.log` and `.checkpoint` of a real broker's folders that has a JSON beside it."""
+    """Return every `.log` and `.checkpoint` of a real broker's folders that has a JSON file."""
     return [
         Case(f"{path.parent.name}/{path.name.removesuffix('.json')}", path.with_suffix(""), path)
         for path in sorted((VECTORS / "segments").glob("*/*.json"))
@@ -70,12 +70,12 @@ def segment_files() -> list[Case]:
 
 
 def consumer_reads() -> list[tuple[str, str]]:
-    """(folder, isolation level) of every file that a real KafkaConsumer wrote."""
+    """Return (folder, isolation level) of every file that a real KafkaConsumer wrote."""
     return [(path.parent.name, path.stem) for path in sorted((VECTORS / "segments").glob("*/read_*committed.json"))]
 
 
 def partition_bytes(folder: str) -> bytes:
-    """All segments of one partition, in offset order, as one buffer."""
+    """Return all segments of one partition, in offset order, as one buffer."""
     return b"".join(path.read_bytes() for path in sorted((VECTORS / "segments" / folder).glob("*.log")))
 
 
@@ -84,13 +84,23 @@ def consumer_rows(folder: str, isolation: str) -> list[dict[str, Any]]:
     return json.loads(text)["records"]
 
 
+def consumed(folder: str, isolation: str) -> list[dict[str, Any]]:
+    """Return what a real consumer returned, as rows of the default columns and partition_leader_epoch."""
+    rows = []
+    for row in consumer_rows(folder, isolation):
+        record = expected_record(row | {"sequence": -1}, {})
+        del record["sequence"]
+        rows.append(record | {"partition_leader_epoch": row["leaderEpoch"]})
+    return rows
+
+
 def null_if_absent(value: int | None) -> int | None:
-    """Kafka's accessors say -1 for "nothing"; our columns say null. Other negatives are kept."""
+    """Return None for -1, which Kafka's accessors return for an absent value. Other negatives are kept."""
     return None if value == -1 else value
 
 
 def blob(record: dict[str, Any], field: str) -> Any:
-    """The bytes of a key or value; for those above 16 KiB the pair (length, sha256 in hex)."""
+    """Return the bytes of a key or value; above 16 KiB the pair (length, sha256 in hex)."""
     if f"{field}Sha256" in record:
         return (record[f"{field}Length"], record[f"{field}Sha256"])
     text = record[field]
@@ -104,7 +114,7 @@ def same_blob(got: bytes | None, wanted: Any) -> bool:
 
 
 def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, Any]:
-    """A record of the JSON in the words and with the nulls of the contract's columns."""
+    """Return a record of the JSON under the names of the record columns, and with their nulls."""
     timestamp_type = record.get("timestampType") or batch["timestampType"]
     headers = tuple((key, None if value is None else base64.b64decode(value)) for key, value in record["headers"])
     return {
@@ -119,7 +129,7 @@ def expected_record(record: dict[str, Any], batch: dict[str, Any]) -> dict[str, 
 
 
 def expected_batch(batch: dict[str, Any]) -> dict[str, Any]:
-    """A batch of the JSON in the words and with the nulls of the contract's batch columns."""
+    """Return a batch of the JSON under the names of the batch columns, and with their nulls."""
     legacy = batch["magic"] < 2
     codec = batch["codec"]
     expected = {

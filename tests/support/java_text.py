@@ -1,7 +1,7 @@
-"""`new String(bytes, UTF_8)` of the JDK (17), byte for byte: which malformed runs become one U+FFFD.
+"""`new String(bytes, UTF_8)` of the JDK (17), byte for byte: which malformed sequences become one U+FFFD.
 
 It differs from errors="replace" for surrogates (`ed a0 80` is one U+FFFD, Python makes three) and
-for what is cut at the end. Followed: java.lang.String.decodeUTF8_UTF16, malformed3, malformed4 and kin.
+for a sequence cut at the end. Source: java.lang.String.decodeUTF8_UTF16, malformed3, malformed4 and the like.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ REPLACEMENT = "\ufffd"
 
 
 def _stray(byte: int) -> bool:
-    """True for what is no continuation byte."""
+    """Return whether the byte is not a continuation byte."""
     return byte & 0xC0 != 0x80
 
 
@@ -64,7 +64,7 @@ def _four(data: bytes, at: int) -> tuple[str, int]:
 
 
 def java_utf8(data: bytes) -> str:
-    """The string that a Java consumer sees as a header's key."""
+    """Return the string that a Java consumer gets as a header's key."""
     out = []
     at = 0
     while at < len(data):

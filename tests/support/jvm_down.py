@@ -1,6 +1,6 @@
-"""kafka-clients 3.9 as an oracle for down-conversion, which 4.0 removed: jvm39/Down.java in a JVM of its own.
+"""kafka-clients 3.9 as an oracle for down-conversion, which 4.0 removed: runs jvm39/Down.java in a separate JVM.
 
-KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: beside those of the server, where tools/kafka_jars puts them
+KAFKAREC_KAFKA39_JARS   folder of the 3.9.2 jars; default: next to the server's jars, where tools/kafka_jars puts them
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE = SUPPORT / "jvm39" / "Down.java"
 
 
 class Answer(NamedTuple):
-    """What downConvert made of it: the bytes and how many records were converted, or its exception in words."""
+    """The result of downConvert: the bytes and how many records were converted, or its exception as text."""
 
     data: bytes = b""
     records: int = 0
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
 
 
 def needed() -> None:
-    """Skips the calling test, with the reason, where there is no oracle."""
+    """Skip the calling test, with the reason, if the jars or the JDK are missing."""
     if not list(Path(JARS).glob(f"kafka-clients-{VERSION}.jar")):
         pytest.skip(f"no kafka-clients {VERSION} jars; run tools/kafka_jars")
     if not tool("javac"):
@@ -39,7 +39,7 @@ def needed() -> None:
 
 
 class DownConverter(Jvm):
-    """One JVM, asked over a pipe."""
+    """One JVM that converts batches; requests and answers go through pipes."""
 
     def __init__(self, classes: Path) -> None:
         path = f"{JARS}/*{os.pathsep}{classes}"

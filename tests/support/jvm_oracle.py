@@ -1,7 +1,7 @@
-"""Apache Kafka's own classes as an oracle: a JVM that is asked over a pipe. The Java side is tests/support/jvm/.
+"""Apache Kafka's own classes as an oracle: a JVM that answers requests over pipes; code in tests/support/jvm/.
 
-KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without it, and
-                      without a JDK, the tests that ask it are skipped, which fails the run in CI
+KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without the jars or
+                      a JDK the tests that need the oracle are skipped, which fails the run in CI
 KAFKAREC_ORACLE=N     how many random files a test makes (default: each test's own)
 """
 
@@ -26,7 +26,7 @@ SOURCES = SUPPORT / "jvm"
 
 @dataclass(frozen=True)
 class Answer:
-    """status 1: an exception left, and stands at the end of `err`."""
+    """status 1: the call raised an exception, which is at the end of `err`."""
 
     status: int
     out: str
@@ -34,21 +34,21 @@ class Answer:
 
 
 def missing() -> str | None:
-    """Why there is no oracle here, or None."""
+    """Return why the oracle cannot run here, or None."""
     if not list(Path(JARS).glob(f"kafka-tools-{VERSION}.jar")):
         return f"no Kafka {VERSION} jars; run tools/kafka_jars"
     return None if tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
 
 
 def needed() -> None:
-    """Skips the calling test, with the reason, where there is no oracle."""
+    """Skip the calling test, with the reason, if the oracle cannot run."""
     reason = missing()
     if reason:
         pytest.skip(reason)
 
 
 def count(usual: int) -> int:
-    """How many random files to try."""
+    """Return how many random files to try: KAFKAREC_ORACLE, or `usual`."""
     return int(os.environ.get("KAFKAREC_ORACLE", usual))
 
 
@@ -59,7 +59,7 @@ def tool(name: str) -> str | None:
 
 
 class Jvm:
-    """A process that answers over its standard output until its standard input ends."""
+    """A process that answers on its standard output until its standard input ends."""
 
     _jvm: subprocess.Popen[bytes]
 
@@ -76,7 +76,7 @@ class Jvm:
 
 
 class Oracle(Jvm):
-    """One JVM. `ask` is answered by the verb of tests/support/jvm/Oracle.java that the first word names."""
+    """One JVM. The first word of `ask` names a verb of tests/support/jvm/Oracle.java, which answers."""
 
     def __init__(self, classes: Path) -> None:
         path = f"{JARS}/*{os.pathsep}{classes}"

@@ -1,4 +1,4 @@
-"""What kafkarec reads, in the words of tests/support/jvm/Reading.java."""
+"""kafkarec's results in the text format of tests/support/jvm/Reading.java."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _number(value: int | None) -> str:
 
 
 def read(data: bytes) -> str:
-    """In the words of tests/support/jvm/Reading.java."""
+    """Return the records of `data` in the text format of tests/support/jvm/Reading.java."""
     try:
         found = kafkarec.decode(data, columns=_COLUMNS, control=True, timestamp_unit="int64")
     except kafkarec.KafkaRecordError:
@@ -36,7 +36,7 @@ def read(data: bytes) -> str:
 
 
 def consumer_lines(folder: Path, isolation: str) -> list[str]:
-    """The records that a consumer of this isolation level gets."""
+    """Return the records that a consumer of this isolation level gets, one line each."""
     lines = []
     with kafkarec.open(folder) as log:
         for record in log.read(isolation=isolation, columns=_CONSUMED):

@@ -1,4 +1,4 @@
-"""What the tests of a SegmentWriter that is killed, or fails, have in common: batches, a run, a disk that forgets."""
+"""Support for tests of a SegmentWriter that is killed or fails: batches, a run, a disk that loses unsynced data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CALLS = ("open", "pwrite", "ftruncate", "fsync", "replace", "unlink", "mkdir", "
 
 @lru_cache(1)
 def batches() -> tuple[bytes, ...]:
-    """Twenty or so in every codec, with transactions, two leader epochs and gaps; some segments' worth."""
+    """Return 22 batches for several segments: every codec, transactions, two leader epochs, gaps in the offsets."""
     made, offset, sequence = [], 0, 0
     for number in range(22):
         where: dict[str, Any] = {
@@ -58,12 +58,12 @@ def batches() -> tuple[bytes, ...]:
 
 
 def ends() -> tuple[int, ...]:
-    """The log end offset behind each batch."""
+    """Return the log end offset after each batch."""
     return tuple(kafkarec.scan(b"".join(batches())).column("next_offset"))
 
 
 def run(folder: Path, acknowledge: Callable[[int], object] = lambda offset: None, **settings: Any) -> SegmentWriter:
-    """Writes all batches that the folder does not have yet; says how far they are on the disk."""
+    """Write all batches that the folder does not have yet; `acknowledge` gets each recovery point."""
     with SegmentWriter(folder, **(SETTINGS | settings)) as writer:
         acknowledge(writer.recovery_point)
         for number, (batch, end) in enumerate(zip(batches(), ends(), strict=True)):
@@ -80,37 +80,37 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())} if folder.exists() else {}
 
 
-def log_bytes(found: dict[str, bytes]) -> bytes:
-    return b"".join(found[name] for name in sorted(found) if name.endswith(".log"))
+def log_bytes(files: dict[str, bytes]) -> bytes:
+    return b"".join(files[name] for name in sorted(files) if name.endswith(".log"))
 
 
 def check_what_is_left(folder: Path, acknowledged: int) -> None:
-    """All acknowledged batches, byte for byte; behind them whole batches and at most a torn one. It opens and reads."""
-    found = content(folder)
-    logs = sorted(name for name in found if name.endswith(".log"))
+    """Assert that the folder has all acknowledged batches, byte for byte, then whole batches and at most a torn one."""
+    files = content(folder)
+    logs = sorted(name for name in files if name.endswith(".log"))
     whole = b"".join(batches())
     for name in logs[:-1]:
-        assert kafkarec.scan(found[name]).remaining == 0, f"{name} is not the last one, and torn"
-    data = log_bytes(found)
+        assert kafkarec.scan(files[name]).remaining == 0, f"{name} is not the last one, and torn"
+    data = log_bytes(files)
     good = kafkarec.decode(data, errors="skip", control=True).batches
     last = good[-1]["next_offset"] if len(good) else 0
     assert last >= acknowledged, f"{acknowledged} was acknowledged, and the log ends at {last}"
     size = sum(good.column("size_in_bytes"))
     assert data[:size] == whole[:size]
-    if found:
+    if files:
         with kafkarec.open(folder) as opened:
             assert not isinstance(opened, kafkarec.Log) or not len(logs) or (opened.next_offset or 0) >= acknowledged
 
 
 class Disk:
-    """What would be in a folder behind a power failure: of each file what its last fsync found, of names what the
-    folder's last fsync found; what came later may be there too, or in part. Patches os while `watching`."""
+    """Simulates a folder's content after a power failure: each file has at least its content at its last fsync, the
+    folder the names at its last fsync; later changes may be present, absent or partial. Patches os while `watching`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._synced: dict[int, bytes] = {}
         self._names: dict[str, int] = {}
-        self._held: list[int] = []  # so that no inode is used a second time
+        self._descriptors: list[int] = []  # open descriptors, so that no inode number is used again
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -118,13 +118,13 @@ class Disk:
 
         def fsync(descriptor: int) -> None:
             real(descriptor)
-            found = os.fstat(descriptor)
-            if stat.S_ISDIR(found.st_mode):
-                if os.path.samestat(found, os.stat(self._folder)):
+            status = os.fstat(descriptor)
+            if stat.S_ISDIR(status.st_mode):
+                if os.path.samestat(status, os.stat(self._folder)):
                     self._names = self._now()
             else:
-                self._held.append(os.dup(descriptor))
-                self._synced[found.st_ino] = os.pread(descriptor, found.st_size, 0)
+                self._descriptors.append(os.dup(descriptor))
+                self._synced[status.st_ino] = os.pread(descriptor, status.st_size, 0)
 
         os.fsync = fsync
         try:
@@ -135,26 +135,28 @@ class Disk:
     def _now(self) -> dict[str, int]:
         return {path.name: path.stat().st_ino for path in self._folder.iterdir()}
 
-    def leave(self, to: Path, dice: random.Random) -> None:
-        """A folder as a power failure may leave it."""
+    def leave(self, to: Path, random_: random.Random) -> None:
+        """Write a folder as a power failure may leave it."""
         to.mkdir()
-        there, now = self._names, self._now()
+        synced_names, current_names = self._names, self._now()
         bytes_now = {path.stat().st_ino: path.read_bytes() for path in self._folder.iterdir()}
-        for name in there.keys() | now.keys():
-            inode = dice.choice([there, now]).get(name)
+        for name in synced_names.keys() | current_names.keys():
+            inode = random_.choice([synced_names, current_names]).get(name)
             if inode is None:
                 continue
             safe = self._synced.get(inode, b"")
             later = bytes_now.get(inode, safe)
-            grown = later[len(safe) :] if later.startswith(safe) else b""
-            kept = dice.randrange(len(grown) + 1)
-            tail = dice.choice([b"", grown, grown[:kept], grown[:kept] + bytes(len(grown) - kept), bytes(len(grown))])
+            unsynced = later[len(safe) :] if later.startswith(safe) else b""
+            kept = random_.randrange(len(unsynced) + 1)
+            tail = random_.choice(
+                [b"", unsynced, unsynced[:kept], unsynced[:kept] + bytes(len(unsynced) - kept), bytes(len(unsynced))]
+            )
             (to / name).write_bytes(safe + tail)
 
     def forget(self) -> None:
-        for descriptor in self._held:
+        for descriptor in self._descriptors:
             os.close(descriptor)
-        self._held = []
+        self._descriptors = []
 
 
 def batch(offset: int = 0, count: int = 3, **fields: Any) -> bytes:
@@ -172,8 +174,13 @@ REFUSED: dict[str, tuple[bytes, type[ValueError], str, int]] = {
     "zeros": (_GOOD + bytes(40), CorruptRecordError, "size field", len(_GOOD)),
     "magic": (builders.patched(_GOOD, 16, b"\x05"), UnsupportedMagicError, "unknown magic", 0),
     "codec": (batch(3, codec=6), UnsupportedCompressionError, "codec", 0),
-    "offset below the end": (batch(2), AppendRefused, "offsets 2 to 4 do not follow the log, which goes on at 3", 0),
-    "offsets twice": (_GOOD + _GOOD, AppendRefused, "goes on at 6", len(_GOOD)),
+    "offset below the end": (
+        batch(2),
+        AppendRefused,
+        "offsets 2 to 4 do not follow the log, which ends before offset 3",
+        0,
+    ),
+    "offsets twice": (_GOOD + _GOOD, AppendRefused, "ends before offset 6", len(_GOOD)),
     "offsets within": (batch(5) + batch(6), AppendRefused, "offsets 6 to 8", len(_GOOD)),
     "negative delta": (batch(3, last_offset_delta=-1), AppendRefused, "offsets 3 to 2", 0),
     "negative offset": (batch(-9), AppendRefused, "offsets -9", 0),

@@ -1,11 +1,11 @@
 """Random records of internal topics and what Kafka's own decoders print for them (jvm/MessageOracle.java).
 
-    tools/kafka_jars                              fetches Kafka's server jars
+    tools/kafka_jars                                      fetches Kafka's server jars
     python tests/support/message_corpus.py                writes tests/vectors/messages/corpus.jsonl
-    python tests/support/message_corpus.py SEED COUNT     compares that many new records
+    python tests/support/message_corpus.py SEED COUNT     compares COUNT new records of each kind
 
-The records are those of message_samples: good ones, whose bytes Kafka's message classes must write just so, and
-spoiled ones.
+The records are those of message_samples: good records, for which Kafka's message classes must write the same bytes, and
+spoiled records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from paths import ROOT, VECTORS
 
-sys.path.insert(0, str(ROOT))  # for a run of its own
+sys.path.insert(0, str(ROOT))  # for a run as a script
 
 import jvm_oracle
 import message_samples as samples
@@ -32,7 +32,7 @@ CORPUS = VECTORS / "messages" / "corpus.jsonl"
 
 
 def cases(seed: int, count: int) -> list[dict[str, Any]]:
-    """Without Kafka's answers yet."""
+    """Return random records as cases, without Kafka's answers."""
     maker = samples.Maker(seed)
     found: list[dict[str, Any]] = []
 
@@ -63,7 +63,7 @@ def _tool(name: str) -> str:
 
 
 def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
-    """Kafka's answers, four words each; see MessageOracle.java."""
+    """Return Kafka's answers, four words each; see MessageOracle.java."""
     words = {None: "-", "": "0"}
     lines = [
         f"{case['flag']} {words.get(case['key'], case['key'])} {words.get(case['value'], case['value'])} {at}\n"
@@ -89,7 +89,7 @@ def text(word: str) -> str | None:
 
 
 def answered(seed: int, count: int) -> list[dict[str, Any]]:
-    """Cases with Kafka's texts; those that a corpus may not hold, or where we differ, have `unlike`."""
+    """Return cases with Kafka's texts; a case where kafkarec differs has `unlike`, and must not be in a corpus."""
     asked = cases(seed, count)
     for at, (case, answer) in enumerate(zip(asked, ask(asked), strict=True)):
         case["offset"] = at
@@ -106,12 +106,12 @@ def answered(seed: int, count: int) -> list[dict[str, Any]]:
 
 
 def is_whole(case: dict[str, Any]) -> bool:
-    """A good record with key and value."""
+    """Return whether the case is a good record with key and value."""
     return "," not in case["what"] and case["what"] != "odd"
 
 
 def agrees(case: dict[str, Any]) -> bool:
-    """Whether our texts are Kafka's."""
+    """Return whether kafkarec prints Kafka's texts."""
     key, value = (None if case[name] is None else bytes.fromhex(case[name]) for name in ("key", "value"))
     try:
         return DECODERS[case["flag"]](key, value, case["offset"]) == (case.get("key_text"), case.get("payload_text"))

@@ -1,4 +1,4 @@
-"""Random records of internal topics, from the schema tables: every type, every version; and ways to spoil bytes."""
+"""Random records of internal topics, from the schema tables: every type, every version; and random damage to bytes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from kafkarec.internal_topics.protocol import TAGGED, default_of
-from kafkarec.internal_topics.schema_notation import MessageField, RecordType, Struct
-from kafkarec.internal_topics.serialize import write_message
+from kafkarec.format.message_schemas import MessageField, RecordType, Struct
+from kafkarec.format.message_writer import write_message
+from kafkarec.format.messages import TAGGED, default_of
 from kafkarec.internal_topics.topics import CONSUMER_MESSAGES, TOPICS, Topic, write_key, write_value
 
 FLAGS = {
@@ -38,7 +38,7 @@ _DOUBLES = (
 
 
 class Sample(NamedTuple):
-    """A record: what it is, its bytes, the fields they were made of."""
+    """A record: its type and version, its bytes, the fields they were made from."""
 
     topic: Topic
     type: RecordType
@@ -50,7 +50,7 @@ class Sample(NamedTuple):
 
 
 class Maker:
-    """Makes fields of any schema; the same seed makes the same ones."""
+    """Makes random fields of any schema; the same seed makes the same fields."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -100,7 +100,7 @@ class Maker:
         return Sample(topic, kind, version, key_bytes, write_value(topic, kind, version, value), key, value)
 
     def _consumers(self, group: dict[str, Any]) -> None:
-        """Members that speak the consumer protocol, or nearly."""
+        """Give the group members of the consumer protocol, some with a wrong version."""
         group["protocolType"] = self.random.choice(["consumer", "consumer", "connect"])
         for member in group["members"]:
             for name in ("subscription", "assignment"):
@@ -111,7 +111,7 @@ class Maker:
                 member[name] = said.to_bytes(2, "big", signed=True) + body
 
     def _make_plausible(self, fields: dict[str, Any]) -> None:
-        """Remote log metadata that Kafka's objects do not refuse, mostly."""
+        """Change most remote log metadata so that Kafka's classes accept it."""
         if self.random.random() < 0.2:
             return
         for name in ("remoteLogSegmentState", "remotePartitionDeleteState"):
@@ -122,7 +122,7 @@ class Maker:
             fields["endOffset"] = fields["startOffset"] + 5
 
     def spoil(self, blob: bytes) -> bytes:
-        """Cut, lengthened, overwritten or with a wild varint put in."""
+        """Return the bytes cut, lengthened, overwritten or with a wrong varint inserted."""
         out = bytearray(blob)
         way = self.random.random()
         if way < 0.15 and len(out) > 2:
@@ -142,7 +142,7 @@ class Maker:
 
 
 def kinds() -> Iterator[tuple[Topic, RecordType, int]]:
-    """Every record type in every version."""
+    """Yield every record type in every version."""
     for topic in TOPICS.values():
         for kind in topic.types.values():
             for version in range(kind.value.first, kind.value.last + 1):

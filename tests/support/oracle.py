@@ -1,7 +1,7 @@
-"""The slow, obvious decoder that the engine must agree with. It follows Kafka's memory path line by line:
+"""A slow, simple decoder that the engine must agree with. It follows Kafka's memory path line by line:
 
 MemoryRecords.batches (ByteBufferLogInputStream), batch.ensureValid, streamingIterator, then key, value and
-headers of every record. Plain Python integers, one object a record, no shared code with the product.
+headers of every record. Plain Python integers, one object per record, no code shared with kafkarec.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Batch:
 
 @dataclass
 class Verdict:
-    """`error` is None when Kafka accepts; `stage` is where it complained; `remaining` the tail's bytes."""
+    """`error` is None where Kafka accepts; `stage`: which step refused; `remaining`: bytes of the tail."""
 
     batches: list[Batch]
     remaining: int
@@ -45,7 +45,7 @@ class Verdict:
 
 
 def wrap(value: int, bits: int) -> int:
-    """Java's two's complement overflow."""
+    """Return the value after Java's two's complement overflow."""
     value &= (1 << bits) - 1
     return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -55,14 +55,14 @@ def absent(value: int) -> int | None:
 
 
 def increment_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence with its int overflows."""
+    """Return DefaultRecordBatch.incrementSequence, with its int overflows."""
     if sequence > wrap(INT_MAX - increment, 32):
         return wrap(increment - (INT_MAX - sequence) - 1, 32)
     return wrap(sequence + increment, 32)
 
 
 def decode(data: bytes, *, check_crcs: bool = True) -> Verdict:
-    """All batches with their records, or the first complaint in the order batches, ensureValid, iterate."""
+    """Return all batches with their records, or the first error in the order batches, ensureValid, iterate."""
     batches, remaining, error = frames(data)
     verdict = Verdict(batches, remaining)
     if error is not None:
@@ -203,7 +203,7 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
     if count < 0:
         raise Refused("record count below 0")
     if count == 0:
-        open_only(codec, raw[61:], 2)  # no record is read, so what follows the codec's header is never looked at
+        open_only(codec, raw[61:], 2)  # no record is read, so the bytes after the codec's header are never read
         return []
     payload = decompress(codec, raw[61:], 2)
     out = []
@@ -250,7 +250,7 @@ def batch_records(batch: Batch) -> list[dict[str, object]]:
 
 
 def varint(data: bytes, at: int, longest: int) -> tuple[int, int]:
-    """ByteUtils.readVarint (longest 5) and readVarlong (longest 10): excess bits fall away."""
+    """As ByteUtils.readVarint (longest 5) and readVarlong (longest 10): excess bits are dropped."""
     raw = 0
     for i in range(longest):
         if at >= len(data):
@@ -266,7 +266,7 @@ def varint(data: bytes, at: int, longest: int) -> tuple[int, int]:
 
 
 def sized(data: bytes, at: int) -> tuple[bytes | None, int]:
-    """Every negative length means null."""
+    """Return bytes of a varint length and the position after them. Every negative length means null."""
     length, at = varint(data, at, 5)
     if length < 0:
         return None, at
@@ -309,7 +309,7 @@ def message_records(raw: bytes) -> list[dict[str, object]]:
 
 
 def inner_messages(data: bytes) -> list[tuple[int, bytes]]:
-    """DataLogInputStream: a cut last message ends the run in silence."""
+    """As DataLogInputStream: a cut last message ends the messages without an error."""
     out = []
     at = 0
     while len(data) - at >= 12:
@@ -326,7 +326,7 @@ def inner_messages(data: bytes) -> list[tuple[int, bytes]]:
 
 
 def legacy_record(offset: int, content: bytes, wrapped: tuple[int, int] | None) -> dict[str, object]:
-    """LegacyRecord's accessors. `wrapped`: the wrapper's timestamp type and timestamp, for magic 1 inside."""
+    """Return LegacyRecord's accessors. `wrapped`: timestamp type and timestamp of the wrapper, for inner magic 1."""
     magic, attributes = struct.unpack_from(">bb", content, 4)
     timestamp, timestamp_type = -1, -1
     if magic != 0:

@@ -1,7 +1,7 @@
-"""Decompression as Kafka's input streams do it, slow and obvious: libraries see one frame or block at a time.
+"""Decompression as Kafka's input streams do it, slow and simple: libraries get one frame or block at a time.
 
-Followed: java.util.zip.GZIPInputStream (JDK 17), SnappyInputStream (snappy-java 1.1.10), Kafka's
-Lz4BlockInputStream, ZstdInputStreamNoFinalizer (zstd-jni 1.5). MANIFEST.md items 29 to 32 say what was seen.
+Sources: java.util.zip.GZIPInputStream (JDK 17), SnappyInputStream (snappy-java 1.1.10), Kafka's
+Lz4BlockInputStream, ZstdInputStreamNoFinalizer (zstd-jni 1.5). MANIFEST.md items 29 to 32 describe their behaviour.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import zstandard
 
 
 class Refused(Exception):
-    """Kafka raises here; `str` is the oracle's own short reason."""
+    """Raised where Kafka raises; `str` is a short reason."""
 
 
 def decompress(codec: int, payload: bytes, magic: int) -> bytes:
-    """All bytes of the stream. Codec ids as in the attributes; 0 gives the payload back."""
+    """Return all bytes of the stream. Codec ids as in the attributes; 0 returns the payload."""
     if codec == 3:
         return lz4_stream(payload, check_header=magic != 0)
     table = {0: bytes, 1: gzip_stream, 2: snappy_stream, 4: zstd_stream}
@@ -29,7 +29,7 @@ def decompress(codec: int, payload: bytes, magic: int) -> bytes:
 
 
 def open_only(codec: int, payload: bytes, magic: int) -> None:
-    """What the stream's constructor checks: all that happens to a batch that declares no records."""
+    """Check what the stream's constructor checks: Kafka does no more for a batch that declares no records."""
     if codec == 1:
         _gzip_header(payload, 0)
     elif codec == 2:
@@ -47,7 +47,7 @@ def open_only(codec: int, payload: bytes, magic: int) -> None:
 
 
 def _gzip_header(data: bytes, at: int) -> int:
-    """Position behind the member header that begins at `at`."""
+    """Return the position after the member header that begins at `at`."""
     cursor = _Cursor(data, at)
     if cursor.take(2) != b"\x1f\x8b":
         raise Refused("gzip: not in GZIP format")
@@ -135,7 +135,7 @@ def snappy_stream(data: bytes) -> bytes:
             elif sum(map(len, out)) == ended_at:
                 break
             else:
-                # isValidHeader fails: one read call ends there, and the next goes on behind that header
+                # isValidHeader fails: one read call ends there, and the next continues after that header
                 ended_at = sum(map(len, out))
             at += 16
             continue
@@ -152,7 +152,7 @@ def snappy_stream(data: bytes) -> bytes:
 
 
 def _lz4_header(data: bytes, *, check: bool) -> tuple[int, int, int]:
-    """(position behind the descriptor, flags, largest block)"""
+    """Return (position after the descriptor, flags, largest block)."""
     cursor = _Cursor(data, 0)
     if len(data) < 6 or cursor.take(4) != b"\x04\x22\x4d\x18":
         raise Refused("lz4: no frame")
@@ -195,7 +195,7 @@ def lz4_stream(data: bytes, *, check_header: bool) -> bytes:
 
 
 def xxh32(data: bytes, seed: int = 0) -> int:
-    """xxHash32 as the LZ4 frame format uses it; no library of ours has it."""
+    """Return xxHash32, which the LZ4 frame format uses; no dependency provides it."""
     p1, p2, p3, p4, p5 = 2654435761, 2246822519, 3266489917, 668265263, 374761393
     mask = 0xFFFFFFFF
 

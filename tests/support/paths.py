@@ -1,4 +1,4 @@
-"""Where things are in this repository; tests and helpers name folders by these alone."""
+"""The folders of this repository; tests and helpers use these names only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Partition folders of plain batches, put together by hand."""
+"""Partition folders of given batches."""
 
 from __future__ import annotations
 

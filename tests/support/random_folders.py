@@ -1,4 +1,4 @@
-"""Random segments with the files beside them: indexes that Kafka's own writer made, then spoiled."""
+"""Random segments with their side files: indexes that Kafka's own writer made, then damaged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from random_logs import Maker
 
 
 def fill(maker: Maker, kafka: Oracle, folder: Path) -> str:
-    """Empties `folder`, writes a segment and its four neighbours, and gives their stem."""
+    """Empty `folder`, write a segment and its four side files, and return their stem."""
     random = maker.random
     for file in folder.iterdir():
         file.unlink()
@@ -96,8 +96,8 @@ def _snapshot(maker: Maker) -> bytes:
 
 
 def partition(maker: Maker, folder: Path) -> int:
-    """Writes segments of one partition as a broker might have: producers with and without transactions, leader
-    epochs, records in every codec. Gives the next offset."""
+    """Write segments of one partition as a broker may have: producers with and without transactions, leader
+    epochs, records in every codec. Return the next offset."""
     random = maker.random
     offset, epoch, now = 0, 0, NOW
     sequences: dict[int, int] = {}

@@ -15,13 +15,13 @@ _BAD_TEXT = [b"\xff", b"\xed\xa0\x80", b"a\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80
 
 @lru_cache(1)
 def vectors() -> tuple[bytes, ...]:
-    """Every golden buffer, the invalid ones too, that is not big."""
+    """Return every golden buffer below 4 KiB, invalid buffers included."""
     files = sorted((VECTORS / "vectors").glob("*.bin")) + sorted((VECTORS / "invalid").glob("*.bin"))
     return tuple(path.read_bytes() for path in files if path.stat().st_size < 4096)
 
 
 class Maker:
-    """Makes one log after the other; the same seed makes the same."""
+    """Makes random logs; the same seed makes the same logs."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -37,7 +37,7 @@ class Maker:
         return self.random.choice(_TEXT).encode() * self.random.randrange(4)
 
     def some(self, *usual: int, bits: int = 32) -> int:
-        """One of `usual`, and now and then any number."""
+        """Return one of `usual`, and in one of 20 cases any number."""
         if self.random.randrange(20):
             return self.random.choice(usual)
         return self.random.randrange(-(1 << bits - 1), 1 << bits - 1)
@@ -93,7 +93,7 @@ class Maker:
         )
 
     def message(self, kind: int) -> bytes:
-        """A control record's value of a kind; its version is 0 as a rule."""
+        """Return a control record's value of a kind; its version is usually 0."""
         version = struct.pack(">h", self.some(0, 0, 0, 1, 2, bits=16))
         voters = b"\x02" + struct.pack(">i", self.some(1, 2)) + b"\0"
         text = self.random.choice(["host", "h\u00f6st", 'a"b\\c', "\x01\x1f", ""]).encode()
@@ -126,7 +126,7 @@ class Maker:
                 value=self.blob(),
                 timestamp=self.some(builders.NOW + i, -1, bits=64),
                 attributes=self.random.choice([0, 0, 8]),
-                behind=self.random.choice([b"", b"", b"", b"abc"]),
+                trailing=self.random.choice([b"", b"", b"", b"abc"]),
             )
             for i in range(self.random.choice([1, 1, 2, 4]))
         ]
@@ -142,7 +142,7 @@ class Maker:
         )
 
     def odd(self, offset: int) -> bytes:
-        """Good in its checksum, bad in a field."""
+        """Return a batch whose checksum is right and one field wrong."""
         kind = self.random.randrange(6)
         if kind == 0:
             return self.batch(offset, count=self.some(0, 1, 2, 4, -1))
@@ -161,7 +161,7 @@ class Maker:
         return self.random.choice(vectors())
 
     def log(self) -> bytes:
-        """Some batches; one log in two is damaged."""
+        """Return some batches; every other log is damaged."""
         parts = []
         offset = self.random.choice([0, 0, 100, 2**40])
         for _ in range(self.random.randrange(1, 9)):
@@ -180,7 +180,7 @@ class Maker:
         return self.damaged(data) if self.random.randrange(2) else data
 
     def plain_log(self) -> bytes:
-        """A log that a broker could have written: magic 2, offsets and times that rise."""
+        """Return a log that a broker could have written: magic 2, rising offsets, mostly rising times."""
         parts = []
         offset = self.random.choice([0, 0, 100])
         now = builders.NOW

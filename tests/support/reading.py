@@ -1,7 +1,7 @@
-"""The engine's three ways of telling what is in a buffer, each turned into plain rows that compare with `==`.
+"""The three ways to read a buffer, each as plain rows that compare with `==`.
 
 by_columns   decode, exported to Arrow
-by_records   decode, one Record after the other
+by_records   decode, record by record
 by_batches   batches, each iterated
 
 Rows are dicts of the contract's column names; `headers` are tuples, timestamps ints of milliseconds.
@@ -14,6 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 import kafkarec
+from kafkarec._core import Source
+from kafkarec.read.decode_options import DecodeRequest, request
+from kafkarec.read.passes import as_columns, read_part
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
 DEFAULT_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -44,8 +47,21 @@ BATCH_FIELDS = (
 MS = pa.timestamp("ms", tz="UTC")
 
 
+def file_request(file: str | None = "test.log", **options: Any) -> DecodeRequest:
+    """Return decode's options with the name of a file, whose end and damage are read by the rules for files."""
+    return request(**options)._replace(named={"file": file})
+
+
+def decode_file(
+    data: bytes, file: str | None = "test.log", topic: str | None = None, partition: int | None = None, **options: Any
+) -> kafkarec.RecordColumns:
+    """Decode a buffer as if it were a file of a partition."""
+    asked = request(**options)._replace(named={"file": file, "topic": topic, "partition": partition})
+    return as_columns(asked, read_part(asked, Source(data)))
+
+
 def arrow_table(columns: Any) -> pa.Table:
-    """The Arrow table of our columns, checked down to its offsets."""
+    """Return the Arrow table of columns, validated in full."""
     table = pa.table(columns)
     table.validate(full=True)
     return table
@@ -82,24 +98,17 @@ def by_batches(data: Any) -> list[list[dict[str, Any]]]:
 
 
 def batch_rows(table: Any) -> list[dict[str, Any]]:
-    """The rows of a BatchTable, by Arrow."""
+    """Return the rows of a BatchTable, by Arrow."""
     return arrow_rows(table)
 
 
 def batch_attributes(batch: Any) -> dict[str, Any]:
-    """A RecordBatch's attributes as a row."""
+    """Return a RecordBatch's attributes as a row."""
     return {name: getattr(batch, name) for name in BATCH_FIELDS}
 
 
-def damage_tuple(damage: Any) -> tuple[Any, ...]:
-    return tuple(
-        getattr(damage, name)
-        for name in ("file", "position", "length", "lost_from", "lost_to", "next_position", "reason")
-    )
-
-
 def assert_tiles(data: bytes, columns: Any) -> None:
-    """Good batches, damage and tail cover the input once, without a gap and without an overlap."""
+    """Assert that good batches, damage and tail cover the input once, without a gap or an overlap."""
     rows = batch_rows(columns.batches)
     pieces = [(row["position"], row["size_in_bytes"]) for row in rows]
     pieces += [(damage.position, damage.length) for damage in columns.damage]

@@ -1,6 +1,6 @@
-"""An S3 API server on loopback (moto's), which counts the bytes that it serves and refuses on demand.
+"""An S3 API server on loopback (moto's), which counts the bytes that it serves and can refuse all requests.
 
-`refusal`: what it answers instead, as S3 does: a status and an XML body for GET, the bare status for HEAD.
+`refusal`: its answer to every request, in S3's form: a status and an XML body for GET, the status alone for HEAD.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KEYS = {"AWS_ACCESS_KEY_ID": "an-id", "AWS_SECRET_ACCESS_KEY": "a-secret", "AWS_
 
 
 class Refusal(NamedTuple):
-    """What S3 answers to every request. region: of the header and the element that tell where the bucket is."""
+    """An S3 error. region: for the header and the XML element that name the bucket's region."""
 
     status: str
     code: str
@@ -31,7 +31,7 @@ class Refusal(NamedTuple):
 
 
 class Server:
-    """url; `served`: bytes of objects; `requests`: (method, path, range); `refusal`."""
+    """The server. `served`: bytes of objects sent; `requests`: (method, path, range); `refusal`: see above."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -75,20 +75,20 @@ class Server:
                 self.put(f"{key}/{path.relative_to(folder)}", path.read_bytes())
 
     def presigned(self, key: str) -> str:
-        told = {"Bucket": BUCKET, "Key": key}
-        return str(_client(self.url).generate_presigned_url("get_object", Params=told))
+        params = {"Bucket": BUCKET, "Key": key}
+        return str(_client(self.url).generate_presigned_url("get_object", Params=params))
 
     def reset(self) -> None:
         self.served, self.refusal = 0, None
         self.requests.clear()
 
     def options(self, **more: Any) -> dict[str, Any]:
-        """storage_options with credentials."""
+        """Return storage_options with credentials."""
         inner = {"endpoint_url": self.url, "region_name": "us-east-1"}
         return {"key": "an-id", "secret": "a-secret", "client_kwargs": inner, **more}
 
     def environment(self) -> dict[str, str]:
-        """What a user would set."""
+        """Return the environment variables that a user sets."""
         return {**KEYS, "AWS_ENDPOINT_URL": self.url, "AWS_EC2_METADATA_DISABLED": "true"}
 
 
@@ -101,8 +101,8 @@ def _client(url: str) -> Any:
 
 @contextmanager
 def running(*clients: str) -> Iterator[Server]:
-    """The server, with an empty bucket. Where it, or one of `clients`, is not installed, the test is skipped and says
-    which."""
+    """Run the server, with an empty bucket. Skip the test, with the module's name, if the server or one of the modules
+    `clients` is not installed."""
     for module in ("moto", "flask", "flask_cors", *clients):
         pytest.importorskip(module, reason=f"{module} is not installed: no S3 server on loopback")
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
@@ -115,7 +115,7 @@ def running(*clients: str) -> Iterator[Server]:
     thread = threading.Thread(target=listening.serve_forever, daemon=True)
     thread.start()
     try:
-        # moto keeps its buckets for the process: not those of the last server
+        # moto keeps buckets for the whole process: remove the previous server's
         urllib.request.urlopen(urllib.request.Request(f"{server.url}/moto-api/reset", method="POST")).close()
         _client(server.url).create_bucket(Bucket=BUCKET)
         yield server
@@ -126,7 +126,7 @@ def running(*clients: str) -> Iterator[Server]:
 
 
 def without_aws() -> dict[str, str]:
-    """This environment without anything that would let a library find credentials."""
+    """Return this environment without all that lets a library find credentials."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     return {
         **kept,

@@ -1,4 +1,4 @@
-"""The size classes of recycled buffers, as `_c/page_pool.pxd` describes them: 4, 5, 6, 7, 8, 10, 12 ... KiB."""
+"""The size classes of recycled buffers, as `_pages.pyx` describes them: 4, 5, 6, 7, 8, 10, 12 ... KiB."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ CLASSES = [(4 + k % 4) << (10 + k // 4) for k in range(80)]
 
 
 def class_of(size: int) -> int:
-    """The bytes that a buffer of `size` takes."""
+    """Return the bytes that a buffer of `size` takes."""
     return next(one for one in CLASSES if one >= size)

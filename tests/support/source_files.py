@@ -13,7 +13,7 @@ CODE = {".py", ".pyx", ".pxd", ".pyi", ".sh"}
 
 
 def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
-    """What git knows of, and what is new and not ignored; without git, everything."""
+    """Return tracked files and new files that are not ignored; without git, all files."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", *folders],
         cwd=ROOT,
@@ -29,6 +29,6 @@ def files(*folders: str, suffixes: set[str] = CODE) -> list[Path]:
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """(module with its leading dots, whether the import runs when the module is imported)"""
+    """Yield (module with its leading dots, whether the import runs when the module is imported)."""
     if path.suffix != ".sh":
         yield from (("." * one.level + one.module, one.runs) for one in statements(path))

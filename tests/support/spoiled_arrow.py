@@ -1,4 +1,4 @@
-"""Arrow and Parquet files of random rows, and ways to spoil them."""
+"""Arrow and Parquet files of random rows, and random damage to them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def random_table(chance: random.Random) -> pa.Table:
 
 
 def spoiled(data: bytes, chance: random.Random) -> bytes:
-    """Some bytes or int32 changed, at places that hold int32."""
+    """Return the bytes with some int32 values changed."""
     area = bytearray(data)
     for _ in range(chance.choice([1, 2, 2, 4])):
         at = chance.randrange(8, len(area) - 12) // 4 * 4

@@ -1,4 +1,4 @@
-"""Bytes that remember where they come from, and ways to spoil them."""
+"""Bytes with the origin of each, and functions that damage them at random."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 
 class Bytes:
-    """Bytes that remember where they come from: `origin` has a place in the original, or -1, for each of them."""
+    """Bytes that can be edited: `origin` has the position in the original, or -1, of each byte."""
 
     def __init__(self, data: bytes) -> None:
         self.data = bytearray(data)
@@ -20,7 +20,7 @@ class Bytes:
         self.origin[start:stop] = [-1] * len(new)
 
     def where(self, start: int, size: int) -> int | None:
-        """Where the original's bytes [start, start + size) lie now, untouched; None: they do not."""
+        """Return the position of the original's bytes [start, start + size), or None if they were changed."""
         if start not in self.origin:
             return None
         at = self.origin.index(start)

@@ -1,4 +1,4 @@
-"""Runs a snippet in a fresh interpreter: without pyarrow, under a memory limit, or next to a guard page."""
+"""Runs code in a new interpreter: without pyarrow, under a memory limit, or next to a guard page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Without:
         return None if name.partition(".")[0] == "pyarrow" else self._finder.find_spec(name, path, target)
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 """
-# How far the peak grew since `begin()`, in bytes. VmHWM is reset first: earlier peaks must not hide this one.
+# The growth of peak memory since `begin()`, in bytes. VmHWM is reset first, so that earlier peaks do not count.
 PEAK = """
 import resource
 def begin():
@@ -44,7 +44,7 @@ def limit_memory(extra):
 """
 
 
-# What a call keeps: `loop` runs it often enough that pools are full, then the growth is printed.
+# The memory that repeated calls keep: warm-up calls fill the pools, then the growth is measured.
 LEAK = """
 import gc
 def refused(call):
@@ -66,12 +66,12 @@ def grown(call, times, warm_up):
 
 
 def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
-    """Bytes that a process grows by in so many calls."""
+    """Return the bytes that a process grows by in so many calls."""
     return int(run(f"{PEAK}{LEAK}{prepared}\nprint(grown(lambda: {call}, {times}, {warm_up}))"))
 
 
 def run(code: str, *, timeout: int = 120) -> str:
-    """The snippet's standard output. A death by signal or an exception fails with what it wrote."""
+    """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(SUPPORT)]))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=env, check=False

@@ -1,7 +1,7 @@
-"""Logs of transactions for tests: events, the bytes they become, and a slow, obvious reading of what they mean.
+"""Logs of transactions for tests: events, their bytes, and a slow, simple implementation of read_committed.
 
-An event is one batch. The reading goes over the events, never over bytes, and asks for each record whether a consumer
-with isolation.level=read_committed gets it.
+An event is one batch. The implementation works on events, never on bytes, and decides for each record whether a
+consumer with isolation.level=read_committed gets it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec._core import Source
+from kafkarec.format.message_writer import write_message
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.internal_topics import TOPICS
 from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.sidecars import txn_index
 
@@ -28,7 +30,7 @@ MARKERS = {ABORT: False, COMMIT: True}
 
 @dataclass(frozen=True)
 class Event:
-    """One batch: `count` records from offset `base` on; a marker is one record, an empty one takes an offset too."""
+    """One batch: `count` records from offset `base` on; a marker is one record, an empty marker takes an offset too."""
 
     kind: str
     producer: int
@@ -65,19 +67,19 @@ _KINDS = (DATA, DATA, DATA, DATA, PLAIN, IDEMPOTENT, ABORT, ABORT, COMMIT, COMMI
 
 @st.composite
 def logs(draw: st.DrawFn, most: int = 30) -> list[Event]:
-    """Interleaved producers in any order: markers without data, repeated markers, epochs that go up with markers."""
+    """Draw interleaved producers in any order: markers without data, repeated markers, epochs that rise at markers."""
     drawn = draw(
         st.lists(
             st.tuples(st.sampled_from(_KINDS), st.integers(0, 3), st.integers(1, 3), st.integers(0, 60_000)),
             max_size=most,
         )
     )
-    grows = draw(st.booleans())
+    epochs_rise = draw(st.booleans())
     epochs: dict[int, int] = {}
     events, base, time = [], draw(st.integers(0, 50)), builders.NOW
-    for kind, producer, count, later in drawn:
-        time += later
-        if kind in MARKERS and grows:
+    for kind, producer, count, elapsed in drawn:
+        time += elapsed
+        if kind in MARKERS and epochs_rise:
             epochs[producer] = epochs.get(producer, 0) + 1
         count = 1 if kind in MARKERS or kind == EMPTY else count
         events.append(Event(kind, producer, base, count, epochs.get(producer, 0), time))
@@ -86,8 +88,8 @@ def logs(draw: st.DrawFn, most: int = 30) -> list[Event]:
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A transaction with its data batches."""
+class CompletedTransaction:
+    """A completed transaction with its data batches."""
 
     producer: int
     kind: str
@@ -95,8 +97,8 @@ class Ended:
     data: tuple[Event, ...]
 
 
-def ended(events: Sequence[Event]) -> list[Ended]:
-    """Each marker with the data of its producer since that one's last marker."""
+def ended(events: Sequence[Event]) -> list[CompletedTransaction]:
+    """Return each marker with its producer's data since the producer's last marker."""
     found = []
     for at, marker in enumerate(events):
         if marker.kind not in MARKERS:
@@ -107,12 +109,12 @@ def ended(events: Sequence[Event]) -> list[Ended]:
                 data = []
             elif event.producer == marker.producer and event.kind == DATA:
                 data.append(event)
-        found.append(Ended(marker.producer, marker.kind, marker, tuple(data)))
+        found.append(CompletedTransaction(marker.producer, marker.kind, marker, tuple(data)))
     return found
 
 
 def still_open(events: Sequence[Event]) -> list[tuple[Event, ...]]:
-    """The data of each transaction that no marker ends, by first offset."""
+    """Return the data of each transaction that no marker ends, by first offset."""
     decided = {event for txn in ended(events) for event in txn.data}
     by_producer: dict[int, list[Event]] = {}
     for event in events:
@@ -129,7 +131,7 @@ def last_stable_offset(events: Sequence[Event]) -> int | None:
 
 
 def committed_offsets(events: Sequence[Event]) -> list[int]:
-    """What a read_committed consumer gets."""
+    """Return the offsets that a read_committed consumer gets."""
     stable = last_stable_offset(events)
     aborted = {event for txn in ended(events) if txn.kind == ABORT for event in txn.data}
     return [
@@ -142,7 +144,7 @@ def committed_offsets(events: Sequence[Event]) -> list[int]:
 
 
 def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedTransaction]:
-    """The .txnindex of `segment`, a stretch of the whole log `events`."""
+    """Return the .txnindex of `segment`, a part of the log `events`."""
     entries = []
     for txn in ended(events):
         if txn.kind == ABORT and txn.data and txn.marker in segment:
@@ -154,21 +156,36 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedT
 
 
 def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> MarkerInput:
-    """A file as the engine takes it; its .txnindex, where there is one."""
+    """Return a segment and its .txnindex, if there is one, as the engine's input."""
     data = as_bytes(events)
     written = None if index is None else txn_index.read(txn_index.write(index))
     return MarkerInput(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
 
 
+def transaction_state(folder: Path, *states: tuple[str, int, int], **fields: object) -> None:
+    """Write __transaction_state: (transactional id, producer id, status), status -1: deleted. fields: of all values."""
+    kind = TOPICS["__transaction_state"].types[0]
+    assert kind.key is not None
+    usual = (0, -1, -1, 3, -1, 60_000, 1, [], builders.NOW, builders.NOW, 2)
+    records = []
+    for name, producer, status in states:
+        value = {field.name: one for field, one in zip(kind.value.struct.fields, usual, strict=True)}
+        value |= {"producerId": producer, "transactionStatus": status, **fields}
+        key = b"\0\0" + write_message(kind.key, 0, {"transactionalId": name})
+        records.append({"key": key, "value": None if status < 0 else b"\0\1" + write_message(kind.value, 1, value)})
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(kafkarec.encode(records))
+
+
 def split(events: Sequence[Event], borders: Sequence[int]) -> list[Sequence[Event]]:
-    """Cut in front of the events with these numbers."""
+    """Return the events, cut before the events with these numbers."""
     at = sorted({0, len(events), *(border for border in borders if border < len(events))})
     return [events[start:stop] for start, stop in pairwise(at)]
 
 
 @dataclass(frozen=True)
-class Kafkas:
-    """What Kafka's UnifiedLog says of a log, and kafkarec of the same files.
+class LogState:
+    """The state of a log by Kafka's UnifiedLog, or by kafkarec from the same files.
 
     open      (producer id, first offset, producer epoch, coordinator epoch, last timestamp), sorted; -1: none
     aborted   (producer id, first offset, marker's offset), in order
@@ -182,15 +199,19 @@ class Kafkas:
     read_committed: list[int]
 
     @classmethod
-    def read(cls, answers: Path) -> Kafkas:
-        """The answers of tests/support/jvm/TransactionLogs.java."""
-        found = json.loads(answers.read_text())
+    def read(cls, answers: Path) -> LogState:
+        """Return the answers of tests/support/jvm/TransactionLogs.java."""
+        return cls.parsed(answers.read_text())
+
+    @classmethod
+    def parsed(cls, text: str) -> LogState:
+        found = json.loads(text)
         found["open"] = sorted(map(tuple, found["open"]))
         found["aborted"] = [tuple(entry[:3]) for entry in found["aborted"]]
         return cls(**found)
 
     @classmethod
-    def of(cls, folder: Path) -> Kafkas:
+    def of(cls, folder: Path) -> LogState:
         log = kafkarec.open(folder)
         found = log.transactions()
         unended = [

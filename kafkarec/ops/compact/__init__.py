@@ -4,7 +4,7 @@ log_input             a buffer, a segment or a log as a list of segments
 batch_table           the headers and records that a filter reads
 log_state             producers, transactions and the first uncleanable offset of a log
 offset_map            the last offset of each key
-filtering             filter_to(): any RecordFilter
+filtering             one pass of any RecordFilter
 cleaner               the record filter of the log cleaner
 cleaned_transactions  which transactions still have data
 rewrite_batch         new bytes of batches that lost records
@@ -13,7 +13,7 @@ run                   compact(), cleaned()
 
 from .batch_table import BatchInfo, BatchRecords
 from .cleaner import CleanerStats
-from .filtering import BatchRetention, BatchRetentionResult, Filtered, FilterStats, RecordFilter, filter_to
+from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
 from .run import Cleaning, Compacted, cleaned, compact
 
 __all__ = [
@@ -24,10 +24,9 @@ __all__ = [
     "CleanerStats",
     "Cleaning",
     "Compacted",
+    "Filter",
     "FilterStats",
-    "Filtered",
     "RecordFilter",
     "cleaned",
     "compact",
-    "filter_to",
 ]

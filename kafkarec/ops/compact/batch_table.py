@@ -158,7 +158,7 @@ class BatchRecords:
 
 
 def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> DecodeRequest:
-    """The request for all columns that are needed to write a record again unchanged."""
+    """The request for all columns that are needed to rewrite a record unchanged."""
     return request(
         columns=COLUMNS,
         control=True,

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafkarec.format.layout import BATCH_MAGIC
+
 from .batch_table import BatchInfo, BatchRecords
 from .cleaned_transactions import CleanedTransactions
 from .filtering import BatchRetention, BatchRetentionResult, FilterStats
@@ -115,33 +117,33 @@ class CleanerRecordFilter:
 
     def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
-        asked = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
-        if not asked:
+        to_filter = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
+        if not to_filter:
             return bytearray(len(rows))
         keep = self._offsets.latest(rows)
-        tombstones = self._drop_tombstones(asked, rows.without_value, keep)
-        lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in asked)
+        tombstones = self._drop_tombstones(to_filter, rows.without_value, keep)
+        lost = sum(batch.stop - batch.start - keep.count(1, batch.start, batch.stop) for batch in to_filter)
         missing = rows.without_key
-        invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in asked)
+        invalid = 0 if missing is None else sum(missing.count(1, batch.start, batch.stop) for batch in to_filter)
         self._stats.tombstones_removed += tombstones
         self._stats.messages_invalid += invalid
         self._stats.messages_superseded += lost - invalid - tombstones
         return keep
 
-    def _drop_tombstones(self, asked: list[BatchInfo], missing: bytes | None, keep: bytearray) -> int:
+    def _drop_tombstones(self, batches: list[BatchInfo], missing: bytes | None, keep: bytearray) -> int:
         """Clears `keep` for tombstones past their delete horizon; returns how many."""
         if missing is None:
             return 0
-        found = 0
-        for batch in filter(self._drops_tombstones, asked):
+        count = 0
+        for batch in filter(self._drops_tombstones, batches):
             at = missing.find(1, batch.start, batch.stop)
             while at >= 0:
-                found += keep[at]
+                count += keep[at]
                 keep[at] = 0
                 at = missing.find(1, at + 1, batch.stop)
-        return found
+        return count
 
     def _drops_tombstones(self, batch: BatchInfo) -> bool:
-        if batch.magic < 2:
+        if batch.magic < BATCH_MAGIC:
             return not self.retains_legacy_tombstones
         return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

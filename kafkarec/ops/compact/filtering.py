@@ -1,4 +1,4 @@
-"""filter_to: removes the batches and records that a filter rejects (Kafka: MemoryRecords.filterTo, RecordFilter)
+"""Removes the batches and records that a filter rejects (Kafka: MemoryRecords.filterTo, RecordFilter)
 
     batch retention   DELETE         removed without reading its records
                       DELETE_EMPTY   removed if none of its records is kept
@@ -17,23 +17,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from kafkarec._writer import RecordInput
-from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
+from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import PassResult, as_columns
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchInfo, BatchRecords, batches, decode_request
-from .log_input import Buffer, LogInput
-from .rewrite_batch import HEADER_SIZE, emptied, refuse, rewritten
+from .batch_table import BatchInfo, BatchRecords, batches
+from .log_input import LogInput
+from .rewrite_batch import emptied, refuse, rewritten
 
 _LOG_APPEND = 1
-# Reasons of errors in the payload of a batch whose checksum is right, so that its length can be trusted.
-_PAYLOAD_REASONS = frozenset(
-    list(REASONS)[list(REASONS).index("crc_mismatch") + 1 : list(REASONS).index("out_of_memory")]
-)
 
 
 class BatchRetention(Enum):
@@ -47,7 +44,7 @@ class BatchRetention(Enum):
 class BatchRetentionResult(NamedTuple):
     """What a filter returns for a batch (Kafka: RecordFilter.BatchRetentionResult).
 
-    empty_transaction   it holds the marker of a transaction that has no data left: its delete horizon is set
+    empty_transaction   its marker ends a transaction that has no data left: its delete horizon is set
     records             True: all are kept, False: none; None: `RecordFilter.records` says which
     """
 
@@ -79,7 +76,7 @@ class FilterStats:
     max_timestamp             greatest max timestamp of what was kept, ms; -1: none
     offset_of_max_timestamp   last offset of the batch with that max timestamp
     batches_read              the sum of batches_copied, batches_rewritten, batches_emptied and batches_removed
-    horizons_set              batches that were given a delete horizon
+    horizons_set              batches whose delete horizon was set
     """
 
     messages_read: int = 0
@@ -114,31 +111,24 @@ class FilterStats:
 class Filter:
     """One pass over one or more inputs; adds to `stats`.
 
-    empties_messages   whether RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2, which Kafka
-                       refuses to do
+    RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2, which Kafka refuses to do. Header keys
+    that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their place.
     """
 
-    def __init__(
-        self,
-        record_filter: RecordFilter,
-        now: int,
-        delete_retention_ms: int,
-        stats: FilterStats,
-        *,
-        empties_messages: bool,
-    ) -> None:
+    def __init__(self, record_filter: RecordFilter, now: int, delete_retention_ms: int, stats: FilterStats) -> None:
         self.stats = stats
-        self._empties_messages = empties_messages
         self._record_filter = record_filter
-        self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # a long of Java: it wraps
+        self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
 
-    def run(self, asked: DecodeRequest, source: LogInput, stop: int | None = None) -> Iterator[bytes | memoryview]:
+    def run(
+        self, read_request: DecodeRequest, source: LogInput, stop: int | None = None
+    ) -> Iterator[bytes | memoryview]:
         """The kept batches of an input, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:
             try:
-                for part in source.parts(asked, start, stop):
-                    yield from self._part(asked, part, source)
+                for part in source.parts(read_request, start, stop):
+                    yield from self._part(read_request, part, source)
                 start = None
             except KafkaRecordError as error:
                 start = self._end_of_unread_batch(error, source)
@@ -146,12 +136,12 @@ class Filter:
                     raise
 
     def _end_of_unread_batch(self, error: KafkaRecordError, source: LogInput) -> int | None:
-        """Where to go on after a batch with an unreadable payload: a batch with retention DELETE is not read, so its
-        payload does not matter. None if the error stands."""
-        if error.reason not in _PAYLOAD_REASONS or error.position is None:
+        """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
+        payload does not matter. None: the error is raised."""
+        if error.reason not in PAYLOAD_REASONS or error.position is None:
             return None
         start = error.position
-        table = next(source.scan_pieces(start=start), None)
+        table = next(source.scan_pieces(start), None)
         if table is None or not len(table):
             return None
         [batch] = batches(table[:1], BatchRecords(None))
@@ -162,8 +152,8 @@ class Filter:
         self.stats.batches_removed += 1
         return start + batch.size
 
-    def _part(self, asked: DecodeRequest, part: PassResult, source: LogInput) -> Iterator[bytes | memoryview]:
-        columns = as_columns(asked, part)
+    def _part(self, read_request: DecodeRequest, part: PassResult, source: LogInput) -> Iterator[bytes | memoryview]:
+        columns = as_columns(read_request, part)
         rows = BatchRecords(part.chunks[0] if part.chunks else None)
         results = [(batch, self._record_filter.batch(batch)) for batch in batches(columns.batches, rows)]
         keep = self._record_filter.records(results, rows)
@@ -206,13 +196,18 @@ class Filter:
             if result.retention is not BatchRetention.RETAIN_EMPTY:
                 stats.batches_removed += 1
                 return _REMOVED
-            if batch.magic < 2 and not self._empties_messages:
-                raise ValueError("RETAIN_EMPTY for a message of magic 0 or 1: only batches of magic 2 can be empty")
             stats.batches_emptied += 1
-            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, 0, HEADER_SIZE)
+            stats.add_retained(
+                batch,
+                batch.max_timestamp,
+                batch.last_offset,
+                batch.last_offset,
+                0,
+                LEAST_SIZES[max(batch.magic, BATCH_MAGIC)],
+            )
             return _EMPTIED
         sets = batch.delete_horizon_ms is None and (result.empty_transaction or _tombstones(batch, keep, rows))
-        if kept == count and batch.magic == 2 and not sets:
+        if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
             stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size)
             return _COPIED
@@ -225,7 +220,7 @@ class Filter:
     ) -> bytes:
         written, offsets = rewritten(batch, rows, record_input, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
-        at = batch.last_offset if batch.magic == 2 else offsets[-1]
+        at = batch.last_offset if batch.magic >= BATCH_MAGIC else offsets[-1]
         if max_timestamp == -1 and batch.timestamp_type != _LOG_APPEND:
             at = -1
         self.stats.add_retained(batch, max_timestamp, at, offsets[-1], len(offsets), len(written))
@@ -248,39 +243,3 @@ def _tombstones(batch: BatchInfo, keep: bytes | bytearray, rows: BatchRecords) -
         return False
     span = slice(batch.start, batch.stop)
     return bool(int.from_bytes(missing[span], "big") & int.from_bytes(keep[span], "big"))
-
-
-class Filtered(bytes):
-    """The filtered batches. `.stats`: FilterStats; `.remaining`: bytes of the input after its last batch."""
-
-    stats: FilterStats
-    remaining: int
-
-
-def filter_to(
-    data: Any,
-    record_filter: RecordFilter,
-    *,
-    now: int,
-    delete_retention_ms: int,
-    check_crcs: bool | str = True,
-    max_decompressed_bytes: int = 128 << 20,
-) -> Filtered:
-    """The batches of a buffer without what `record_filter` rejects. Follows MemoryRecords.filterTo of Kafka 4.3.
-
-    now, delete_retention_ms: int ms; their sum is the delete horizon of batches that get one
-    check_crcs, max_decompressed_bytes: as for kafkarec.decode
-
-    Kafka checks no CRC here, as with `check_crcs=False`. Header keys that are not UTF-8 keep their bytes; Kafka's
-    builder writes U+FFFD in their place.
-
-    KafkaRecordError for bytes that are not batches, and for records that cannot be written as a batch. ValueError for
-    RETAIN_EMPTY on a message of magic 0 or 1 that loses all its records.
-    """
-    source = Buffer(data)
-    asked = decode_request(check_crcs, max_decompressed_bytes)
-    stats = FilterStats()
-    parts = Filter(record_filter, now, delete_retention_ms, stats, empties_messages=False).run(asked, source)
-    result = Filtered(b"".join(parts))
-    result.stats, result.remaining = stats, source.remaining
-    return result

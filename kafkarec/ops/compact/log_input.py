@@ -1,13 +1,13 @@
 """The input of the cleaner: a buffer, a segment, or all segments of a log, with one interface
 
 Buffer     bytes in memory: one segment that begins with its first batch
-LogFile    a storage.Segment: base offset from its name, .txnindex and .snapshot beside it
+LogFile    a storage.Segment: base offset from its name, .txnindex and .snapshot in its folder
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ class LogInput(Protocol):
 
     remaining     bytes after its last batch, known when all its parts were read
     parts         decodes bytes [start, stop); yields everything before damage, then raises
-    scan_pieces   headers from `start` on; raises at damage whatever `errors` is
+    scan_pieces   headers from `start` on; raises at damage
     """
 
     remaining: int
@@ -34,8 +34,8 @@ class LogInput(Protocol):
     def base_offset(self) -> int | None: ...
     @property
     def size(self) -> int: ...
-    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]: ...
-    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]: ...
+    def parts(self, read_request: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]: ...
+    def scan_pieces(self, start: int = 0) -> Iterator[BatchTable]: ...
     def raw(self, position: int, length: int) -> Any: ...
     def sidecar(self, suffix: str) -> bytes | None: ...
     def modified_ms(self) -> int | None: ...
@@ -53,12 +53,12 @@ class Buffer:
         self.size = self._source.size
         self.remaining = 0
 
-    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
-        for part in read_pieces(asked, self._source, start, stop):
+    def parts(self, read_request: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
+        for part in read_pieces(read_request, self._source, start, stop):
             self.remaining = part.remaining
             yield part
 
-    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
+    def scan_pieces(self, start: int = 0) -> Iterator[BatchTable]:
         return scan_pieces(request(), self._source, start)
 
     def raw(self, position: int, length: int) -> Any:
@@ -72,10 +72,10 @@ class Buffer:
 
 
 class LogFile:
-    """A segment's file."""
+    """A segment's file. `progress`: called with its path and the position up to which it was decoded."""
 
-    def __init__(self, segment: Segment) -> None:
-        self.segment = segment
+    def __init__(self, segment: Segment, progress: Callable[[str, int], object]) -> None:
+        self.segment, self._progress = segment, progress
         self.path, self.base_offset = segment.path, segment.base_offset
         self.raw, self.sidecar = segment.raw, segment.sidecar
         self.remaining = 0
@@ -84,13 +84,15 @@ class LogFile:
     def size(self) -> int:
         return self.segment.size
 
-    def parts(self, asked: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
+    def parts(self, read_request: DecodeRequest, start: int = 0, stop: int | None = None) -> Iterator[PassResult]:
         with self.segment.opened() as source:
-            for part in read_pieces(self.segment.named(asked), source, start, stop):
+            for part in read_pieces(self.segment.named(read_request), source, start, stop):
                 self.remaining = part.remaining
+                if len(table := BatchTable.of(part.tables)):
+                    self._progress(self.path, table[-1]["position"] + table[-1]["size_in_bytes"])
                 yield part
 
-    def scan_pieces(self, *, errors: str = "raise", start: int = 0) -> Iterator[BatchTable]:
+    def scan_pieces(self, start: int = 0) -> Iterator[BatchTable]:
         with self.segment.opened() as source:
             yield from scan_pieces(self.segment.named(request()), source, start)
 
@@ -102,22 +104,22 @@ class LogFile:
             return None
 
 
-def inputs(source: Any) -> list[LogInput]:
+def inputs(source: Any, progress: Callable[[str, int], object] = lambda path, end: None) -> list[LogInput]:
     """The segments of the argument of `compact`, in order; TypeError for other types."""
     if isinstance(source, Log):
-        return [LogFile(segment) for segment in source.segments]
+        return [LogFile(segment, progress) for segment in source.segments]
     if isinstance(source, Segment):
-        return [LogFile(source)]
+        return [LogFile(source, progress)]
     if isinstance(source, LogDir):
-        raise TypeError("a data folder is compacted a partition at a time: for log in kafkarec.open(folder): ...")
+        raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
     if isinstance(source, str | os.PathLike):
-        raise TypeError("a path is opened first: kafkarec.open(path)")
+        raise TypeError("a path: open it first with kafkarec.open(path)")
     return [Buffer(source)]
 
 
 def consumer_request(
-    asked: DecodeRequest, aborted: tuple[tuple[int, int, int], ...], start: int | None
+    read_request: DecodeRequest, aborted: tuple[tuple[int, int, int], ...], start: int | None
 ) -> DecodeRequest:
     """The request for the records from an offset on without aborted data and control records, as a consumer reads."""
-    options = replace(asked.options, aborted=aborted, offsets=(start, None), control=False)
-    return asked._replace(options=options)
+    options = replace(read_request.options, aborted=aborted, offsets=(start, None), control=False)
+    return read_request._replace(options=options)

@@ -56,47 +56,49 @@ class LogState:
     last_records: dict[int, LastRecord]
 
 
-def survey(sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int) -> LogState:
+def read_log_state(
+    sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
+) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
     states = ProducerStates(_snapshot(sources[0]) if sources else ())
-    found = LogState([], 0, 0, None, [], {})
+    state = LogState([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
     for source in sources:
-        first = len(found.start_offsets)
+        first = len(state.start_offsets)
         if source.base_offset is not None:
-            found.start_offsets.append(source.base_offset)
-            found.next_offset = max(found.next_offset, source.base_offset)
+            state.start_offsets.append(source.base_offset)
+            state.next_offset = max(state.next_offset, source.base_offset)
         markers: dict[_Marker, EndedTransaction | None] = {}
-        for stretch in walk(source, check_crcs=False):
+        for stretch in walk(source, check_crcs=False, errors="raise"):
             columns = stretch.columns
             if not columns["last_offset"]:
                 continue
-            if len(found.start_offsets) == first:
-                found.start_offsets.append(_first(columns["base_offset"][0], columns["last_offset"][0], 0))
-            if youngest is not None and found.first_young_offset is None:
-                found.first_young_offset = _first_young(stretch, youngest, found.next_offset)
+            if len(state.start_offsets) == first:
+                state.start_offsets.append(_first(columns["base_offset"][0], columns["last_offset"][0], 0))
+            if youngest is not None and state.first_young_offset is None:
+                state.first_young_offset = _first_young(stretch, youngest, state.next_offset)
             markers.update(_abort_markers(states, stretch))
-            found.next_offset = columns["last_offset"][-1] + 1
-        if len(found.start_offsets) == first:
-            found.start_offsets.append(found.next_offset)
-        found.aborted += _aborted(source, markers)
-    undecided = states.first_undecided_offset
-    found.last_stable_offset = found.next_offset if undecided is None else undecided
-    found.last_records = {
+            state.next_offset = columns["last_offset"][-1] + 1
+        if len(state.start_offsets) == first:
+            state.start_offsets.append(state.next_offset)
+        state.aborted += _aborted(source, markers)
+    first_open = states.first_undecided_offset
+    state.last_stable_offset = state.next_offset if first_open is None else first_open
+    state.last_records = {
         producer_id: LastRecord(producer.last.last_offset if producer.last else None, producer.producer_epoch)
         for producer_id, producer in states.producers.items()
         if _active(producer, now, producer_expiration_ms)
     }
-    return found
+    return state
 
 
 def _active(producer: Producer, now: int, expiration: int) -> bool:
-    """Not ProducerStateManager.isProducerExpired."""
+    """The opposite of ProducerStateManager.isProducerExpired."""
     return producer.first_offset is not None or now - producer.last_timestamp < expiration
 
 
 def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
-    """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it is there."""
+    """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it exists."""
     with suppress(KafkaRecordError, OSError):
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
         return () if data is None else producer_snapshot.read(data)
@@ -125,12 +127,12 @@ def _abort_markers(states: ProducerStates, stretch: GoodBatches) -> Iterator[tup
     """((producer id, offset), the transaction or None if it has no data) of each ABORT marker. Updates `states`; skips
     batches without a producer."""
     columns = stretch.columns
-    wanted = [producer_id is not None for producer_id in columns["producer_id"]]
-    if True not in wanted:
+    has_producer = [producer_id is not None for producer_id in columns["producer_id"]]
+    if True not in has_producer:
         return
     names = (*_DATA, "is_transactional", "is_control", "position")
     rows: Iterable[tuple[int | None, ...]] = zip(*(columns[name] for name in names), strict=True)
-    for *fields, transactional, control, position in compress(rows, wanted):
+    for *fields, transactional, control, position in compress(rows, has_producer):
         producer_id, epoch, sequence, base, last, time = (-1 if field is None else field for field in fields)
         if producer_id < 0:
             continue

@@ -21,7 +21,7 @@ COLUMNS = ("key", "offset")
 
 
 class OffsetMap:
-    """Last offsets, put in by one pass over the dirty part of a log. `messages_read`: records that were read for it."""
+    """The last offset of each key in the dirty part of a log. `messages_read`: records that were read for it."""
 
     def __init__(self, max_keys: int | None = None) -> None:
         self._last = LastOffsets()
@@ -31,10 +31,10 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._last)
 
-    def read(self, source: LogInput, asked: DecodeRequest, stop: int | None) -> int | None:
+    def read(self, source: LogInput, read_request: DecodeRequest, stop: int | None) -> int | None:
         """Adds the keys of the first `stop` bytes of a segment; the request leaves out aborted data and control records
         (consumer_request). Returns None, or, once there are `max_keys`, the next offset after the last batch read."""
-        for part in source.parts(asked, 0, stop):
+        for part in source.parts(read_request, 0, stop):
             for chunk in part.chunks:
                 self._put(chunk)
             if self._most is not None and len(self._last) >= self._most and len(part.tables[-1]):

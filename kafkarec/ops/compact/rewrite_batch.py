@@ -16,22 +16,21 @@ from itertools import compress, pairwise
 from typing import NoReturn
 
 from kafkarec._writer import RecordInput
-from kafkarec.format.enums import Compression
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
 from .batch_table import BatchInfo, BatchRecords
 
-HEADER_SIZE = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD
 _LOG_APPEND = 1
-_CODECS = {codec.name.lower(): int(codec) for codec in Compression}
 _MAX_DELTA = 2**31 - 1
 
 
 def refuse(batch: BatchInfo, why: str) -> NoReturn:
     """Raises InvalidRecordError: the batch cannot be rewritten."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
-    raise batch.error("batch_not_rewritable", f"{which} cannot be written again: {why}")
+    raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
 
 
 @cache
@@ -59,7 +58,7 @@ def rewritten(
     offsets = list(compress(rows.offsets[span], keep))
     _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
     header = _header(batch, horizon)
-    if batch.magic < 2:
+    if batch.magic < BATCH_MAGIC:
         header = header._replace(base_offset=offsets[0], last_offset=None)
     assert header.base_offset is not None
     if offsets[-1] - header.base_offset > _MAX_DELTA:
@@ -69,7 +68,8 @@ def rewritten(
 
 def _header(batch: BatchInfo, horizon: int | None) -> BatchHeader:
     return BatchHeader(
-        codec=_CODECS[batch.compression],
+        magic=max(batch.magic, BATCH_MAGIC),
+        codec=CODEC_NAMES.index(batch.compression),
         timestamp_type=batch.timestamp_type or 0,
         base_offset=batch.last_offset if batch.base_offset is None else batch.base_offset,
         last_offset=batch.last_offset,

@@ -1,6 +1,6 @@
 """compact, cleaned: one pass of the cleaner over a log, in memory or as a stream
 
-    survey (headers, markers) -> offset map (keys and offsets of the dirty part) -> filter (every batch once)
+    log state (headers, markers) -> offset map (keys and offsets of the dirty part) -> filter (every batch once)
 
 The log is read three times. Memory: the offset map, a part of about 1 MB, and what `compact` returns.
 """
@@ -8,7 +8,7 @@ The log is read three times. Memory: the offset map, a part of about 1 MB, and w
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from operator import add
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerRecordFilter, CleanerStats
 from .filtering import Filter
 from .log_input import LogInput, consumer_request, inputs
-from .log_state import LogState, survey
+from .log_state import LogState, read_log_state
 from .offset_map import COLUMNS, OffsetMap
 
 DAY_MS = 86_400_000
@@ -64,13 +64,11 @@ class Cleaning:
     .stats                  CleanerStats so far
     .aborted_transactions   entries of the new .txnindex files so far, in the order of their markers: each belongs to
                             the segment that the batch with its `last_offset` is written to
-    .input_number           index of the log's segment that the last item comes from
     .remaining              bytes after the last batch of the segments that were read
     """
 
     def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
         self.stats = CleanerStats()
-        self.input_number = 0
         self._sources, self._settings = sources, settings
         self._transactions = CleanedTransactions(())
         self._stretches = self._run()
@@ -88,7 +86,9 @@ class Cleaning:
 
     def _run(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
-        known = survey(self._sources, settings.now, settings.producer_expiration_ms, settings.min_compaction_lag_ms)
+        known = read_log_state(
+            self._sources, settings.now, settings.producer_expiration_ms, settings.min_compaction_lag_ms
+        )
         self._transactions = CleanedTransactions(known.aborted)
         offsets = OffsetMap(settings.max_keys)
         limit = self._build(offsets, known, _limit(known, settings))
@@ -96,15 +96,14 @@ class Cleaning:
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, limit, settings.now, stats)
-        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, empties_messages=True)
-        asked = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
+        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats)
+        read_request = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
         horizon = self._legacy_horizon(known)
-        for number, (source, stop) in enumerate(zip(self._sources, stops, strict=True)):
-            self.input_number = number
+        for source, stop in zip(self._sources, stops, strict=True):
             if stop != 0:
                 modified = source.modified_ms()
                 record_filter.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
-                yield from cleaner.run(asked, source, stop)
+                yield from cleaner.run(read_request, source, stop)
             if stop is not None:
                 yield from self._uncleaned(source, stop)
         self._transactions.keep_entries_from(limit)
@@ -126,16 +125,16 @@ class Cleaning:
     def _build(self, offsets: OffsetMap, known: LogState, limit: int) -> int:
         """Fills the offset map. Returns the first uncleanable offset: `limit`, or less if there are too many keys."""
         settings = self._settings
-        asked = request(
+        read_request = request(
             columns=COLUMNS, check_crcs=settings.check_crcs, max_decompressed_bytes=settings.max_decompressed_bytes
         )
         spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-        asked = consumer_request(asked, spans, settings.first_dirty_offset)
+        read_request = consumer_request(read_request, spans, settings.first_dirty_offset)
         ends = [*known.start_offsets[1:], known.next_offset]
         for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
             stop = self._stop(known, number, limit)
             if stop != 0 and end > (settings.first_dirty_offset or 0):
-                full = offsets.read(source, asked, stop)
+                full = offsets.read(source, read_request, stop)
                 if full is not None:
                     return min(limit, full)
         return limit
@@ -150,7 +149,7 @@ class Cleaning:
 
     def _uncleaned(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, unchanged."""
-        for table in source.scan_pieces(start=start):
+        for table in source.scan_pieces(start):
             ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
             for end in ends:
                 if end - start >= _STEP or end == ends[-1]:
@@ -168,10 +167,13 @@ def _limit(known: LogState, settings: CleanerSettings) -> int:
     return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
 
 
-def cleaned(source: Any, **settings: Any) -> Cleaning:
+def cleaned(
+    source: Any, *, progress: Callable[[str, int], object] = lambda path, end: None, **settings: Any
+) -> Cleaning:
     """Like `compact`, as an iterator: yields one or more whole batches at a time, in order, in constant memory besides
-    the offset map."""
-    return Cleaning(inputs(source), CleanerSettings.of(**settings))
+    the offset map. `progress` is called with the path of a segment and the position up to which it was read; the
+    segments are read three times: markers, keys, records."""
+    return Cleaning(inputs(source, progress), CleanerSettings.of(**settings))
 
 
 class Compacted(bytes):

@@ -2,8 +2,8 @@
 
 source_batches     the batches of the input, validated
 target             the magic, codec and size limit of each output batch
-neighbours         which adjacent batches may be joined
-decoded            the records of batches that are rewritten
+batch_joining      which adjacent batches may be joined
+decoded_batches    the records of batches that are rewritten
 batch_splitting    where records are split into batches of a given size
 varints            sizes of varints
 rewrite            the new bytes of a batch

@@ -11,21 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .decoded import Decoded
-from .varints import varint_size
+from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
+from kafkarec.format.varints import varint_size
 
-_HEADER_BYTES = 61
-_MESSAGE_BYTES = {0: 26, 1: 34}
+from .decoded_batches import DecodedBatches
 
 
-def split_points(decoded: Decoded, start: int, stop: int, magic: int, limit: int) -> list[int]:
+def split_points(decoded: DecodedBatches, start: int, stop: int, magic: int, limit: int) -> list[int]:
     """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own."""
-    if magic == 2:
-        return [*_split_points_v2(decoded, start, stop, limit), stop]
-    return [*_split_points_v01(decoded, start, stop, _MESSAGE_BYTES[magic], limit), stop]
+    if magic >= BATCH_MAGIC:
+        return [*_split_points_v2(decoded, start, stop, LEAST_SIZES[magic], limit), stop]
+    return [*_split_points_v01(decoded, start, stop, LEAST_SIZES[magic], limit), stop]
 
 
-def _split_points_v01(decoded: Decoded, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
+def _split_points_v01(decoded: DecodedBatches, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
     keys, values = decoded.key_lengths[start:stop], decoded.value_lengths[start:stop]
     size = limit + 1
     for row, (key, value) in enumerate(zip(keys, values, strict=True), start):
@@ -36,8 +35,8 @@ def _split_points_v01(decoded: Decoded, start: int, stop: int, overhead: int, li
         size += more
 
 
-def _split_points_v2(decoded: Decoded, start: int, stop: int, limit: int) -> Iterator[int]:
-    """Splits a run of magic 2 batches. All its batches have the same delete horizon or none; with one, it is stored as
+def _split_points_v2(decoded: DecodedBatches, start: int, stop: int, overhead: int, limit: int) -> Iterator[int]:
+    """Splits a run of batches. All its batches have the same delete horizon or none; with one, it is stored as
     the base timestamp (KIP-534). The frequent varint sizes are computed inline, as this loop takes most of the time.
     """
     horizon = decoded.units[0].delete_horizon_ms
@@ -52,7 +51,7 @@ def _split_points_v2(decoded: Decoded, start: int, stop: int, limit: int) -> Ite
         more = body + (1 if body < 64 else 2 if body < 8192 else varint_size(body))
         if size + more > limit:
             yield row
-            size, base_offset, base_timestamp = _HEADER_BYTES, offset, timestamp if horizon is None else horizon
+            size, base_offset, base_timestamp = overhead, offset, timestamp if horizon is None else horizon
             body = content + 1 + varint_size(timestamp - base_timestamp)
             more = body + varint_size(body)
         size += more

@@ -1,4 +1,4 @@
-"""Errors for readable batches that cannot be converted: Kafka's builder or its down-conversion raises for them."""
+"""Errors for readable batches that cannot be converted, as Kafka's builder or its down-conversion raises for them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 from kafkarec import damage
 from kafkarec.damage import Damage
 from kafkarec.errors import InvalidRecordError, KafkaRecordError
-from kafkarec.format.enums import Compression
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import LATEST_CODECS
 
 from .source_batches import SourceBatch
+from .target import Shape
 
 
 def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
@@ -27,7 +29,7 @@ def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     """MemoryRecordsBuilder: Maximum offset delta exceeded."""
     where = f"in {unit.file} at byte" if unit.file else "at byte"
     return InvalidRecordError(
-        f"the batch cannot be written anew {where} {unit.position}: offset {last} is too far from the first, {base}",
+        f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}",
         reason="batch_not_rewritable",
         position=unit.position,
         base_offset=unit.base_offset,
@@ -36,17 +38,17 @@ def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     )
 
 
-def zstd_below_2(unit: SourceBatch) -> KafkaRecordError:
+def codec_unfit(unit: SourceBatch, shape: Shape) -> KafkaRecordError:
     """RecordsUtil.downConvert throws an UnsupportedCompressionTypeException, also for a batch without records."""
-    detail = "magic 0 and 1 do not have zstd; compression= names another codec"
-    known, found = Compression.LZ4.value, Compression.ZSTD.value
-    return refused(unit, "unsupported_codec", expected=known, found=found, detail=detail)
+    detail = f"magic {shape.magic} does not support {CODEC_NAMES[shape.codec]}; choose another compression"
+    known = LATEST_CODECS[shape.magic]
+    return refused(unit, "unsupported_codec", expected=known, found=shape.codec, detail=detail)
 
 
 def as_damage(unit: SourceBatch, refusal: KafkaRecordError) -> Damage:
-    """The Damage entry under errors="skip" for a good batch that the output does not have."""
+    """The Damage entry, with errors="skip", for a good batch that is left out of the output."""
     first = unit.base_offset if unit.base_offset is not None else unit.last_offset
     end = unit.position + unit.size_in_bytes
-    return Damage(
-        unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, str(refusal.reason), str(refusal)
-    )
+    reason, text = str(refusal.reason), str(refusal)
+    damage = Damage(unit.file, unit.position, unit.size_in_bytes, first, unit.last_offset, end, reason, text)
+    return damage.with_values(refusal.expected, refusal.found, refusal.cause)

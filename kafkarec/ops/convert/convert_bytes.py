@@ -1,7 +1,8 @@
-"""The public functions convert() and converted()."""
+"""The functions convert() and converted()."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kafkarec.damage import Damage
@@ -47,23 +48,31 @@ def converted(
     check_crcs: bool | str = "all",
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
+    progress: Callable[[str, int], object] = lambda path, end: None,
 ) -> Conversion:
     """Like `convert`, as an iterator over the output batches, in constant memory. Its .stats are updated as it runs.
 
     Under errors="raise" all batches before the damage are yielded first. With on_loss="raise" the input is read twice:
-    the first pass raises LossError before anything is yielded.
+    the first pass raises LossError before anything is yielded. `progress` is called with the path of a file and the
+    position up to which it was read.
     """
-    wanted = target(magic, compression, level, batch_size, first_offset)
+    output = target(magic, compression, level, batch_size, first_offset)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
-    units = SourceBatches(data, check_crcs=check_crcs, errors=errors, max_decompressed_bytes=max_decompressed_bytes)
+    units = SourceBatches(
+        data,
+        progress=progress,
+        check_crcs=check_crcs,
+        errors=errors,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
     if on_loss == "raise":
-        trial = Conversion(units, wanted, max_decompressed_bytes, writes=False)
+        trial = Conversion(units, output, max_decompressed_bytes, writes=False)
         for _ in trial:
             pass
         if trial.stats.losses:
             raise LossError(trial.stats.losses, trial.stats.first_lost)
-    return Conversion(units, wanted, max_decompressed_bytes)
+    return Conversion(units, output, max_decompressed_bytes)
 
 
 def convert(
@@ -79,16 +88,17 @@ def convert(
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
 ) -> Converted:
-    """Record batches in another magic, codec, level or size. Batches that need no change are copied byte for byte.
+    """Convert record batches to another magic, codec, level or size. Unchanged batches are copied byte for byte.
 
     data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
         producer fields are lost, control batches and batches without records are left out (so what was aborted looks
         committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a
         lower magic keep it. None: every batch keeps its magic
-    compression: none, gzip, snappy, lz4, zstd; None: every batch keeps its codec. Uncompressed markers stay
-    uncompressed level: of `compression`; None is Kafka's default. With a level, batches that already have the codec
-        are compressed again
+    compression: the name of a codec (`Compression`); None: every batch keeps its codec. Uncompressed markers stay
+        uncompressed
+    level: of `compression`; None is Kafka's default. With a level, batches that already have the codec are compressed
+        again
     batch_size: bytes before compression. Adjacent batches are joined up to it and split above it if they have the same
         producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
         readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
@@ -113,6 +123,6 @@ def convert(
         errors=errors,
         max_decompressed_bytes=max_decompressed_bytes,
     )
-    found = Converted(b"".join(conversion))
-    found.stats, found.damage, found.remaining = conversion.stats, conversion.damage, conversion.remaining
-    return found
+    result = Converted(b"".join(conversion))
+    result.stats, result.damage, result.remaining = conversion.stats, conversion.damage, conversion.remaining
+    return result

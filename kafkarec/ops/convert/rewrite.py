@@ -11,49 +11,41 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import compress, pairwise
-from struct import Struct
 from typing import NamedTuple
-
-from crc32c import crc32c
 
 from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format import checksum, layout
+from kafkarec.format.java_integers import increment_sequence
 from kafkarec.write.header import BatchHeader
 
 from . import conversion_errors
-from .decoded import INT32_MAX, Decoded
-from .neighbours import LOG_APPEND, sequence_after
+from .batch_joining import LOG_APPEND
+from .decoded_batches import INT32_MAX, DecodedBatches
 from .source_batches import SourceBatch
 from .stats import ConversionStats
 from .target import Shape, Target
 
-_PREFIX = Struct(">qiib")
-_ATTRIBUTES_AT, _COUNT_AT, _PAYLOAD_AT = 21, 57, 61
-_CODEC_BITS = 7
-_BEFORE_LENGTH = 12
-
 
 def recompressed_batch(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
-    """A batch of magic 2 with another codec or level and the same records. `limit`: max decompressed bytes."""
-    raw = unit.raw
-    if any(raw[_COUNT_AT:_PAYLOAD_AT]):
+    """A batch (not a message) with another codec or level and the same records. `limit`: max decompressed bytes."""
+    if layout.v2_header(unit.raw).record_count:
         payload = _recompressed(unit, codec, level, limit)
     else:
         codec, payload = 0, b""  # readers ignore bytes after the header of an empty batch
-    base_offset, _, epoch, magic = _PREFIX.unpack_from(raw)
-    attributes = (unit.attributes & 0xFFFF & ~_CODEC_BITS | codec).to_bytes(2, "big")
-    header = attributes + raw[_ATTRIBUTES_AT + 2 : _PAYLOAD_AT]
-    length = _PAYLOAD_AT - _BEFORE_LENGTH + len(payload)
-    if length > INT32_MAX - _BEFORE_LENGTH:
-        most = INT32_MAX - _BEFORE_LENGTH
-        raise conversion_errors.refused(unit, "batch_too_large", expected=most, found=length)
-    crc = crc32c(payload, crc32c(header))
-    return b"".join((_PREFIX.pack(base_offset, length, epoch, magic), crc.to_bytes(4, "big"), header, payload))
+    length = layout.LEAST_SIZES[unit.magic] - layout.LOG_OVERHEAD + len(payload)
+    if length > layout.MAX_BATCH_LENGTH:
+        raise conversion_errors.refused(unit, "batch_too_large", expected=layout.MAX_BATCH_LENGTH, found=length)
+    written = layout.header_for_payload(unit.raw, len(payload), codec)
+    crc = checksum.crc32c(payload, checksum.crc32c(written[layout.V2_AT.attributes :]))
+    written[layout.V2_AT.crc : layout.V2_AT.attributes] = crc.to_bytes(4, "big")
+    return bytes(written) + payload
 
 
 def _recompressed(unit: SourceBatch, codec: int, level: int | None, limit: int) -> bytes:
     try:
-        return codecs.compress(codec, codecs.decompress(unit.codec, unit.raw[_PAYLOAD_AT:], limit), level)
+        payload = unit.raw[layout.LEAST_SIZES[unit.magic] :]
+        return codecs.compress(codec, codecs.decompress(unit.codec, payload, limit), level)
     except codecs.MissingCodec as missing:
         raise _missing(unit, missing) from None
 
@@ -61,7 +53,7 @@ def _recompressed(unit: SourceBatch, codec: int, level: int | None, limit: int) 
 class Group(NamedTuple):
     """Rows [start, stop) of decoded units that are written as one batch."""
 
-    decoded: Decoded
+    decoded: DecodedBatches
     start: int
     stop: int
 
@@ -97,7 +89,7 @@ class GroupPlan(NamedTuple):
     keep: bytes | None = None
 
 
-def written(group: Group, plan: GroupPlan) -> bytes:
+def write_group(group: Group, plan: GroupPlan) -> bytes:
     """One batch of magic 2, one wrapper message, or consecutive plain messages."""
     try:
         data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
@@ -110,9 +102,9 @@ def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordErro
     return conversion_errors.refused(unit, "missing_codec", detail=str(missing))
 
 
-def planned(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
-    """None: `first_offset` leaves all rows out. InvalidRecordError for what Kafka's builder refuses."""
-    if shape.magic == 2:
+def plan_group(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
+    """The plan of a group; None: all rows are below `first_offset`. InvalidRecordError if Kafka refuses it."""
+    if shape.magic >= layout.BATCH_MAGIC:
         return GroupPlan(_batch_header(group, shape, target), group.stop - group.start)
     keep = _keep(group, shape, target)
     offsets, timestamps = (
@@ -148,14 +140,18 @@ def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
     time = -1 if unit.max_timestamp is None else unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND:
         return 0, -1
-    holds = unit.magic == 2 or shape.magic < unit.magic or group.decoded.all_at(time, group.start, group.stop)
-    return (LOG_APPEND, time) if holds else (0, -1)
+    keeps_time = (
+        unit.magic >= layout.BATCH_MAGIC
+        or shape.magic < unit.magic
+        or group.decoded.all_at(time, group.start, group.stop)
+    )
+    return (LOG_APPEND, time) if keeps_time else (0, -1)
 
 
 def _wrapper_header(
     group: Group, offsets: list[int], timestamps: list[int], shape: Shape, target: Target
 ) -> BatchHeader:
-    """The header that RecordsUtil.convertRecordBatch gives the builder. InvalidRecordError for what that refuses."""
+    """The header that RecordsUtil.convertRecordBatch passes to the builder. InvalidRecordError if that refuses it."""
     unit = group.decoded.units[group.first]
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     earliest = min(time, min(timestamps))
@@ -168,7 +164,7 @@ def _wrapper_header(
     if offsets[-1] - base > INT32_MAX:
         raise conversion_errors.too_wide(unit, base, offsets[-1])
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
-        detail = f"a wrapper cannot hold offset {base}"
+        detail = f"a wrapper cannot have inner offset {base}"
         raise conversion_errors.refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
     return BatchHeader(shape.magic, shape.codec, target.level, timestamp_type, base, log_append_time=time)
 
@@ -182,7 +178,7 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     sequence = -1
     if unit.base_sequence is not None and unit.base_offset is not None:
-        sequence = sequence_after(unit.base_sequence, base - unit.base_offset)
+        sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
     return BatchHeader(
         shape.magic,
         shape.codec,
@@ -210,7 +206,7 @@ def _offset_range(group: Group) -> tuple[int, int]:
     unit, end = decoded.units[group.first], decoded.units[group.last]
     offsets = decoded.offsets
     begins, ends = start == decoded.bounds[group.first], stop == decoded.bounds[group.last + 1]
-    if unit.magic < 2:
+    if unit.magic < layout.BATCH_MAGIC:
         rows = offsets[start:stop]
         return min(rows), max(max(rows), end.last_offset) if ends else max(rows)
     base = unit.base_offset if begins and unit.base_offset is not None else offsets[start]
@@ -232,7 +228,7 @@ def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionS
         unit = decoded.units[number]
         count_header_losses(unit, shape, stats)
         offsets = decoded.offsets[decoded.bounds[number]], decoded.offsets[decoded.bounds[number + 1] - 1]
-        differs = unit.magic == 2 and offsets != (unit.base_offset, unit.last_offset)
+        differs = unit.magic >= layout.BATCH_MAGIC and offsets != (unit.base_offset, unit.last_offset)
         stats.add_loss("offset_ranges", differs, unit.location)
 
 

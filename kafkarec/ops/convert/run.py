@@ -8,16 +8,17 @@ from itertools import pairwise
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.read.decode_options import CHUNK_BYTES
 
 from . import conversion_errors
+from .batch_joining import is_regular, may_follow
 from .batch_splitting import split_points
-from .decoded import Decoded
-from .neighbours import is_regular, may_follow
-from .rewrite import Group, count_header_losses, count_losses, planned, recompressed_batch, written
+from .decoded_batches import DecodedBatches
+from .rewrite import Group, count_header_losses, count_losses, plan_group, recompressed_batch, write_group
 from .source_batches import SourceBatch, SourceBatches
 from .stats import ConversionStats
-from .target import ZSTD, Shape, Target
+from .target import Shape, Target
 
 _RUN_BYTES = 256 << 10
 
@@ -30,23 +31,23 @@ class Conversion(Iterator[bytes]):
     """
 
     def __init__(
-        self, units: SourceBatches, wanted: Target, max_decompressed_bytes: int, *, writes: bool = True
+        self, units: SourceBatches, target: Target, max_decompressed_bytes: int, *, writes: bool = True
     ) -> None:
         self.stats = ConversionStats()
-        self._units, self._target, self._limit, self._writes = units, wanted, max_decompressed_bytes, writes
+        self._units, self._target, self._limit, self._writes = units, target, max_decompressed_bytes, writes
         self._refused: list[Damage] = []
         self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
         self._shapes: dict[tuple[int, int, bool], Shape] = {}
-        self._known: dict[Shape, Shape] = {}
-        self._done = 0  # rows of the run's first unit that are written
+        self._shared_shapes: dict[Shape, Shape] = {}
+        self._rows_written = 0  # rows of the run's first unit that are written
         self._added = self._read = 0  # stored bytes since the last flush; decompressed bytes up to the last flush
         self._steps = self._pass()
 
     @property
     def damage(self) -> tuple[Damage, ...]:
-        found = [*self._units.damage, *self._refused]
-        return tuple(sorted(found, key=lambda one: (one.file or "", one.position)))
+        damage = [*self._units.damage, *self._refused]
+        return tuple(sorted(damage, key=lambda one: (one.file or "", one.position)))
 
     @property
     def remaining(self) -> int:
@@ -56,7 +57,7 @@ class Conversion(Iterator[bytes]):
         return next(self._steps)
 
     def close(self) -> None:
-        """Stops early and closes the file."""
+        """Stop early and close the file."""
         self._steps.close()
 
     def _pass(self) -> Generator[bytes]:
@@ -67,11 +68,11 @@ class Conversion(Iterator[bytes]):
             shape = self._shape_of(unit)
             if self._run and not self._may_be_joined(unit, shape):
                 yield from self._flush()
-            if shape.magic < 2 and self._is_left_out(unit, shape):
+            if shape.magic < BATCH_MAGIC and self._is_left_out(unit, shape):
                 continue
-            if shape.limit is None and self._is_as_cut(unit, shape):
+            if shape.limit is None and self._keeps_records(unit, shape):
                 yield from self._flush()
-                yield from self._as_cut(unit, shape)
+                yield from self._copied_or_recompressed(unit, shape)
                 continue
             self._run.append(unit)
             self._shape = shape
@@ -86,8 +87,8 @@ class Conversion(Iterator[bytes]):
         kind = unit.magic, unit.attributes, unit.rows == 0
         shape = self._shapes.get(kind)
         if shape is None:
-            found = self._target.shape(unit)
-            shape = self._shapes[kind] = self._known.setdefault(found, found)
+            new_shape = self._target.shape(unit)
+            shape = self._shapes[kind] = self._shared_shapes.setdefault(new_shape, new_shape)
         return shape
 
     def _may_be_joined(self, unit: SourceBatch, shape: Shape) -> bool:
@@ -96,9 +97,10 @@ class Conversion(Iterator[bytes]):
             return False
         return shape.limit is None or may_follow(self._run[0], self._run[-1], unit, shape)
 
-    def _is_as_cut(self, unit: SourceBatch, shape: Shape) -> bool:
+    def _keeps_records(self, unit: SourceBatch, shape: Shape) -> bool:
         """Whether no record of the batch is rewritten: it is copied, or its payload is recompressed."""
-        return unit.magic == shape.magic and (unit.magic == 2 or self._target.keeps(unit, shape.magic, shape.codec))
+        is_batch = unit.magic >= BATCH_MAGIC
+        return unit.magic == shape.magic and (is_batch or self._target.keeps(unit, shape.magic, shape.codec))
 
     def _is_left_out(self, unit: SourceBatch, shape: Shape) -> bool:
         """Checks in the order of RecordsUtil.downConvert: control batches, then zstd, then batches without records."""
@@ -107,8 +109,8 @@ class Conversion(Iterator[bytes]):
             self.stats.add_loss("control_batches", 1, unit.location)
             self.stats.add_loss("control_records", unit.rows, unit.location)
             return True
-        if shape.magic < 2 and shape.codec == ZSTD:
-            self._refuse(unit, conversion_errors.zstd_below_2(unit))
+        if shape.codec > LATEST_CODECS[shape.magic]:
+            self._refuse(unit, conversion_errors.codec_unfit(unit, shape))
             return True
         if goes_down and not unit.rows:
             self.stats.add_loss("empty_batches", 1, unit.location)
@@ -121,7 +123,7 @@ class Conversion(Iterator[bytes]):
             raise refusal
         self._refused.append(conversion_errors.as_damage(unit, refusal))
 
-    def _as_cut(self, unit: SourceBatch, shape: Shape) -> Iterator[bytes]:
+    def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[bytes]:
         """The same bytes, or the same records with another codec."""
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
@@ -135,13 +137,13 @@ class Conversion(Iterator[bytes]):
                 yield self._out(data, 1, unit.rows)
 
     def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
-        """Rows as one batch; if they are exactly those of an input batch, that batch where possible."""
+        """Yield rows as one batch; if they are exactly those of an input batch, that batch unchanged if possible."""
         unit, first = group.whole, group.decoded.units[group.first]
-        if unit and self._is_as_cut(unit, shape):
-            yield from self._as_cut(unit, shape)
+        if unit and self._keeps_records(unit, shape):
+            yield from self._copied_or_recompressed(unit, shape)
             return
         try:
-            plan = planned(group, shape, self._target)
+            plan = plan_group(group, shape, self._target)
         except KafkaRecordError as refusal:
             self._refuse(first, refusal)
             return
@@ -149,10 +151,10 @@ class Conversion(Iterator[bytes]):
         self.stats.records_below_first += group.stop - group.start - rows
         if shape.magic != first.magic:
             self.stats.records_converted += rows
-        if plan and shape.magic < 2:
+        if plan and shape.magic < BATCH_MAGIC:
             count_losses(group, plan, shape, self.stats)
         if plan and self._writes:
-            yield self._out(written(group, plan), 1 if shape.magic == 2 or shape.codec else rows, rows)
+            yield self._out(write_group(group, plan), 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows, rows)
 
     def _out(self, data: bytes, batches: int, rows: int) -> bytes:
         self.stats.batches_out += batches
@@ -161,12 +163,12 @@ class Conversion(Iterator[bytes]):
         return data
 
     def _flush(self, *, final: bool = True) -> Iterator[bytes]:
-        """Writes the run; unless `final`, without its last batch, to which more may be joined."""
-        run, shape, done = self._run, self._shape, self._done
-        self._run, self._done, self._added, self._read = [], 0, 0, self._units.read
+        """Write the run; unless `final`, without its last batch, to which more may be joined."""
+        run, shape, done = self._run, self._shape, self._rows_written
+        self._run, self._rows_written, self._added, self._read = [], 0, 0, self._units.read
         if not run:
             return
-        decoded = Decoded(run, self._limit)
+        decoded = DecodedBatches(run, self._limit)
         for start, stop, regular in _stretches(decoded, shape):
             first, last = max(decoded.bounds[start], done), decoded.bounds[stop]
             if shape.limit is None or not regular:
@@ -179,15 +181,15 @@ class Conversion(Iterator[bytes]):
             for begin, end in pairwise(rows):
                 yield from self._group(Group(decoded, begin, end), shape)
 
-    def _keep_open(self, decoded: Decoded, row: int) -> None:
+    def _keep_open(self, decoded: DecodedBatches, row: int) -> None:
         """The next run begins at this row."""
         number = Group(decoded, row, row + 1).first
         self._run = list(decoded.units[number:])
-        self._done = row - decoded.bounds[number]
+        self._rows_written = row - decoded.bounds[number]
 
 
-def _stretches(decoded: Decoded, shape: Shape) -> Iterator[tuple[int, int, bool]]:
-    """(start, stop, regular): units [start, stop) that can be split as one, or a single unit that cannot be split."""
+def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int, bool]]:
+    """Yield (start, stop, regular): units [start, stop) that can be split together, or one that cannot be split."""
     start = 0
     count = len(decoded.units)
     if shape.limit is None:

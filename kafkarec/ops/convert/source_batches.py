@@ -1,4 +1,4 @@
-"""The batches to convert, one by one, validated as by the reader.
+"""Reads the batches to convert, one by one, and validates them as the reader does.
 
 Every batch is decoded before it is converted: records that Kafka cannot read must not get a new, right checksum.
 """
@@ -10,11 +10,12 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from kafkarec._core import Source
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, relocated
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.read.decode_options import CHUNK_BYTES, request
 from kafkarec.read.passes import PassResult, read_pieces
-from kafkarec.storage.ranges import EVERYTHING
+from kafkarec.read.restoring import used_bytes
 from kafkarec.storage.segment import Readable
 from kafkarec.tables.records import BatchTable, RecordBatch
 
@@ -72,12 +73,17 @@ class SourceBatches:
     .damage      what was skipped, with errors="skip"
     .remaining   bytes after the last batch: an incomplete batch
     .read        lower bound of the bytes decompressed so far
+
+    progress: called with the path of a file and the position up to which it was read
     """
 
-    def __init__(self, data: Any, **options: Any) -> None:
+    def __init__(
+        self, data: Any, *, progress: Callable[[str, int], object] = lambda path, end: None, **options: Any
+    ) -> None:
         self._data = _checked(data)
-        self._asked = request(columns=(), control=True, **options)
-        self.skips = self._asked.skip
+        self._progress = progress
+        self._request = request(columns=(), control=True, **options)
+        self.skips = self._request.skip
         self.damage: list[Damage] = []
         self.remaining = self.read = 0
 
@@ -85,10 +91,10 @@ class SourceBatches:
         self.damage, self.remaining, self.read = [], 0, 0
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
-                for part in self._counted(segment.parts(self._asked, EVERYTHING)):
+                for part in self._counted(segment.parts(self._request)):
                     yield from self._of(part, segment.raw, segment.path)
         elif isinstance(self._data, memoryview):
-            for part in self._counted(read_pieces(self._asked, Source(self._data))):
+            for part in self._counted(read_pieces(self._request, Source(self._data))):
                 yield from self._of(part, _reader_of(self._data))
         else:
             for batch in self._data:
@@ -98,17 +104,15 @@ class SourceBatches:
         """Reads the batch's bytes alone; positions in damage and errors are changed to those of the batch."""
         begin = len(self.damage)
         try:
-            for part in self._counted(read_pieces(self._asked, Source(batch.raw))):
+            for part in self._counted(read_pieces(self._request, Source(batch.raw))):
                 for unit in self._of(part, _reader_of(batch.raw)):
                     yield unit._replace(position=batch.position)
         except KafkaRecordError as error:
-            error.position = batch.position
-            raise
-        relocated = [
+            raise relocated(error, position=batch.position, file=None) from None
+        self.damage[begin:] = [
             one._replace(position=batch.position, next_position=batch.position + one.length)
             for one in self.damage[begin:]
         ]
-        self.damage[begin:] = relocated
 
     def _of(self, part: PassResult, read: _Read, file: str | None = None) -> Iterator[SourceBatch]:
         self.damage += part.damage
@@ -118,12 +122,18 @@ class SourceBatches:
             return
         columns = [table.column(name) for name in _HEADER]
         positions, sizes = table.column("position"), table.column("size_in_bytes")
+        if file is not None:
+            self._progress(file, positions[-1] + sizes[-1])
         begin, size = positions[0], sum(sizes)
-        if positions[-1] + sizes[-1] == begin + size:  # no damage between
+        restored = {one.position: one for one in part.restored}
+        if positions[-1] + sizes[-1] == begin + size and not restored:  # no damage between
             whole = memoryview(read(begin, size))
             raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
         else:
-            raws = [memoryview(read(*location)) for location in zip(positions, sizes, strict=True)]
+            raws = [
+                memoryview(used_bytes(read(at, length), restored[at]) if at in restored else read(at, length))
+                for at, length in zip(positions, sizes, strict=True)
+            ]
         units = map(SourceBatch, *columns, rows_by_batch(part), raws, repeat(file))
         yield from _join_plain_messages(units) if min(table.column("magic")) < 2 else units
 
@@ -140,7 +150,7 @@ def _join_plain_messages(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
     last, size = 0, 0
     raws: list[memoryview] = []
     for unit in units:
-        plain = unit.magic < 2 and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
+        plain = unit.magic < BATCH_MAGIC and not unit.attributes & 7 and (unit.max_timestamp or 0) >= 0
         if (
             first
             and plain
@@ -194,7 +204,7 @@ def _checked(data: Any) -> Any:
     if isinstance(data, Readable):
         partitions = sum(1 for _ in data.groups())
         if partitions > 1:
-            raise ValueError(f"{partitions} partitions: they are converted one by one")
+            raise ValueError(f"{partitions} partitions; convert them one by one")
         return data
     try:
         view = memoryview(data)
@@ -205,9 +215,9 @@ def _checked(data: Any) -> Any:
 
 def _batches(data: Any) -> list[RecordBatch]:
     if not isinstance(data, Iterable):
-        raise TypeError(f"a buffer, a Segment or Log, or batches, not {type(data).__name__}")
+        raise TypeError(f"expected a buffer, a Segment, a Log or batches, not {type(data).__name__}")
     batches = list(data)
-    strange = next((one for one in batches if not isinstance(one, RecordBatch)), None)
-    if strange is not None:
-        raise TypeError(f"batches are RecordBatch, not {type(strange).__name__}")
+    other = next((one for one in batches if not isinstance(one, RecordBatch)), None)
+    if other is not None:
+        raise TypeError(f"batches are RecordBatch, not {type(other).__name__}")
     return batches

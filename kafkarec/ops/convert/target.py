@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec.format.enums import Compression
+from kafkarec.format.enums import CODEC_NAMES, Compression
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
 
 from .source_batches import SourceBatch
 
-ZSTD = Compression.ZSTD.value
 JOINED_BYTES = 16384
 """The producer's default batch.size: the size of batches that plain messages of magic 0 and 1 are joined into."""
 
@@ -37,7 +37,7 @@ class Target(NamedTuple):
     def shape(self, unit: SourceBatch) -> Shape:
         """The output of one batch. Down-conversion keeps lower magics; up-conversion is only to magic 2."""
         magic = self.magic
-        if magic is None or unit.magic < magic < 2:
+        if magic is None or unit.magic < magic < BATCH_MAGIC:
             magic = unit.magic
         codec = unit.codec if self.codec is None or _stays_plain(unit, magic) else self.codec
         return Shape(magic, codec, self._limit(unit, magic, codec))
@@ -49,30 +49,30 @@ class Target(NamedTuple):
     def _limit(self, unit: SourceBatch, magic: int, codec: int) -> int | None:
         if unit.is_control or not unit.rows:
             return None
-        if unit.magic == 2 and unit.attributes & ~_ATTRIBUTE_BITS:  # attribute bits of a later Kafka apply to one batch
-            return None
-        never_cut = unit.magic < 2 and not unit.codec and not self.keeps(unit, magic, codec)
-        if magic < 2 and not codec:
-            return JOINED_BYTES if never_cut else None
-        return self.batch_size or (JOINED_BYTES if never_cut else None)
+        if unit.magic >= BATCH_MAGIC and unit.attributes & ~_ATTRIBUTE_BITS:
+            return None  # attribute bits of a later Kafka apply to one batch
+        plain = unit.magic < BATCH_MAGIC and not unit.codec and not self.keeps(unit, magic, codec)
+        if magic < BATCH_MAGIC and not codec:
+            return JOINED_BYTES if plain else None
+        return self.batch_size or (JOINED_BYTES if plain else None)
 
 
 def _stays_plain(unit: SourceBatch, magic: int) -> bool:
-    """Whether a batch is not compressed in any case: it has no records, or it is a marker, as in Kafka."""
-    return unit.magic == magic == 2 and not unit.codec and (unit.is_control or not unit.rows)
+    """Whether a batch is never compressed: it has no records, or it is a marker, as in Kafka."""
+    return unit.magic == magic >= BATCH_MAGIC and not unit.codec and (unit.is_control or not unit.rows)
 
 
 def target(magic: Any, compression: Any, level: Any, batch_size: Any, first_offset: Any) -> Target:
     """The checked options; ValueError or TypeError for invalid ones."""
-    if magic not in (0, 1, 2, None) or isinstance(magic, bool):
-        raise ValueError(f"magic {magic!r}: 0, 1, 2, or None for that of each batch")
+    if magic is not None and (magic not in MAGICS or isinstance(magic, bool)):
+        raise ValueError(f"magic {magic!r}: {', '.join(map(str, MAGICS))}, or None for that of each batch")
     codec = None if compression is None else int(Compression.of(compression))
     if codec is None and level is not None:
-        raise ValueError("a level needs compression=, the codec that it is a level of")
+        raise ValueError("level needs compression=, the codec of the level")
     if codec is not None:
         codecs.checked_level(codec, level)
-    if codec == ZSTD and magic in (0, 1):
-        raise ValueError(f"zstd is not supported in magic {magic}")
+    if codec is not None and magic is not None and codec > LATEST_CODECS[magic]:
+        raise ValueError(f"{CODEC_NAMES[codec]} is not supported in magic {magic}")
     for name, value in (("batch_size", batch_size), ("first_offset", first_offset)):
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             raise TypeError(f"{name} is an int, not {type(value).__name__}")

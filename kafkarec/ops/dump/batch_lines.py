@@ -1,40 +1,18 @@
-"""The line of one batch, and the batch fields that its records' lines need
-
-Magic 2 (KIP-98), big-endian; for the first 17 bytes see `batch_reader`:
-
-
-    byte  size  field
-    17    4     crc                uint32  CRC-32C of all bytes from 21 on
-    21    2     attributes         bits 0-2 codec, 3 timestamp type, 4 transactional, 5 control, 6 delete horizon
-    23    4     last offset delta
-    27    8     base timestamp     the delete horizon where bit 6 is set
-    35    8     max timestamp
-    43    8     producer id
-    51    2     producer epoch
-    53    4     base sequence
-    57    4     record count
-
-Magic 0 and 1: 12 crc (CRC-32 from 16 on), 16 magic, 17 attributes (bits 0-2 codec, 3 timestamp type), in magic 1
-then 18 timestamp.
-"""
+"""The line of one batch, and the batch fields that its records need; for the bytes see kafkarec/format/layout.py"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
-from kafkarec._core import checksums_of
+from kafkarec.format import checksum, layout
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.java_integers import increment_sequence, wrapped
 
 from .batch_reader import DumpedFile, FilePiece, Frame, refuse
-from .java_text import increment_sequence, optional_long, wrapped
+from .java_text import optional_long
 
-OVERHEAD = 61
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
-_HEADER = Struct(">qiibIhiqqqhii")
 _BOOL = ("false", "true")
 
 
@@ -67,57 +45,52 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list
     """
     raw = memoryview(piece.data)[frame.at : frame.at + frame.size]
     position = piece.position + frame.at
-    if frame.magic < 2:
+    if frame.magic < layout.BATCH_MAGIC:
         yield from _message_line(source, frame, raw, position, batches)
         return
     # Kafka reads the header from the file: if the batch is too small, it includes bytes after the batch.
-    header = raw[:OVERHEAD] if frame.size >= OVERHEAD else source.read_at(position, OVERHEAD)
-    if len(header) < OVERHEAD:
-        refuse("batch_too_small", source, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)
-    (
-        offset,
-        _,
-        leader_epoch,
-        magic,
-        crc,
-        attributes,
-        last_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        count,
-    ) = _HEADER.unpack(header)
-    last_sequence = -1 if base_sequence == -1 else increment_sequence(base_sequence, last_delta)
-    yield (
-        f"baseOffset: {offset} lastOffset: {wrapped(offset + last_delta, 64)} count: {count} "
-        f"baseSequence: {base_sequence} lastSequence: {last_sequence} producerId: {producer_id} "
-        f"producerEpoch: {producer_epoch} partitionLeaderEpoch: {leader_epoch} "
-        f"isTransactional: {_BOOL[attributes >> 4 & 1]} isControl: {_BOOL[attributes >> 5 & 1]} "
-        f"deleteHorizonMs: {optional_long(base_timestamp if attributes & 0x40 else None)}"
+    whole = frame.size >= layout.V2_OVERHEAD
+    stored = raw[: layout.V2_OVERHEAD] if whole else source.read_at(position, layout.V2_OVERHEAD)
+    if len(stored) < layout.V2_OVERHEAD:
+        refuse("batch_too_small", source, position, offset=frame.offset, expected=layout.V2_OVERHEAD, found=frame.size)
+    header = layout.v2_header(stored)
+    offset, delta, sequence, attributes = (
+        header.base_offset,
+        header.last_offset_delta,
+        header.base_sequence,
+        header.attributes,
     )
-    codec, timestamp_type = attributes & 7, TIMESTAMP_TYPES[attributes >> 3 & 1]
-    if codec >= len(CODECS):
-        refuse("unsupported_codec", source, position, offset=offset, expected=len(CODECS) - 1, found=codec)
-    valid = frame.size >= OVERHEAD and crc32c(raw[21:]) == crc
+    horizon = header.base_timestamp if attributes & layout.DELETE_HORIZON else None
+    is_control = bool(attributes & layout.CONTROL)
     yield (
-        f" position: {position} {timestamp_type}: {max_timestamp} size: {frame.size} magic: {magic} "
-        f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
+        f"baseOffset: {offset} lastOffset: {wrapped(offset + delta, 64)} count: {header.record_count} "
+        f"baseSequence: {sequence} lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, delta)} "
+        f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
+        f"partitionLeaderEpoch: {header.partition_leader_epoch} "
+        f"isTransactional: {_BOOL[bool(attributes & layout.TRANSACTIONAL)]} isControl: {_BOOL[is_control]} "
+        f"deleteHorizonMs: {optional_long(horizon)}"
+    )
+    codec, timestamp_type = attributes & layout.CODEC_MASK, _timestamp_type(attributes)
+    if codec > layout.LATEST_CODEC:
+        refuse("unsupported_codec", source, position, offset=offset, expected=layout.LATEST_CODEC, found=codec)
+    valid = whole and checksum.batch_checksums(raw, 2)[1] == header.crc
+    yield (
+        f" position: {position} {timestamp_type}: {header.max_timestamp} size: {frame.size} magic: {header.magic} "
+        f"compresscodec: {CODEC_NAMES[codec]} crc: {header.crc} isvalid: {_BOOL[valid]}\n"
     )
     batches.append(
         DumpedBatch(
             position,
             raw,
-            magic,
+            header.magic,
             offset,
             codec,
             timestamp_type,
-            bool(attributes & 0x20),
-            base_timestamp,
-            max_timestamp,
-            base_sequence,
-            count,
+            is_control,
+            header.base_timestamp,
+            header.max_timestamp,
+            sequence,
+            header.record_count,
         )
     )
 
@@ -128,25 +101,23 @@ def _message_line(
     yield f"offset: {frame.offset}"
     if frame.magic < 0:
         refuse("unsupported_magic", source, position, offset=frame.offset, expected=2, found=frame.magic)
-    attributes = raw[17]
+    attributes = raw[layout.MESSAGE_AT.attributes]
     timestamp, timestamp_type = -1, "NoTimestampType"
     if frame.magic == 1:
-        timestamp = int.from_bytes(raw[18:26], "big", signed=True)
-        timestamp_type = TIMESTAMP_TYPES[attributes >> 3 & 1]
-    codec = attributes & 7
-    if codec >= len(CODECS):
-        refuse("unsupported_codec", source, position, offset=frame.offset, expected=len(CODECS) - 1, found=codec)
-    crc, valid = message_crc(raw[12:])
+        timestamp = int.from_bytes(raw[layout.MESSAGE_AT.timestamp : layout.KEY_AT[1]], "big", signed=True)
+        timestamp_type = _timestamp_type(attributes)
+    codec = attributes & layout.CODEC_MASK
+    if codec > layout.LATEST_CODEC:
+        refuse("unsupported_codec", source, position, offset=frame.offset, expected=layout.LATEST_CODEC, found=codec)
+    crc, computed = checksum.batch_checksums(raw, frame.magic)
     yield (
         f" position: {position} {timestamp_type}: {timestamp} size: {frame.size} magic: {frame.magic} "
-        f"compresscodec: {CODECS[codec]} crc: {crc} isvalid: {_BOOL[valid]}\n"
+        f"compresscodec: {CODEC_NAMES[codec]} crc: {crc} isvalid: {_BOOL[crc == computed]}\n"
     )
     batches.append(
         DumpedBatch(position, raw, frame.magic, frame.offset, codec, timestamp_type, max_timestamp=timestamp)
     )
 
 
-def message_crc(message: memoryview) -> tuple[int, bool]:
-    """(stored CRC-32 of a message of magic 0 or 1, whether it matches its bytes from 4 on)."""
-    stored = int.from_bytes(message[:4], "big")
-    return stored, checksums_of(message[4:])[2] == stored
+def _timestamp_type(attributes: int) -> str:
+    return TIMESTAMP_TYPES[bool(attributes & layout.LOG_APPEND_TIME)]

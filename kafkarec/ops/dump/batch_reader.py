@@ -1,27 +1,19 @@
 """Batches of a file as Kafka's FileLogInputStream reads them, in pieces of some megabytes
 
-
-    byte  size  field
-    0     8     base offset (magic 0 and 1: the offset of the last message inside)
-    8     4     size      bytes after this field, at least 14
-    12    4     partition leader epoch (magic 0 and 1: crc)
-    16    1     magic
-
-A batch is read only if more than 17 bytes are left; one whose size is above the bytes left ends the log without an
-error. A magic of 2 or more is read as 2, one below 2 as a message of magic 0 and 1.
+A batch is read only if more than 17 bytes (see kafkarec/format/layout.py) are left; one whose size is above the bytes
+left ends the log without an error. A magic of 2 or more is read as 2, one below 2 as a message of magic 0 and 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 from typing import NamedTuple, NoReturn, Protocol
 
 from kafkarec.damage import error
+from kafkarec.format.layout import LOG_OVERHEAD, MESSAGE_OVERHEAD, START, UP_TO_MAGIC
 
-HEADER_UP_TO_MAGIC, LOG_OVERHEAD, LEAST_SIZE = 17, 12, 14
+LEAST_SIZE = MESSAGE_OVERHEAD[0]
 WINDOW = 4 << 20
-_FRAME = Struct(">qiib")
 
 
 class DumpedFile(Protocol):
@@ -62,9 +54,9 @@ def refuse(
 def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
     """All batches between two bytes of a file. A size below 14 raises CorruptRecordError after the good batches."""
     position = start
-    while position < end - HEADER_UP_TO_MAGIC:
+    while position < end - UP_TO_MAGIC:
         data = source.read_at(position, min(window, end - position))
-        if len(data) < HEADER_UP_TO_MAGIC:
+        if len(data) < UP_TO_MAGIC:
             refuse("unreadable", source, position, "the file is shorter now than when it was opened")
         frames, at, needed = _frames(data, end - position)
         if needed and not frames:
@@ -75,8 +67,8 @@ def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> It
         if frames:
             yield FilePiece(position, data, frames)
         position += at
-        if not needed and position < end - HEADER_UP_TO_MAGIC:
-            offset, size, _, _ = _FRAME.unpack_from(data, at)
+        if not needed and position < end - UP_TO_MAGIC:
+            offset, size, _, _ = START.unpack_from(data, at)
             if size < LEAST_SIZE:
                 refuse("size_too_small", source, position, offset=offset, expected=LEAST_SIZE, found=size)
             return
@@ -84,22 +76,22 @@ def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> It
 
 def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
     """(frames, their total size, bytes that the next one needs if it is cut off by the end of `data`, else 0)."""
-    found: list[Frame] = []
+    frames: list[Frame] = []
     at, have = 0, len(data)
-    while left - at > HEADER_UP_TO_MAGIC:
-        if at + HEADER_UP_TO_MAGIC > have:
-            return found, at, HEADER_UP_TO_MAGIC
-        offset, size, _, magic = _FRAME.unpack_from(data, at)
+    while left - at > UP_TO_MAGIC:
+        if at + UP_TO_MAGIC > have:
+            return frames, at, UP_TO_MAGIC
+        offset, size, _, magic = START.unpack_from(data, at)
         if size < LEAST_SIZE or size > left - at - LOG_OVERHEAD:
             break
         if at + LOG_OVERHEAD + size > have:
-            return found, at, LOG_OVERHEAD + size
-        found.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
+            return frames, at, LOG_OVERHEAD + size
+        frames.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
         at += LOG_OVERHEAD + size
-    return found, at, 0
+    return frames, at, 0
 
 
-class WalkEnds:
+class WalkToEnd:
     """Iterates over the frames of one file to its end, as Kafka's tool does for every entry of a time index.
 
     Positions from which the end was reached are kept, one in 1024 frames; a later walk stops at any of them.

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from kafkarec.format import control
-from kafkarec.format.control import ControlRecordType
+from kafkarec.format.message_schemas import ZERO_UUID
 from kafkarec.internal_topics import json_view
-
-# The label before each message's JSON.
-_LABELS = {
-    ControlRecordType.LEADER_CHANGE: "LeaderChange:",
-    ControlRecordType.SNAPSHOT_HEADER: "SnapshotHeader",
-    ControlRecordType.SNAPSHOT_FOOTER: "SnapshotFooter",
-    ControlRecordType.KRAFT_VERSION: "KRaftVersion",
-    ControlRecordType.KRAFT_VOTERS: "KRaftVoters",
-}
-_NO_DIRECTORY = "A" * 22  # Uuid.ZERO_UUID
 
 
 def control_record_text(key: bytes | None, value: bytes | None) -> str:
     """The text with a leading space; InvalidRecordError if Kafka's classes refuse the record."""
     kind = control.type_id(key)
-    if kind in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
-        marker = control.parse(key, value)
-        assert isinstance(marker, control.EndTxnMarker)
-        return f" endTxnMarker: {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
-    label = next((label for known, label in _LABELS.items() if known == kind), None)
-    if label is None:
+    if kind not in control.CLASSES:
         return f" controlType: UNKNOWN({kind})"
-    return f" {label} {_message(key, value)}"
+    name = control.DUMP_NAMES[kind]
+    if control.CLASSES[kind] is not control.EndTxnMarker:
+        return f" {name} {_message(key, value)}"
+    marker = control.parse(key, value)
+    assert isinstance(marker, control.EndTxnMarker)
+    return f" {name} {marker.type.name} coordinatorEpoch: {marker.coordinator_epoch}"
 
 
 def _message(key: bytes | None, value: bytes | None) -> str:
@@ -43,5 +33,5 @@ def _message(key: bytes | None, value: bytes | None) -> str:
     if stored >= 1:
         for voters in ("voters", "grantingVoters"):
             for voter in fields.get(voters, ()) if "leaderId" in fields else ():
-                voter["voterDirectoryId"] = _NO_DIRECTORY
+                voter["voterDirectoryId"] = ZERO_UUID
     return json_view.text(fields)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection
 from struct import Struct
 
 from kafkarec.errors import InvalidRecordError
-from kafkarec.format.control import java_text
+from kafkarec.format.messages import java_text
 from kafkarec.internal_topics.dump_text import DECODERS
 
-from .record_lines import Cut, Decode
+from .record_lines import Decode, TruncatedMessageText
 
 FLAGS = tuple(DECODERS)
 """In order of precedence."""
@@ -27,7 +27,7 @@ def _number(layout: str, java_type: str) -> TextOf:
     def text(data: bytes) -> str:
         if len(data) < number.size:
             raise InvalidRecordError(
-                f"{len(data)} bytes are no {java_type}, which has {number.size}",
+                f"{len(data)} bytes are too few for the type {java_type}, which has {number.size}",
                 reason="message_truncated",
                 expected=number.size,
                 found=len(data),
@@ -58,13 +58,15 @@ class UnknownClass(ValueError):
     """A Java class that is not supported. The message, one line, names the alternatives."""
 
 
-def _coordinators_cut(offset: int, complaint: str) -> tuple[str | None, str | None]:
+def _coordinators_text(offset: int, complaint: str) -> tuple[str | None, str | None]:
     return f"Error at offset {offset}, skipping. {complaint}", None
 
 
-CUTS = dict.fromkeys(FLAGS, Cut(_coordinators_cut, with_key=True)) | {
-    "--cluster-metadata-decoder": Cut(lambda at, why: (None, f"Error at {at}, skipping. {why}"), with_key=False),
-    "--remote-log-metadata-decoder": Cut(
+TRUNCATED_TEXTS = dict.fromkeys(FLAGS, TruncatedMessageText(_coordinators_text, with_key=True)) | {
+    "--cluster-metadata-decoder": TruncatedMessageText(
+        lambda at, why: (None, f"Error at {at}, skipping. {why}"), with_key=False
+    ),
+    "--remote-log-metadata-decoder": TruncatedMessageText(
         lambda at, why: (None, f"Error at offset {at}, skipping. {why}"), with_key=False
     ),
 }
@@ -72,11 +74,11 @@ CUTS = dict.fromkeys(FLAGS, Cut(_coordinators_cut, with_key=True)) | {
 
 def decoder_of_options(
     flags: Collection[str], key_class: str | None = None, value_class: str | None = None
-) -> tuple[Decode | None, Cut | None]:
+) -> tuple[Decode | None, TruncatedMessageText | None]:
     """(decoder, text for cut messages) that the options select; (None, None): UTF-8 text, the default."""
     for flag in FLAGS:
         if flag in flags:
-            return DECODERS[flag], CUTS[flag]
+            return DECODERS[flag], TRUNCATED_TEXTS[flag]
     key_text, value_text = _of_class(key_class), _of_class(value_class)
     if key_text is _TEXT and value_text is _TEXT:
         return None, None
@@ -92,7 +94,7 @@ def _of_class(name: str | None) -> TextOf:
     if known is None:
         simple = ", ".join(sorted({full.rpartition(".")[2] for full in CLASSES if "tools.api" in full}))
         raise UnknownClass(
-            f"{name} is a Java class, and no JVM runs here; known by name: {simple}. "
-            "kafkarec cat --key-as/--value-as base64|hex|int32|int64|json prints other bytes"
+            f"{name} is a Java class, which kafkarec cannot run; supported: {simple}. "
+            "kafkarec cat --key-as/--value-as base64|hex|int32|int64|json prints other formats"
         )
     return known

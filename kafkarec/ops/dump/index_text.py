@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
+from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_AT, V2_OVERHEAD, v2_header
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
-from .batch_lines import OVERHEAD, DumpedBatch, batch_line
-from .batch_reader import HEADER_UP_TO_MAGIC, DumpedFile, FilePiece, Frame, WalkEnds, pieces, refuse
-from .java_text import INT_MAX, wrapped
+from .batch_lines import DumpedBatch, batch_line
+from .batch_reader import DumpedFile, FilePiece, Frame, WalkToEnd, pieces, refuse
 from .messages01 import messages, timestamp_of
 from .mismatches import Mismatches
 from .record_columns import whole_batch
@@ -66,10 +67,10 @@ class OffsetSlots(Slots):
     def _search(self, offset: int, low: int, high: int) -> int:
         while low < high:
             middle = (low + high + 1) >> 1
-            found = self.entry(middle)
-            if found.offset == offset:
-                return found.position
-            if found.offset > offset:
+            entry = self.entry(middle)
+            if entry.offset == offset:
+                return entry.position
+            if entry.offset > offset:
                 high = middle - 1
             else:
                 low = middle
@@ -136,7 +137,7 @@ def time_index_text(checked: Checked, index: DumpedFile, mismatches: Mismatches,
         _sane(checked, TimeIndex.layout.size, checked.base_offset if last is None else last.offset)
         yield f"{checked.display_path} passed sanity check.\n"
         return
-    ends = WalkEnds(checked.log)
+    ends = WalkToEnd(checked.log)
     previous = -1
     for number in range(times.count):
         entry = times.entry(number)
@@ -149,7 +150,13 @@ def time_index_text(checked: Checked, index: DumpedFile, mismatches: Mismatches,
 
 
 def _compare(
-    checked: Checked, entry: TimeEntry, position: int, previous: int, mismatches: Mismatches, ends: WalkEnds, limit: int
+    checked: Checked,
+    entry: TimeEntry,
+    position: int,
+    previous: int,
+    mismatches: Mismatches,
+    ends: WalkToEnd,
+    limit: int,
 ) -> None:
     log = checked.log
     _inside(checked, entry.offset, position)
@@ -173,29 +180,30 @@ def _compare(
 
 def _latest(log: DumpedFile, piece: FilePiece, frame: Frame, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
-    if frame.magic >= 2:
-        if frame.size < OVERHEAD:
+    if frame.magic >= BATCH_MAGIC:
+        if frame.size < V2_OVERHEAD:
             _too_small(log, piece, frame)
-        if not any(piece.data[frame.at + 57 : frame.at + OVERHEAD]):
+        if not any(piece.data[frame.at + V2_AT.record_count : frame.at + V2_OVERHEAD]):
             return -1
     batches: list[DumpedBatch] = []
     for _ in batch_line(log, piece, frame, batches):
         pass
     batch = batches[0]
-    if batch.magic < 2:
+    if batch.magic < BATCH_MAGIC:
         return max(-1, *(timestamp_of(log, batch, message) for message in messages(log, batch, limit)))
     return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
 
 
 def _last_offset(log: DumpedFile, piece: FilePiece, frame: Frame) -> int:
     """The last offset by the header, which includes bytes after the batch if the batch is too small."""
-    if frame.magic < 2:
+    if frame.magic < BATCH_MAGIC:
         return frame.offset
     position = piece.position + frame.at
-    header = log.read_at(position, OVERHEAD) if frame.size < OVERHEAD else piece.data[frame.at : frame.at + OVERHEAD]
-    if len(header) < OVERHEAD:
+    whole = frame.size >= V2_OVERHEAD
+    header = piece.data[frame.at : frame.at + V2_OVERHEAD] if whole else log.read_at(position, V2_OVERHEAD)
+    if len(header) < V2_OVERHEAD:
         _too_small(log, piece, frame)
-    return wrapped(frame.offset + int.from_bytes(header[23:27], "big", signed=True), 64)
+    return wrapped(frame.offset + v2_header(header).last_offset_delta, 64)
 
 
 def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> int:
@@ -203,7 +211,7 @@ def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> in
     log, position = checked.log, entry.position
     _inside(checked, entry.offset, position)
     end = min(log.size, position + max_message_size)
-    for piece in pieces(log, position, end, HEADER_UP_TO_MAGIC):
+    for piece in pieces(log, position, end, UP_TO_MAGIC):
         return _last_offset(log, piece, piece.frames[0])
     _broken(
         checked,
@@ -214,14 +222,14 @@ def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> in
 
 def _inside(checked: Checked, offset: int, position: int) -> None:
     if not 0 <= position <= checked.log.size:
-        _broken(checked, f"offset {offset} points at byte {position}, and the log has {checked.log.size} bytes")
+        _broken(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
 
 
 def _sane(checked: Checked, entry_size: int, last_offset: int) -> None:
     if last_offset < checked.base_offset:
         _broken(checked, f"the last entry's offset {last_offset} is below the base offset {checked.base_offset}")
     if checked.file.size % entry_size:
-        _broken(checked, f"{checked.file.size} bytes are no multiple of {entry_size}, the size of an entry")
+        _broken(checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}")
 
 
 def _broken(checked: Checked, detail: str) -> NoReturn:
@@ -230,4 +238,4 @@ def _broken(checked: Checked, detail: str) -> NoReturn:
 
 def _too_small(log: DumpedFile, piece: FilePiece, frame: Frame) -> NoReturn:
     position = piece.position + frame.at
-    refuse("batch_too_small", log, position, offset=frame.offset, expected=OVERHEAD, found=frame.size)
+    refuse("batch_too_small", log, position, offset=frame.offset, expected=V2_OVERHEAD, found=frame.size)

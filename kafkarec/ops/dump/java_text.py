@@ -7,28 +7,7 @@ import re
 from collections.abc import Iterator
 
 from kafkarec.errors import InvalidRecordError
-
-INT_MAX = 2**31 - 1
-
-
-def wrapped(value: int, bits: int) -> int:
-    """Two's complement overflow of an int (32) or a long (64)."""
-    half = 1 << (bits - 1)
-    return (value + half) % (half << 1) - half
-
-
-def increment_sequence(sequence: int, increment: int) -> int:
-    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
-    if sequence > wrapped(INT_MAX - increment, 32):
-        return wrapped(increment - (INT_MAX - sequence) - 1, 32)
-    return wrapped(sequence + increment, 32)
-
-
-def decrement_sequence(sequence: int, decrement: int) -> int:
-    """DefaultRecordBatch.decrementSequence."""
-    if sequence < decrement:
-        return wrapped(INT_MAX - (decrement - sequence) + 1, 32)
-    return wrapped(sequence - decrement, 32)
+from kafkarec.format.java_integers import wrapped
 
 
 def optional_long(value: int | None) -> str:

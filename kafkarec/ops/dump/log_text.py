@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format import layout
+from kafkarec.format.java_integers import INT_MAX
 
-from .batch_lines import CODECS, OVERHEAD, DumpedBatch, batch_line
+from .batch_lines import DumpedBatch, batch_line
 from .batch_reader import DumpedFile, FilePiece, Frame, pieces, refuse
-from .java_text import INT_MAX
 from .messages01 import message_lines
 from .mismatches import Consecutive
 from .record_columns import RecordReader, records_of
 from .record_lines import LineOptions, RecordTexts, record_lines
-
-_CONTROL = 0x20
 
 
 class LogTextOptions(NamedTuple):
@@ -31,9 +30,15 @@ class LogTextOptions(NamedTuple):
     limit: int
 
 
-def log_text(source: DumpedFile, name: str, options: LogTextOptions, consecutive: Consecutive) -> Iterator[str]:
+def log_text(
+    source: DumpedFile,
+    name: str,
+    options: LogTextOptions,
+    consecutive: Consecutive,
+    progress: Callable[[int], object] = lambda end: None,
+) -> Iterator[str]:
     """The text after the file's heading. Raises KafkaRecordError where Kafka's tool ends with an exception, after
-    yielding everything before."""
+    yielding everything before. `progress`: called with the position up to which the text is complete."""
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
@@ -41,6 +46,7 @@ def log_text(source: DumpedFile, name: str, options: LogTextOptions, consecutive
         yield from _PieceText(source, piece, options, consecutive).text()
         last = piece.frames[-1]
         position = piece.position + last.at + last.size
+        progress(position)
     if whole and end > position:
         yield f"Found {end - position} invalid bytes at the end of {name}\n"
 
@@ -61,12 +67,19 @@ class _PieceText:
                 yield from self._records(number, batches[0], self._options.style)
 
     def _records(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[str]:
-        if batch.magic < 2:
+        if batch.magic < layout.BATCH_MAGIC:
             yield from message_lines(self._source, batch, style, self._consecutive, self._options.limit)
             return
         size = len(batch.raw)
-        if size < OVERHEAD:
-            refuse("batch_too_small", self._source, batch.position, offset=batch.offset, expected=OVERHEAD, found=size)
+        if size < layout.V2_OVERHEAD:
+            refuse(
+                "batch_too_small",
+                self._source,
+                batch.position,
+                offset=batch.offset,
+                expected=layout.V2_OVERHEAD,
+                found=size,
+            )
         if batch.record_count == 0:
             return  # Kafka ignores the payload
         for rows in self._rows(number, batch, style):
@@ -74,7 +87,7 @@ class _PieceText:
             yield from record_lines(batch, rows, style)
 
     def _rows(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[RecordTexts]:
-        if batch.magic == 2 and batch.record_count > 0:
+        if batch.magic in layout.BATCH_MAGICS and batch.record_count > 0:
             if self._engine is None or number >= self._engine_ends:
                 self._start(number, style)
             assert self._engine is not None
@@ -91,7 +104,7 @@ class _PieceText:
         same kind (data or control): only control batches need keys and values as bytes."""
         data = self._piece.data
         frames = self._piece.frames
-        kind = data[frames[number].at + 22] & _CONTROL
+        kind = layout.v2_header(data, frames[number].at).attributes & layout.CONTROL
         stop = number + 1
         while stop < len(frames) and _is_plain(data, frames[stop], kind):
             stop += 1
@@ -104,8 +117,8 @@ class _PieceText:
 
 def _is_plain(data: bytes, frame: Frame, kind: int) -> bool:
     """Whether a batch has records and a known codec, and its control bit is `kind`."""
-    if frame.magic != 2 or frame.size < OVERHEAD:
+    if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
         return False
-    attributes = data[frame.at + 22]
-    count = int.from_bytes(data[frame.at + 57 : frame.at + OVERHEAD], "big", signed=True)
-    return attributes & 7 < len(CODECS) and attributes & _CONTROL == kind and count > 0
+    header = layout.v2_header(data, frame.at)
+    is_known = header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC
+    return is_known and header.attributes & layout.CONTROL == kind and header.record_count > 0

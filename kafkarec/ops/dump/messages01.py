@@ -1,14 +1,4 @@
-"""Lines of messages of magic 0 and 1, and of the inner messages of a wrapper
-
-    byte  size  field of a message, after its offset and size
-    0     4     crc          CRC-32 of all bytes from 4 on
-    4     1     magic
-    5     1     attributes   bits 0-2 codec, 3 timestamp type
-    6     8     timestamp    magic 1 only
-    ..    4     key length   below 0: null
-    ..          key
-    ..    4     value length
-    ..          value        of a wrapper: the compressed inner messages, each with offset and size
+"""Lines of messages of magic 0 and 1, and of the inner messages of a wrapper; for the bytes see format/layout.py
 
 LegacyRecord reads fields lazily, so an error in a truncated message may come after part of its line. Inner messages are
 read as magic 0 if their magic is 0, otherwise as magic 1 (AbstractLegacyRecordBatch.DeepRecordsIterator).
@@ -21,14 +11,20 @@ from typing import NamedTuple
 
 from kafkarec import codecs
 from kafkarec.errors import REASONS
+from kafkarec.format.checksum import checksum
+from kafkarec.format.java_integers import wrapped
+from kafkarec.format.layout import CODEC_MASK, CRC_AT, KEY_AT, LATEST_CODECS, LOG_OVERHEAD, MESSAGE_AT, batch_length
 
-from .batch_lines import DumpedBatch, message_crc
-from .batch_reader import LEAST_SIZE, LOG_OVERHEAD, DumpedFile, refuse
-from .java_text import wrapped
+from .batch_lines import DumpedBatch
+from .batch_reader import LEAST_SIZE, DumpedFile, refuse
 from .mismatches import Consecutive
 from .record_lines import LineOptions, as_text, content
 
-_ZSTD = 4
+# Positions in a message without its offset and size.
+_CRC_END, _MAGIC, _ATTRIBUTES, _TIMESTAMP = (
+    at - LOG_OVERHEAD for at in (CRC_AT[0] + 4, MESSAGE_AT.magic, MESSAGE_AT.attributes, MESSAGE_AT.timestamp)
+)
+_KEY_AT = tuple(at - LOG_OVERHEAD for at in KEY_AT)
 _BOOL = ("false", "true")
 
 
@@ -55,8 +51,9 @@ def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Me
     if batch.codec == 0:
         yield _Message(batch.offset, outer)
         return
-    if batch.codec == _ZSTD:
-        refuse("unsupported_codec", source, batch.position, offset=batch.offset, expected=3, found=_ZSTD)
+    known = LATEST_CODECS[batch.magic]
+    if batch.codec > known:
+        refuse("unsupported_codec", source, batch.position, offset=batch.offset, expected=known, found=batch.codec)
     value = _blob(source, batch, outer, _value_at(source, batch, outer))
     if value is None:
         refuse("wrapper_value_null", source, batch.position, offset=batch.offset)
@@ -75,14 +72,14 @@ def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Me
             )
         shift = wrapped(batch.offset - last, 64)
     for message in inside:
-        if message.raw[5] & 7:
+        if message.raw[_ATTRIBUTES] & CODEC_MASK:
             refuse(
                 "inner_compressed",
                 source,
                 batch.position,
                 offset=batch.offset,
                 expected=0,
-                found=message.raw[5] & 7,
+                found=message.raw[_ATTRIBUTES] & CODEC_MASK,
             )
         yield message._replace(offset=wrapped(message.offset + shift, 64))
 
@@ -97,7 +94,7 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
     found = []
     at = 0
     while len(data) - at >= LOG_OVERHEAD:
-        size = int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        size = batch_length(data, at)
         if size < LEAST_SIZE:
             refuse(
                 "inner_size_too_small",
@@ -111,7 +108,7 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
             break  # incomplete: Kafka drops it without an error
         raw = data[at + LOG_OVERHEAD : at + LOG_OVERHEAD + size]
         offset = int.from_bytes(data[at : at + 8], "big", signed=True)
-        found.append(_Message(offset, raw, log_append_time if raw[4] == 1 else None))
+        found.append(_Message(offset, raw, log_append_time if raw[_MAGIC] == 1 else None))
         at += LOG_OVERHEAD + size
     if not found:
         refuse("wrapper_empty", source, batch.position, offset=batch.offset)
@@ -120,9 +117,9 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
 
 def timestamp_of(source: DumpedFile, batch: DumpedBatch, message: _Message) -> int:
     """-1 in magic 0."""
-    if message.raw[4] == 0:
+    if message.raw[_MAGIC] == 0:
         return -1
-    return message.timestamp if message.timestamp is not None else _integer(source, batch, message.raw, 6, 8)
+    return message.timestamp if message.timestamp is not None else _integer(source, batch, message.raw, _TIMESTAMP, 8)
 
 
 def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: LineOptions) -> Iterator[str]:
@@ -131,14 +128,15 @@ def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: Line
         timestamp = timestamp_of(source, batch, message)
         key_size = _integer(source, batch, raw, _key_at(raw), 4)
         value_size = _integer(source, batch, raw, _value_at(source, batch, raw), 4)
-        crc, valid = message_crc(raw)
+        crc = int.from_bytes(raw[:_CRC_END], "big")
+        valid = checksum(raw[_CRC_END:], batch.magic) == crc
         yield (
             f"| offset: {message.offset} {batch.timestamp_type}: {timestamp} keySize: {key_size} "
             f"valueSize: {value_size} isValid: {_BOOL[valid]} crc: {crc}"
         )
-    complaint = _cut(raw, style.cut.with_key) if style.cut and style.content else None
-    if style.cut and complaint:
-        yield content(*style.cut.texts(message.offset, complaint), style.metadata)
+    complaint = _truncation(raw, style.truncated.with_key) if style.truncated and style.content else None
+    if style.truncated and complaint:
+        yield content(*style.truncated.texts(message.offset, complaint), style.metadata)
     elif style.content:
         key = _blob(source, batch, raw, _key_at(raw))
         value = _blob(source, batch, raw, _value_at(source, batch, raw))
@@ -148,7 +146,7 @@ def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: Line
     yield "\n"
 
 
-def _cut(raw: memoryview, with_key: bool) -> str | None:
+def _truncation(raw: memoryview, with_key: bool) -> str | None:
     """Java's exception message for the first field that is not within the message; None if there is none."""
     at = _key_at(raw)
     for looked_at in (with_key, True):
@@ -164,7 +162,7 @@ def _cut(raw: memoryview, with_key: bool) -> str | None:
 
 
 def _key_at(raw: memoryview) -> int:
-    return 6 if raw[4] == 0 else 14
+    return _KEY_AT[raw[_MAGIC] != 0]
 
 
 def _value_at(source: DumpedFile, batch: DumpedBatch, raw: memoryview) -> int:

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .java_text import HashMapOrder, wrapped
+from kafkarec.format.java_integers import wrapped
+
+from .java_text import HashMapOrder
 
 
-class Pairs:
+class LongPairs:
     """Pairs of longs like a TreeMap with the first as key: the last value of a key is kept. 16 bytes per pair."""
 
     def __init__(self, descending: bool = False) -> None:
@@ -57,7 +59,7 @@ class Mismatches:
     """All mismatches of one run."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[str, Pairs | list[tuple[int, int]]]] = {kind: {} for kind in _SECTIONS}
+        self._found: dict[str, dict[str, LongPairs | list[tuple[int, int]]]] = {kind: {} for kind in _SECTIONS}
         self._order = {kind: HashMapOrder() for kind in _SECTIONS}
 
     def add(self, kind: str, path: str, first: int, second: int) -> None:
@@ -66,9 +68,9 @@ class Mismatches:
         self._order[kind].compute_if_absent(path)
         if path not in files:
             descending = _SECTIONS[kind].descending
-            files[path] = [] if descending is None else Pairs(descending)
+            files[path] = [] if descending is None else LongPairs(descending)
         pairs = files[path]
-        if isinstance(pairs, Pairs):
+        if isinstance(pairs, LongPairs):
             pairs.add(first, second)
         else:
             pairs.append((first, second))

@@ -18,18 +18,21 @@ from operator import sub
 from typing import NoReturn
 
 from kafkarec._core import Chunk
+from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.control import java_text
+from kafkarec.format.java_integers import wrapped
+from kafkarec.format.layout import BATCH_MAGICS, LATEST_MAGIC, LEAST_SIZES, V2_AT
+from kafkarec.format.messages import java_text
+from kafkarec.format.varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 from kafkarec.read import reader
 from kafkarec.tables.records import RecordColumns
 
-from .batch_lines import OVERHEAD, DumpedBatch
+from .batch_lines import DumpedBatch
 from .batch_reader import DumpedFile, refuse
-from .java_text import wrapped
-from .record_lines import Numbers, RecordTexts
+from .record_lines import NumberTexts, RecordTexts
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
-_NUMBERS = Numbers()
+_NUMBERS = NumberTexts()
 
 
 class RecordReader:
@@ -50,17 +53,17 @@ class RecordReader:
             max_decompressed_bytes=limit,
         )
         self._texts, self._raw = texts, raw
-        self._held = RecordTexts((), (), (), (), None, (), (), None)
+        self._rows_left = RecordTexts((), (), (), (), None, (), (), None)
         self._at = 0
 
     def take(self, count: int) -> Iterator[RecordTexts]:
         """The next `count` records. An error in any of them is raised before the first one."""
         while count:
-            if self._at == len(self._held.offsets):
-                self._held, self._at = self._rows(next(self._pieces)), 0
-            some = min(count, len(self._held.offsets) - self._at)
+            if self._at == len(self._rows_left.offsets):
+                self._rows_left, self._at = self._rows(next(self._pieces)), 0
+            some = min(count, len(self._rows_left.offsets) - self._at)
             if some:
-                yield _cut(self._held, self._at, self._at + some)
+                yield _cut(self._rows_left, self._at, self._at + some)
             self._at += some
             count -= some
 
@@ -68,7 +71,7 @@ class RecordReader:
         timestamps = records.column("timestamp")
         if None in timestamps:
             timestamps = [-1 if value is None else value for value in timestamps]
-        keys, values = _Blobs(records, "key"), _Blobs(records, "value")
+        keys, values = _BinaryColumn(records, "key"), _BinaryColumn(records, "value")
         return RecordTexts(
             records.column("offset"),
             timestamps,
@@ -125,7 +128,7 @@ def _part(chunk: Chunk, column: int, start: int, stop: int) -> tuple[list[int], 
     return ends, blob, nulls
 
 
-class _Blobs:
+class _BinaryColumn:
     """One binary column of a piece, as sizes, text or bytes."""
 
     def __init__(self, records: RecordColumns, name: str) -> None:
@@ -175,31 +178,24 @@ class _Cursor:
     def __init__(self, source: DumpedFile, batch: DumpedBatch) -> None:
         self.source, self.batch = source, batch
         self.data = batch.raw
-        self.at = OVERHEAD
+        self.at = LEAST_SIZES[min(batch.magic, LATEST_MAGIC)]
         self.record = 0
 
     def refuse(self, reason: str, **sides: int) -> NoReturn:
         place = {"offset": self.batch.offset, "record": self.record}
         refuse(reason, self.source, self.batch.position, "", **place, **sides)
 
-    def varint(self, longest: int, end: int) -> int:
+    def varint(self, longest: int = VARINT_BYTES) -> int:
         """ByteUtils.readVarint (longest 5) and readVarlong (10): excess bits are dropped."""
-        raw = 0
-        for i in range(longest):
-            if self.at >= end:
-                self.refuse("records_missing" if end == len(self.data) else "record_structure_invalid")
-            byte = self.data[self.at]
-            self.at += 1
-            raw |= (byte & 0x7F) << 7 * i
-            if byte < 0x80:
-                bits = 32 if longest == 5 else 64
-                raw &= (1 << bits) - 1
-                return wrapped(raw >> 1 ^ -(raw & 1), bits)
-        self.refuse("varint_too_long")
+        try:
+            value, self.at = read_signed(self.data, self.at, len(self.data), longest)
+        except BadVarint as bad:
+            self.refuse("records_missing" if bad.cut else "varint_too_long")
+        return value
 
     def sized(self, reason: str, null: bool = True) -> bytes | None:
         """Reads a length and its bytes. A field may end after its record but not after the batch, as in Kafka."""
-        length = self.varint(5, len(self.data))
+        length = self.varint()
         if length < 0 and null:
             return None
         if length < 0 or length > len(self.data) - self.at:
@@ -228,19 +224,19 @@ def one_by_one(source: DumpedFile, batch: DumpedBatch) -> Iterator[RecordTexts]:
 
 def _one(cursor: _Cursor) -> RecordTexts:
     batch, data = cursor.batch, cursor.data
-    length = cursor.varint(5, len(data))
+    length = cursor.varint()
     start = cursor.at
     if length > len(data) - start:
         cursor.refuse("record_length_invalid", expected=len(data) - start, found=length)
     cursor.at += 1  # attributes, without a meaning yet
     if start == len(data):
         cursor.refuse("records_missing")
-    timestamp = wrapped(batch.base_timestamp + cursor.varint(10, len(data)), 64)
+    timestamp = wrapped(batch.base_timestamp + cursor.varint(VARLONG_BYTES), 64)
     if batch.timestamp_type == "LogAppendTime":
         timestamp = batch.max_timestamp
-    offset = wrapped(batch.offset + cursor.varint(5, len(data)), 64)
+    offset = wrapped(batch.offset + cursor.varint(), 64)
     key, value = cursor.sized("key_length_invalid"), cursor.sized("value_length_invalid")
-    count = cursor.varint(5, len(data))
+    count = cursor.varint()
     if not 0 <= count <= len(data) - cursor.at:
         cursor.refuse("header_count_invalid", expected=len(data) - cursor.at, found=count)
     names = []
@@ -271,17 +267,18 @@ def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[R
     if batch.codec == 0:
         yield from one_by_one(source, batch)
         return
-    # Batches of a later magic are read as 2; the checksum does not cover the magic.
-    raw = bytes(batch.raw) if batch.magic == 2 else bytes(batch.raw[:16]) + b"\2" + bytes(batch.raw[17:])
+    raw = bytearray(batch.raw)
+    if batch.magic not in BATCH_MAGICS:
+        raw[V2_AT.magic] = LATEST_MAGIC  # as which Kafka reads later ones; the checksum does not cover the magic
     try:
-        yield from RecordReader(raw, limit, texts=True, raw=True).take(batch.record_count)
+        yield from RecordReader(bytes(raw), limit, texts=True, raw=True).take(batch.record_count)
     except KafkaRecordError as fault:
-        raise _relocated(fault, source, batch) from None
+        raise relocated(fault, position=batch.position, file=source.name) from None
 
 
 def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
     """The records of one batch without keys and values."""
-    if batch.magic == 2 and batch.record_count > 0:
+    if batch.magic in BATCH_MAGICS and batch.record_count > 0:
         try:
             yield from RecordReader(bytes(batch.raw), limit, texts=False, raw=False).take(batch.record_count)
         except KafkaRecordError:
@@ -289,10 +286,3 @@ def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[
         else:
             return
     yield from records_of(source, batch, limit)
-
-
-def _relocated(fault: KafkaRecordError, source: DumpedFile, batch: DumpedBatch) -> KafkaRecordError:
-    """The error of a batch that was decoded alone, with the file and the batch's position in it."""
-    text = str(fault).replace("at byte 0", f"in {source.name} at byte {batch.position}", 1)
-    fields = {name: getattr(fault, name) for name in ("base_offset", "reason", "expected", "found")}
-    return type(fault)(text, position=batch.position, file=source.name, **fields)

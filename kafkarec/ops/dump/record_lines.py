@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.control import java_text
+from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
+from kafkarec.format.messages import java_text
 
 from . import control_text
 from .batch_lines import DumpedBatch
-from .java_text import INT_MAX, increment_sequence, wrapped
 
 Decode = Callable[[bytes | None, bytes | None, int], tuple[str | None, str | None]]
 Texts = Sequence[str | None]
@@ -39,7 +39,7 @@ class RecordTexts(NamedTuple):
     raw: tuple[Sequence[bytes | None], Sequence[bytes | None]] | None
 
 
-class Numbers(dict[int, str]):
+class NumberTexts(dict[int, str]):
     """A bounded cache of numbers as strings."""
 
     def __missing__(self, number: int) -> str:
@@ -49,7 +49,7 @@ class Numbers(dict[int, str]):
         return text
 
 
-class Cut(NamedTuple):
+class TruncatedMessageText(NamedTuple):
     """The text that the decoder of an internal topic prints for a message of magic 0 or 1 that ends inside its key or
     value, from its offset and Java's exception message. With other decoders Kafka's tool ends with an exception.
 
@@ -66,7 +66,7 @@ class LineOptions(NamedTuple):
     metadata: bool
     content: bool
     decode: Decode | None
-    cut: Cut | None = None
+    truncated: TruncatedMessageText | None = None
 
 
 def record_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:

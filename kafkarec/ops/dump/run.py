@@ -10,18 +10,21 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from kafkarec.errors import InvalidRecordError
-from kafkarec.storage.names import PACKED_SUFFIXES
+from kafkarec.format.java_integers import INT_MAX
+from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
+from kafkarec.storage import names
 
 from . import state_file_text
 from .batch_reader import DumpedFile
 from .index_text import Checked, offset_index_text, time_index_text
-from .java_text import INT_MAX, absolute_path, java_path, parse_long
+from .java_text import absolute_path, java_path, parse_long
 from .log_text import LogTextOptions, log_text
 from .mismatches import Consecutive, Mismatches
-from .record_lines import Cut, Decode, LineOptions
+from .record_lines import Decode, LineOptions, TruncatedMessageText
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
@@ -42,7 +45,7 @@ class DumpOptions(NamedTuple):
     """kafka-dump-log's flags, and `limit`.
 
     decode      decoder of keys and values in place of UTF-8 text; implies print_data
-    cut         see `record_lines.Cut`
+    truncated   see `record_lines.TruncatedMessageText`
     limit       max decompressed bytes of a batch
     """
 
@@ -54,21 +57,32 @@ class DumpOptions(NamedTuple):
     max_message_size: int = 5 << 20
     max_bytes: int = INT_MAX
     decode: Decode | None = None
-    cut: Cut | None = None
-    limit: int = 128 << 20
+    truncated: TruncatedMessageText | None = None
+    limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
     def style(self) -> LineOptions | None:
         """The parts of a record's line; None: records are not printed."""
         content = self.print_data or self.decode is not None
-        return LineOptions(not self.skip_metadata, content, self.decode, self.cut) if content or self.deep else None
+        return (
+            LineOptions(not self.skip_metadata, content, self.decode, self.truncated) if content or self.deep else None
+        )
 
 
-def dump(paths: list[str], options: DumpOptions, opened: Open, say: Say) -> Iterator[str]:
+def dump(
+    paths: list[str],
+    options: DumpOptions,
+    opened: Open,
+    say: Say,
+    note: Say,
+    progress: Callable[[str, int], object] = lambda path, end: None,
+) -> Iterator[str]:
     """The text of files as Kafka 4.3's DumpLogSegments prints it, in pieces of any size.
 
-    opened   opens a path; raises OSError
-    say      called with each line for standard error
+    opened     opens a path; raises OSError
+    say        called with each line that Kafka's tool prints to standard error
+    note       called with each remark that Kafka's tool does not have
+    progress   called with the path of a log and the position up to which it is printed
 
     KafkaRecordError and OSError where Kafka's tool ends with an exception, after the text that it prints before.
     """
@@ -76,21 +90,14 @@ def dump(paths: list[str], options: DumpOptions, opened: Open, say: Say) -> Iter
     for path in paths:
         display_path = path if "://" in path else java_path(path)
         yield f"Dumping {display_path}\n"
-        name = _without_compression_suffix(display_path.rsplit("/", 1)[-1])
+        name = names.unpacked(display_path.rsplit("/", 1)[-1])
         kind = _log if name == STANDARD_INPUT else _KINDS.get(name[name.rindex(".") :] if "." in name else "")
         if kind is None:
             say(f"Ignoring unknown file {display_path}")
             continue
-        yield from kind(_File(display_path, name, options, opened, say), mismatches)
+        yield from kind(_File(display_path, name, options, opened, say, note, progress), mismatches)
     for line in mismatches.lines():
         say(line)
-
-
-def _without_compression_suffix(name: str) -> str:
-    """The name without the .gz or .zst of a compressed file; `opened` decompresses it."""
-    for suffix in PACKED_SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name
 
 
 class _File(NamedTuple):
@@ -101,6 +108,8 @@ class _File(NamedTuple):
     options: DumpOptions
     opened: Open
     say: Say
+    note: Say
+    progress: Callable[[str, int], object]
 
     @property
     def absolute(self) -> str:
@@ -116,14 +125,15 @@ class _File(NamedTuple):
 
 
 def _log(file: _File, mismatches: Mismatches) -> Iterator[str]:
-    heading, note = _heading(file)
+    heading, missing = _heading(file)
     yield heading
     options = file.options
     with closing(file.opened(file.display_path)) as source:
-        if note:
-            file.say(f"note: {file.display_path}: its name tells no {note}; Kafka's tool would refuse it")
+        if missing:
+            file.note(f"{file.display_path}: its name has no {missing}; Kafka's tool would refuse it")
         text_options = LogTextOptions(options.style, options.max_bytes, options.limit)
-        yield from log_text(source, file.name, text_options, Consecutive(mismatches, file.absolute))
+        progress = partial(file.progress, file.display_path)
+        yield from log_text(source, file.name, text_options, Consecutive(mismatches, file.absolute), progress)
 
 
 def _heading(file: _File) -> tuple[str, str]:

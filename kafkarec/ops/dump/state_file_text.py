@@ -8,15 +8,14 @@ ignored, and a snapshot is read as by Kafka's generated class (ProducerStateMana
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import Struct
 
-from crc32c import crc32c
+from kafkarec.format.checksum import crc32c
+from kafkarec.format.java_integers import decrement_sequence
+from kafkarec.sidecars import producer_snapshot, txn_index
 
 from .batch_reader import DumpedFile, refuse
-from .java_text import decrement_sequence, optional_long
+from .java_text import optional_long
 
-_ABORTED = Struct(">bxqqqq")
-_HEAD, _ENTRY, _CRC_FROM = Struct(">hIi"), Struct(">qhiqiqiq"), 6
 _LARGEST = 256 << 20
 
 
@@ -27,10 +26,11 @@ class SnapshotError(Exception):
 def txn_index_text(source: DumpedFile) -> Iterator[str]:
     """The lines of a .txnindex. Kafka reads all entries before it prints the first."""
     lines = []
-    for number, entry in enumerate(_ABORTED.iter_unpack(_whole(source, _ABORTED.size))):
+    for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
         version, producer_id, first, last, stable = entry
+        version >>= 8  # AbortedTxn.version reads the first byte only
         if version > 0:
-            place = number * _ABORTED.size
+            place = number * txn_index.ENTRY_SIZE
             refuse("index_invalid", source, place, f"version {version} of entry {number} is above 0")
         lines.append(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
@@ -71,21 +71,22 @@ def _entries(data: bytes) -> list[tuple[int, ...]]:
     version = int.from_bytes(data[:2], "big", signed=True)
     if version != 1:
         raise SnapshotError(f"{schema}Snapshot contained an unknown file version {version}")
-    if len(data) < _HEAD.size:
+    if len(data) < producer_snapshot.HEAD.size:
         raise SnapshotError(f"{schema}null")
-    _, stored, count = _HEAD.unpack_from(data)
-    left = len(data) - _HEAD.size
+    _, stored, count = producer_snapshot.HEAD.unpack_from(data)
+    left = len(data) - producer_snapshot.HEAD.size
     if count < 0:
         raise SnapshotError(f"{schema}non-nullable field producerEntries was serialized as null")
     if count > left:
         raise SnapshotError(
             f"{schema}Tried to allocate a collection of size {count}, but there are only {left} bytes remaining."
         )
-    if count * _ENTRY.size > left:
+    if count * producer_snapshot.ENTRY.size > left:
         raise SnapshotError(f"{schema}null")
-    computed = crc32c(data[_CRC_FROM:])
+    computed = crc32c(data[producer_snapshot.CHECKED_FROM :])
     if stored != computed:
         raise SnapshotError(
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: {computed}"
         )
-    return [_ENTRY.unpack_from(data, _HEAD.size + number * _ENTRY.size) for number in range(count)]
+    end = producer_snapshot.HEAD.size + count * producer_snapshot.ENTRY.size
+    return list(producer_snapshot.ENTRY.iter_unpack(data[producer_snapshot.HEAD.size : end]))

@@ -4,6 +4,6 @@
 """
 
 from .run import explain
-from .spans import Explanation, Section, Span, SpanFault, tiles
+from .spans import Explanation, Section, Span, SpanFault
 
-__all__ = ["Explanation", "Section", "Span", "SpanFault", "explain", "tiles"]
+__all__ = ["Explanation", "Section", "Span", "SpanFault", "explain"]

@@ -23,15 +23,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec._core import checksums_of
-from kafkarec.codecs import CODECS, CodecError, MissingCodec, decompress, probe
+from kafkarec.codecs import CodecError, MissingCodec, decompress, probe
+from kafkarec.format.checksum import checksum
+from kafkarec.format.java_integers import wrapped
+from kafkarec.format.layout import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL,
+    DELETE_HORIZON,
+    LATEST_CODEC,
+    LEAST_SIZES,
+    LOG_APPEND_TIME,
+    V2_AT,
+)
 
-from . import compression_frames, value_words
-from .record_fields import Head, records
-from .spans import Broken, Section, SpanWriter
-from .value_words import CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, iso_time
-
-HEADER_SIZE, CRC_POSITION, CRC_FROM = 61, 17, 21
+from . import compression_frames, value_descriptions
+from .record_fields import HeaderFields, records
+from .spans import Section, SpanWriter, UnreadableField
+from .value_descriptions import iso_time
 
 
 def walk(writer: SpanWriter, whole: bool, cap: int, most_records: int | None) -> list[Section]:
@@ -49,40 +58,43 @@ def walk(writer: SpanWriter, whole: bool, cap: int, most_records: int | None) ->
     if not codec:
         records(writer, head, most_records)
         return []
-    if codec >= len(CODECS):
-        writer.unread(writer.stop, "records", "", Broken("unsupported_codec", len(CODECS) - 1, codec))
+    if codec > LATEST_CODEC:
+        writer.unread(writer.stop, "records", "", UnreadableField("unsupported_codec", LATEST_CODEC, codec))
         return []
     return compressed(writer, codec, head, cap, most_records)
 
 
-def _header(writer: SpanWriter, whole: bool) -> Head | None:
+def _header(writer: SpanWriter, whole: bool) -> HeaderFields | None:
     """Writes the fields up to the record count; None if the header is incomplete."""
     data = writer.data
     base_offset = int.from_bytes(data[:8], "big", signed=True)
     try:
-        epoch = value_words.absent("none", "the leader's epoch when it was appended; outside of the checksum")
+        epoch = value_descriptions.absent("none", "the leader's epoch when it was appended; outside of the checksum")
         writer.number("partition_leader_epoch", 4, epoch)
         writer.number("magic", 1, "DefaultRecordBatch; outside of the checksum")
         _checksum(writer, whole)
-        attributes = writer.number("attributes", 2, value_words.batch_attributes, show=lambda v: f"0x{v & 0xFFFF:04x}")
+        attributes = writer.number(
+            "attributes", 2, value_descriptions.batch_attributes, show=lambda v: f"0x{v & 0xFFFF:04x}"
+        )
         writer.number("last_offset_delta", 4, lambda v: _last_offset(base_offset, v))
         horizon = attributes & DELETE_HORIZON
         base_timestamp = writer.number(
             "base_timestamp", 8, lambda v: f"delete horizon: {iso_time(v)}" if horizon else iso_time(v)
         )
         max_timestamp = writer.number("max_timestamp", 8, iso_time)
-        producer_id = writer.number("producer_id", 8, value_words.absent("no idempotent producer"))
-        writer.number("producer_epoch", 2, value_words.absent("none"))
-        base_sequence = writer.number("base_sequence", 4, value_words.absent("none"))
+        producer_id = writer.number("producer_id", 8, value_descriptions.absent("no idempotent producer"))
+        writer.number("producer_epoch", 2, value_descriptions.absent("none"))
+        base_sequence = writer.number("base_sequence", 4, value_descriptions.absent("none"))
         empty = "empty: all of its records were compacted away" if _empty(writer) else ""
         count = writer.number("record_count", 4, empty)
-    except Broken as broken:
-        writer.unread(writer.stop, "header", "", Broken("batch_too_small", HEADER_SIZE, writer.stop, broken.detail))
+    except UnreadableField as broken:
+        least = LEAST_SIZES[data[V2_AT.magic]]
+        writer.unread(writer.stop, "header", "", UnreadableField("batch_too_small", least, writer.stop, broken.detail))
         return None
     if count < 0:
         writer.add_fault("record_count_negative", 0, count)
     trusted = not any(fault.reason == "crc_mismatch" for fault in writer.faults)
-    return Head(
+    return HeaderFields(
         base_offset,
         attributes,
         base_timestamp,
@@ -100,8 +112,8 @@ def _empty(writer: SpanWriter) -> bool:
 
 
 def _last_offset(base_offset: int, delta: int) -> str:
-    last = value_words.wrapped(base_offset + delta)
-    return f"last offset {last}, the next batch begins at {value_words.wrapped(last + 1)} or later"
+    last = wrapped(base_offset + delta, 64)
+    return f"last offset {last}, the next batch begins at {wrapped(last + 1, 64)} or later"
 
 
 def _checksum(writer: SpanWriter, whole: bool) -> None:
@@ -110,8 +122,9 @@ def _checksum(writer: SpanWriter, whole: bool) -> None:
         note = "CRC-32C; cannot be checked, as bytes of the batch are missing"
         writer.spans[-1] = writer.spans[-1]._replace(note=note)
         return
-    computed = checksums_of(writer.data[CRC_FROM : writer.stop])[0]
-    note = f"CRC-32C of bytes {CRC_FROM} to {writer.stop - 1} of the batch"
+    magic = writer.data[V2_AT.magic]
+    computed = checksum(writer.data[CHECKED_FROM[magic] : writer.stop], magic)
+    note = f"CRC-32C of bytes {CHECKED_FROM[magic]} to {writer.stop - 1} of the batch"
     if stored == computed:
         writer.spans[-1] = writer.spans[-1]._replace(note=f"{note}: matches")
         return
@@ -119,7 +132,7 @@ def _checksum(writer: SpanWriter, whole: bool) -> None:
     writer.add_fault("crc_mismatch", stored, computed)
 
 
-def compressed(writer: SpanWriter, codec: int, head: Head, cap: int, most_records: int | None) -> list[Section]:
+def compressed(writer: SpanWriter, codec: int, head: HeaderFields, cap: int, most_records: int | None) -> list[Section]:
     """The compressed payload: its frame is written to this section, its records to a section of their own."""
     start, end = writer.at, writer.stop
     payload = writer.data[start:end]

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from . import value_words
-from .spans import SKIPPED, Broken, SpanWriter
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.support.text_table import counted
+
+from .spans import SKIPPED, SpanWriter, UnreadableField
 
 _OS = {0: "FAT", 3: "Unix", 11: "NTFS", 255: "unknown"}
 _MOST_BLOCKS = 64  # shown one by one; a 100 MB payload has thousands
@@ -25,16 +27,21 @@ def walk(writer: SpanWriter, codec: int, inside: int | None) -> None:
     """Writes the spans of the payload up to the writer's stop. `inside`: its decompressed size, None if not known."""
     size, first = writer.left, len(writer.spans)
     try:
-        _WALKS[codec](writer, inside)
-    except Broken:
-        writer.unread(writer.stop, "payload", "the stream's frame goes no further than this")
+        if codec in _WALKS:
+            _WALKS[codec](writer, inside)
+        else:
+            writer.payload("payload", size)
+    except UnreadableField:
+        writer.unread(writer.stop, "payload", "the frame cannot be read from here on")
     if writer.left:
-        writer.unread(writer.stop, "payload", "bytes behind the frame")
+        writer.unread(writer.stop, "payload", "bytes after the frame")
     if len(writer.spans) == first:
         writer.add_span(0, "payload")
     span = writer.spans[first]
-    description = value_words.CODECS[codec]
-    description += f": {size} bytes" if inside is None else f": {size} bytes hold {inside}" + _ratio(size, inside)
+    description = CODEC_NAMES[codec]
+    description += (
+        f": {size} bytes" if inside is None else f": {size} bytes, {inside} decompressed" + _ratio(size, inside)
+    )
     writer.spans[first] = span._replace(note="\n".join(filter(None, (description, span.note))))
 
 
@@ -44,7 +51,7 @@ def _ratio(size: int, inside: int) -> str:
 
 def _magic(writer: SpanWriter, magic: bytes, name: str) -> None:
     if writer.left < len(magic) or bytes(writer.data[writer.at : writer.at + len(magic)]) != magic:
-        raise Broken("payload_corrupt")
+        raise UnreadableField("payload_corrupt")
     writer.add_span(len(magic), f"{name}.magic", magic.hex(" "))
 
 
@@ -57,7 +64,7 @@ def _little(writer: SpanWriter, path: str, size: int, note: str = "") -> int:
 
 
 def _skipped_blocks(writer: SpanWriter, name: str, end: int, count: int) -> None:
-    note = value_words.plural(count, "more block", "more blocks")
+    note = counted(count, "more block")
     writer.add_span(end - writer.at, f"{name}.blocks", None, note, SKIPPED)
 
 
@@ -71,7 +78,7 @@ def _gzip(writer: SpanWriter, inside: int | None) -> None:
     # The end of the deflate data is known only by inflating. With one member, the last eight bytes are its trailer.
     tail = writer.data[writer.stop - 4 : writer.stop]
     one_member = inside is not None and writer.left >= 8 and int.from_bytes(tail, "little") == inside & 0xFFFFFFFF
-    note = "with optional header fields in front" if flags & 0x1E else ""
+    note = "after optional header fields" if flags & 0x1E else ""
     writer.payload("gzip.deflate", writer.left - 8 if one_member else writer.left, note)
     if one_member:
         writer.number("gzip.crc32", 4, "of the decompressed bytes", signed=False, order="little", show=_hex(8))
@@ -84,8 +91,8 @@ def _snappy(writer: SpanWriter, inside: int | None) -> None:
             writer.payload("snappy.block", writer.left, "one raw block without the xerial framing")
         return
     _magic(writer, b"\x82SNAPPY\x00", "snappy")
-    writer.number("snappy.version", 4, "not looked at")
-    writer.number("snappy.compatible_version", 4, "not looked at")
+    writer.number("snappy.version", 4, "not checked by Kafka")
+    writer.number("snappy.compatible_version", 4, "not checked by Kafka")
     index = 0
     while writer.left >= 4:
         if index == _MOST_BLOCKS:
@@ -97,11 +104,11 @@ def _snappy(writer: SpanWriter, inside: int | None) -> None:
                 end, count = end + 4 + size, count + 1
             _skipped_blocks(writer, "snappy", end, count)
             if not count:
-                raise Broken("payload_corrupt")
+                raise UnreadableField("payload_corrupt")
         else:
             size = int.from_bytes(writer.data[writer.at : writer.at + 4], "big")
             if size > writer.left - 4:
-                raise Broken("payload_corrupt")
+                raise UnreadableField("payload_corrupt")
             writer.number(f"snappy.chunks[{index}].size", 4)
             writer.payload(f"snappy.chunks[{index}].block", size)
             index += 1
@@ -112,7 +119,7 @@ def _lz4(writer: SpanWriter, inside: int | None) -> None:
     flags = writer.number("lz4.flags", 1, _lz4_flags, signed=False, show=_hex(2))
     writer.number("lz4.block_descriptor", 1, _lz4_block_size, signed=False, show=_hex(2))
     if flags & 8:
-        _little(writer, "lz4.content_size", 8, "not looked at")
+        _little(writer, "lz4.content_size", 8, "not checked by Kafka")
     writer.number("lz4.header_checksum", 1, "of the descriptor", signed=False, show=_hex(2))
     checksum = 4 if flags & 0x10 else 0
     index = 0
@@ -120,11 +127,11 @@ def _lz4(writer: SpanWriter, inside: int | None) -> None:
         stored = int.from_bytes(writer.data[writer.at : writer.at + 4], "little") if writer.left >= 4 else 0
         length = stored & 0x7FFFFFFF
         if writer.left < 4 or length + checksum > writer.left - 4:
-            raise Broken("payload_corrupt")
+            raise UnreadableField("payload_corrupt")
         if not length:
             break
         if index < _MOST_BLOCKS:
-            kind = "stored as it is" if stored >> 31 else "compressed"
+            kind = "stored uncompressed" if stored >> 31 else "compressed"
             path = f"lz4.blocks[{index}]"
             writer.number(f"{path}.size", 4, f"{length} bytes, {kind}", signed=False, order="little", show=_hex(8))
             writer.payload(f"{path}.data", length)
@@ -169,16 +176,16 @@ def _zstd(writer: SpanWriter, inside: int | None) -> None:
         _little(writer, "zstd.dictionary_id", dictionary)
     size = (1 if single else 0, 2, 4, 8)[flags >> 6]
     if size:
-        _little(writer, "zstd.content_size", size, "and 256" if size == 2 else "")
+        _little(writer, "zstd.content_size", size, "plus 256" if size == 2 else "")
     index, last = 0, 0
     while not last:
         if writer.left < 3:
-            raise Broken("payload_corrupt")
+            raise UnreadableField("payload_corrupt")
         header = int.from_bytes(writer.data[writer.at : writer.at + 3], "little")
         last, kind, length = header & 1, header >> 1 & 3, header >> 3
         stored = 1 if kind == 1 else length
         if kind == 3 or stored > writer.left - 3:
-            raise Broken("payload_corrupt")
+            raise UnreadableField("payload_corrupt")
         if index < _MOST_BLOCKS:
             names = ("raw", "one byte repeated", "compressed")
             note = f"{names[kind]}, {length} bytes" + (", the last one" if last else "")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafkarec._core import checksums_of
+from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.layout import BATCH_MAGIC, CHECKED_FROM, MAGICS
 
 _CASTAGNOLI, _ZIP = 0x82F63B78, 0xEDB88320
 _LONGEST_SEARCH = 8 << 20  # bytes; a second or so of plain Python
@@ -29,7 +30,7 @@ def flipped_bit(magic: int, difference: int, start: int, stop: int) -> tuple[int
     """(byte, bit 0-7) in [start, stop) whose flip explains the CRC `difference`. None: no single bit does."""
     if stop - start > _LONGEST_SEARCH:
         return None
-    table = _table(_CASTAGNOLI if magic == 2 else _ZIP)
+    table = _table(_CASTAGNOLI if magic >= BATCH_MAGIC else _ZIP)
     bits = {table[1 << bit]: bit for bit in range(8)}
     by_top = {entry >> 24: index for index, entry in enumerate(table)}
     state = difference
@@ -46,13 +47,13 @@ def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field:
     difference = stored ^ computed
     if difference.bit_count() == 1:
         yield (
-            f"the stored checksum and the computed one differ in one bit: the checksum itself (bytes {field} to "
-            f"{field + 3} of the batch) may be what was hit"
+            f"the stored checksum and the computed one differ in one bit: only the checksum itself (bytes {field} to "
+            f"{field + 3} of the batch) may be damaged"
         )
         return
-    found = flipped_bit(magic, difference, start, len(data))
-    if found:
-        yield f"one flipped bit explains it: bit {found[1]} of byte {found[0]} of the batch (0x{1 << found[1]:02x})"
+    bit = flipped_bit(magic, difference, start, len(data))
+    if bit:
+        yield f"one flipped bit explains it: bit {bit[1]} of byte {bit[0]} of the batch (0x{1 << bit[1]:02x})"
         return
     if stored == 0:
         yield "the stored checksum is 0: it was never written, or zeros were written over it"
@@ -73,12 +74,11 @@ def _zeros(data: memoryview, start: int) -> Iterator[str]:
 
 def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:
     """Guesses about an invalid length, from the bytes up to the next batch."""
-    at, crc = (21, 17) if magic == 2 else (16, 12)
-    if magic not in (0, 1, 2) or len(data) < at + 1:
+    if magic not in MAGICS or len(data) <= CHECKED_FROM[magic]:
         return
-    computed = checksums_of(data[at:])[0 if magic == 2 else 2]
-    if computed == int.from_bytes(data[crc : crc + 4], "big"):
+    stored_crc, computed = batch_checksums(data, magic)
+    if computed == stored_crc:
         yield (
             f"the checksum matches for a length of {len(data) - 12} (stored: {stored}): only the length field is "
-            "damaged, the rest of the batch is whole"
+            "damaged, the rest of the batch is intact"
         )

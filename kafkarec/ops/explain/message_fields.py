@@ -19,16 +19,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec._core import checksums_of
 from kafkarec.codecs import CodecError, decompress
+from kafkarec.format.checksum import checksum
+from kafkarec.format.java_integers import wrapped
+from kafkarec.format.layout import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    LATEST_CODECS,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MESSAGE_OVERHEAD,
+    batch_length,
+)
 
-from . import compression_frames, value_words
+from . import compression_frames, value_descriptions
 from .batch_fields import add_codec_fault
-from .spans import SKIPPED, Broken, Section, SpanWriter, UnreadableSpan, joined
-from .value_words import CODEC_MASK, LOG_APPEND_TIME, iso_time
-
-CRC_FROM, OVERHEAD, PREFIX = 16, 14, 12
-LATEST_CODEC = 3
+from .spans import SKIPPED, Section, SpanWriter, UnreadableField, UnreadableSpan, joined
+from .value_descriptions import iso_time
 
 
 def walk(writer: SpanWriter, whole: bool, cap: int, most: int | None) -> list[Section]:
@@ -38,7 +45,7 @@ def walk(writer: SpanWriter, whole: bool, cap: int, most: int | None) -> list[Se
     offset = int.from_bytes(data[:8], "big", signed=True)
     try:
         magic, attributes, timestamp = _header(writer, "", 0, writer.stop if whole else None)
-    except Broken as broken:
+    except UnreadableField as broken:
         writer.unread(writer.stop, "message", "", broken)
         return []
     codec = attributes & CODEC_MASK
@@ -47,13 +54,13 @@ def walk(writer: SpanWriter, whole: bool, cap: int, most: int | None) -> list[Se
         if not codec:
             _sized(writer, "value")
             return []
-        if codec > LATEST_CODEC:
-            writer.number("value_length", 4, value_words.sized)
-            raise Broken("unsupported_codec", LATEST_CODEC, codec)
+        if codec > LATEST_CODECS[magic]:
+            writer.number("value_length", 4, value_descriptions.sized)
+            raise UnreadableField("unsupported_codec", LATEST_CODECS[magic], codec)
         return _wrapper(writer, codec, offset, magic, attributes, timestamp, cap, most)
     except UnreadableSpan:
         writer.unread(writer.stop, "message")
-    except Broken as broken:
+    except UnreadableField as broken:
         writer.unread(writer.stop, "message", "", broken)
     finally:
         if writer.left:
@@ -69,12 +76,12 @@ def _header(writer: SpanWriter, path: str, start: int, stop: int | None) -> tupl
         note = "CRC-32; cannot be checked, as bytes of the message are missing"
         writer.spans[-1] = writer.spans[-1]._replace(note=note)
     else:
-        _compare(writer, path, stored, start + CRC_FROM, stop)
+        _compare(writer, path, stored, start + CHECKED_FROM[0], stop)
     magic = writer.number(f"{path}magic", 1, "LegacyRecord")
     attributes = writer.number(
         f"{path}attributes",
         1,
-        lambda v: value_words.message_attributes(v & 0xFF, magic),
+        lambda v: value_descriptions.message_attributes(v & 0xFF, magic),
         show=lambda v: f"0x{v & 0xFF:02x}",
     )
     timestamp = writer.number(f"{path}timestamp", 8, iso_time) if magic else -1
@@ -82,7 +89,7 @@ def _header(writer: SpanWriter, path: str, start: int, stop: int | None) -> tupl
 
 
 def _compare(writer: SpanWriter, path: str, stored: int, start: int, stop: int) -> None:
-    computed = checksums_of(writer.data[start:stop])[2]
+    computed = checksum(writer.data[start:stop], 0)
     note = f"CRC-32 of bytes {start} to {stop - 1}"
     span = writer.spans[-1]
     if stored == computed:
@@ -98,7 +105,7 @@ def _compare(writer: SpanWriter, path: str, stored: int, start: int, stop: int) 
 
 def _sized(writer: SpanWriter, path: str) -> None:
     """A key or a value with its int32 length."""
-    length = writer.number(f"{path}_length", 4, value_words.sized)
+    length = writer.number(f"{path}_length", 4, value_descriptions.sized)
     if length > writer.left:
         writer.add_fault("message_truncated", length, writer.left)
         raise UnreadableSpan
@@ -109,7 +116,7 @@ def _sized(writer: SpanWriter, path: str) -> None:
 def _wrapper(
     writer: SpanWriter, codec: int, offset: int, magic: int, attributes: int, timestamp: int, cap: int, most: int | None
 ) -> list[Section]:
-    length = writer.number("value_length", 4, value_words.sized)
+    length = writer.number("value_length", 4, value_descriptions.sized)
     if length > writer.left:
         writer.add_fault("message_truncated", length, writer.left)
         raise UnreadableSpan
@@ -132,13 +139,13 @@ def _wrapper(
     if inside is None:
         return []
     inner = SpanWriter(inside, section=1)
-    _Inner(inner, offset, magic, attributes, timestamp, cap).walk(most)
+    _InnerMessages(inner, offset, magic, attributes, timestamp, cap).walk(most)
     writer.faults += inner.faults
     return [Section("decompressed messages", inside, tuple(inner.spans))]
 
 
-class _Inner:
-    """The messages inside of a wrapper."""
+class _InnerMessages:
+    """The messages inside a wrapper."""
 
     def __init__(self, writer: SpanWriter, offset: int, magic: int, attributes: int, timestamp: int, cap: int) -> None:
         self._writer, self._cap = writer, cap
@@ -151,7 +158,7 @@ class _Inner:
         writer = self._writer
         places, broken = self._frames()
         if not places and broken is None:
-            broken = Broken("wrapper_empty", 1, 0)
+            broken = UnreadableField("wrapper_empty", 1, 0)
         if places:
             self._find_shift(places[-1][0])
         for index, (at, size) in enumerate(places):
@@ -164,29 +171,29 @@ class _Inner:
         if broken is not None:
             writer.unread(writer.stop, "messages", "", broken)
         elif writer.left:
-            writer.unread(writer.stop, "messages", "a cut message: readers drop it in silence")
+            writer.unread(writer.stop, "messages", "an incomplete message: readers drop it without an error")
 
-    def _frames(self) -> tuple[list[tuple[int, int]], Broken | None]:
+    def _frames(self) -> tuple[list[tuple[int, int]], UnreadableField | None]:
         """(start, size) of each inner message, and the error of the bytes after them, if any (DataLogInputStream)."""
         writer, at = self._writer, 0
-        found: list[tuple[int, int]] = []
-        while len(writer.data) - at >= PREFIX:
-            claimed = int.from_bytes(writer.data[at + 8 : at + 12], "big", signed=True)
-            if claimed < OVERHEAD:
-                return found, Broken("inner_size_too_small", OVERHEAD, claimed)
-            if claimed > self._cap:
-                return found, Broken("limit_exceeded", self._cap, claimed)
-            if claimed > len(writer.data) - at - PREFIX:
+        frames: list[tuple[int, int]] = []
+        while len(writer.data) - at >= LOG_OVERHEAD:
+            stored_size = batch_length(writer.data, at)
+            if stored_size < MESSAGE_OVERHEAD[0]:
+                return frames, UnreadableField("inner_size_too_small", MESSAGE_OVERHEAD[0], stored_size)
+            if stored_size > self._cap:
+                return frames, UnreadableField("limit_exceeded", self._cap, stored_size)
+            if stored_size > len(writer.data) - at - LOG_OVERHEAD:
                 break
-            found.append((at, claimed + PREFIX))
-            at += claimed + PREFIX
-        return found, None
+            frames.append((at, stored_size + LOG_OVERHEAD))
+            at += stored_size + LOG_OVERHEAD
+        return frames, None
 
     def _find_shift(self, last: int) -> None:
         """Kafka's absoluteBaseOffset: inner offsets of magic 1 are relative, unless the wrapper's offset is 0."""
         if self._magic == 1:
             self._last = int.from_bytes(self._writer.data[last : last + 8], "big", signed=True)
-            self._shift = value_words.wrapped(self._offset - self._last) if self._offset else 0
+            self._shift = wrapped(self._offset - self._last, 64) if self._offset else 0
 
     def _one(self, path: str, start: int, size: int, last: bool) -> None:
         writer = self._writer
@@ -199,7 +206,7 @@ class _Inner:
             writer.number(f"{path}size", 4)
             magic, attributes, _ = _header(writer, path, start, writer.stop)
             if attributes & CODEC_MASK:
-                raise Broken("inner_compressed", 0, attributes & CODEC_MASK)
+                raise UnreadableField("inner_compressed", 0, attributes & CODEC_MASK)
             if magic == 1 and self._append_time is not None:
                 note = f"ignored: log append time, {iso_time(self._append_time)}"
                 writer.spans[-1] = writer.spans[-1]._replace(note=note)
@@ -209,7 +216,7 @@ class _Inner:
                 writer.unread(writer.stop, f"{path}spare", "spare bytes: readers ignore them")
         except UnreadableSpan:
             writer.unread(writer.stop, path.rstrip("."))
-        except Broken as broken:
+        except UnreadableField as broken:
             writer.unread(writer.stop, path.rstrip("."), "", broken)
         finally:
             writer.stop = whole
@@ -218,5 +225,5 @@ class _Inner:
         if self._shift is None:
             return "absolute"
         if not self._offset:
-            return "taken as absolute, as the wrapper's offset is 0"
-        return f"relative: offset {value_words.wrapped(stored + max(self._shift, 0))}"
+            return "read as absolute, as the wrapper's offset is 0"
+        return f"relative: offset {wrapped(stored + max(self._shift, 0), 64)}"

@@ -25,15 +25,16 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
+from kafkarec.format.java_integers import increment_sequence, wrapped
+from kafkarec.format.varints import VARLONG_BYTES
+from kafkarec.support.text_table import counted
 
-from . import value_words
-from .spans import PAYLOAD, SKIPPED, VARLONG_BYTES, Broken, SpanWriter, UnreadableSpan
-from .value_words import iso_time
-
-LEAST_RECORD = 7
+from . import value_descriptions
+from .spans import PAYLOAD, SKIPPED, SpanWriter, UnreadableField, UnreadableSpan
+from .value_descriptions import iso_time
 
 
-class Head(NamedTuple):
+class HeaderFields(NamedTuple):
     """The fields of the batch header that the records need."""
 
     base_offset: int
@@ -44,13 +45,13 @@ class Head(NamedTuple):
     record_count: int
     log_append_time: bool
     control: bool
-    trusted: bool  # the checksum holds
+    trusted: bool  # the checksum is right
 
 
-def records(writer: SpanWriter, head: Head, most: int | None) -> None:
+def records(writer: SpanWriter, head: HeaderFields, most: int | None) -> None:
     """Writes all records up to the writer's stop: the first `most` and those with a fault field by field, runs of
     others as one span each."""
-    skipped = _Run(writer)
+    skipped = _SkippedRecords(writer)
     for index in range(head.record_count):
         if not writer.left:
             skipped.add_span()
@@ -70,13 +71,15 @@ def records(writer: SpanWriter, head: Head, most: int | None) -> None:
     skipped.add_span()
     if writer.left:
         if head.record_count == 0:
-            note = f"{writer.left} bytes behind a record count of 0: readers ignore them"
+            note = f"{writer.left} bytes after a record count of 0: readers ignore them"
             writer.unread(writer.stop, "records", note)
         else:
-            writer.unread(writer.stop, "records", "", Broken("records_left_over", head.record_count, writer.left))
+            writer.unread(
+                writer.stop, "records", "", UnreadableField("records_left_over", head.record_count, writer.left)
+            )
 
 
-class _Run:
+class _SkippedRecords:
     """Consecutive good records that are not shown, as one span."""
 
     def __init__(self, writer: SpanWriter) -> None:
@@ -95,19 +98,19 @@ class _Run:
             return
         writer = self._writer
         count = self._last - self._first + 1
-        later = [] if before is None else writer.spans[before:]
-        if later:
+        following = [] if before is None else writer.spans[before:]
+        if following:
             del writer.spans[before:]
         at, writer.at = writer.at, self._start
         name = f"records[{self._first}]" if count == 1 else f"records[{self._first}..{self._last}]"
-        note = f"{value_words.plural(count, 'good record', 'good records')}, not shown"
+        note = f"{counted(count, 'good record')}, not shown"
         writer.add_span(self._end - self._start, name, None, note, SKIPPED)
-        writer.spans += later
+        writer.spans += following
         writer.at = at
         self._first = -1
 
 
-def _one(writer: SpanWriter, head: Head, index: int) -> bool:
+def _one(writer: SpanWriter, head: HeaderFields, index: int) -> bool:
     """Writes one record; False if the position of the next one is not known."""
     path, whole = f"records[{index}]", writer.stop
     try:
@@ -116,7 +119,7 @@ def _one(writer: SpanWriter, head: Head, index: int) -> bool:
             writer.add_fault("record_length_invalid", writer.left, length)
             writer.unread(writer.stop, path)
             return False
-    except Broken as broken:
+    except UnreadableField as broken:
         writer.unread(writer.stop, path, "", broken)
         return False
     start = writer.at
@@ -124,18 +127,18 @@ def _one(writer: SpanWriter, head: Head, index: int) -> bool:
     try:
         _fields(writer, head, path, index)
         if writer.left:
-            writer.unread(writer.stop, path, "", Broken("record_structure_invalid", length, writer.at - start))
+            writer.unread(writer.stop, path, "", UnreadableField("record_structure_invalid", length, writer.at - start))
     except UnreadableSpan:
         writer.unread(writer.stop, path)
-    except Broken as broken:
+    except UnreadableField as broken:
         writer.unread(writer.stop, path, "", broken)
     finally:
         writer.stop = whole
     return True
 
 
-def _fields(writer: SpanWriter, head: Head, path: str, index: int) -> None:
-    unused = lambda v: "unused" if not v else "unused, and yet set: ignored"  # noqa: E731
+def _fields(writer: SpanWriter, head: HeaderFields, path: str, index: int) -> None:
+    unused = lambda v: "unused" if not v else "unused, but set: ignored"  # noqa: E731
     writer.number(f"{path}.attributes", 1, unused, show=lambda v: f"0x{v & 0xFF:02x}")
     writer.varint(f"{path}.timestamp_delta", lambda v: _timestamp(head, v), VARLONG_BYTES)
     writer.varint(f"{path}.offset_delta", lambda v: _offset(head, v))
@@ -152,23 +155,23 @@ def _fields(writer: SpanWriter, head: Head, path: str, index: int) -> None:
         _header(writer, f"{path}.headers[{i}]")
 
 
-def _timestamp(head: Head, delta: int) -> str:
+def _timestamp(head: HeaderFields, delta: int) -> str:
     if head.log_append_time:
         return f"ignored: log append time, {iso_time(head.max_timestamp)}"
-    stamp = value_words.wrapped(head.base_timestamp + delta)
+    stamp = wrapped(head.base_timestamp + delta, 64)
     return f"timestamp {stamp}, {iso_time(stamp)}"
 
 
-def _offset(head: Head, delta: int) -> str:
-    text = f"offset {value_words.wrapped(head.base_offset + delta)}"
+def _offset(head: HeaderFields, delta: int) -> str:
+    text = f"offset {wrapped(head.base_offset + delta, 64)}"
     if head.base_sequence >= 0:
-        text += f", sequence {value_words.sequence(head.base_sequence, delta)}"
+        text += f", sequence {increment_sequence(head.base_sequence, delta)}"
     return text
 
 
 def _sized(writer: SpanWriter, path: str, too_long: str, typed: bool) -> bytes | None:
     """Writes the length and bytes of a key or a value; those of a control record (`typed`) field by field."""
-    length = writer.varint(f"{path}_length", value_words.sized)
+    length = writer.varint(f"{path}_length", value_descriptions.sized)
     if length > writer.left:
         writer.add_fault(too_long, writer.left, length)
         raise UnreadableSpan
@@ -188,13 +191,13 @@ def _control_key(writer: SpanWriter, path: str, length: int) -> None:
         writer.number(f"{path}.version", 2)
         writer.number(f"{path}.type", 2, _control_type)
     if writer.at < end:
-        note = "added by a newer version, or no control key at all"
+        note = "added by a newer version, or not a control key"
         writer.add_span(end - writer.at, f"{path}.rest", None, note, PAYLOAD)
 
 
 def _control_type(type_id: int) -> str:
     known = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
-    return known.get(type_id, "a type that Kafka 4.3 does not know: passed over")
+    return known.get(type_id, "unknown to Kafka 4.3: ignored")
 
 
 def _control_value(writer: SpanWriter, path: str, length: int) -> None:
@@ -226,7 +229,7 @@ def _header(writer: SpanWriter, path: str) -> None:
         raise UnreadableSpan
     if length:
         writer.payload(f"{path}.key", length)
-    length = writer.varint(f"{path}.value_length", value_words.sized)
+    length = writer.varint(f"{path}.value_length", value_descriptions.sized)
     if length > writer.left:
         writer.add_fault("header_value_invalid", writer.left, length)
         raise UnreadableSpan

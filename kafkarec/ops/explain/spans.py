@@ -6,15 +6,15 @@ overlap, whatever the bytes are: bytes that cannot be read are a span as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafkarec import damage
+from kafkarec.damage import comparison
+from kafkarec.errors import REASONS
+from kafkarec.format.varints import VARINT_BYTES, BadVarint, read_signed
 
 FIELD, PAYLOAD, UNREAD, SKIPPED = "field", "payload", "unread", "skipped"
-_MASK32, _MASK64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
-VARINT_BYTES, VARLONG_BYTES = 5, 10
 
 
 class Span(NamedTuple):
@@ -92,7 +92,7 @@ class Explanation:
         return iter(self.spans)
 
 
-class Broken(Exception):
+class UnreadableField(Exception):
     """The field at the writer's position cannot be read."""
 
     def __init__(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
@@ -110,14 +110,14 @@ Note = str | Callable[[Any], str]
 class SpanWriter:
     """Reads the fields of one section. Each method reads the field at `at`, appends its span and moves `at` after it.
 
-    A field that does not end by `stop` raises Broken and leaves `at` unchanged.
+    A field that does not end by `stop` raises UnreadableField and leaves `at` unchanged.
     """
 
-    def __init__(self, data: memoryview, section: int = 0, stop: int | None = None) -> None:
+    def __init__(self, data: memoryview, section: int = 0) -> None:
         self.data = data
         self.section = section
         self.at = 0
-        self.stop = len(data) if stop is None else stop
+        self.stop = len(data)
         self.spans: list[Span] = []
         self.faults: list[SpanFault] = []
 
@@ -136,7 +136,7 @@ class SpanWriter:
     ) -> int:
         """Reads an integer of fixed size. `show` converts it to the span's value."""
         if size > self.left:
-            raise Broken("message_truncated", size, self.left)
+            raise UnreadableField("message_truncated", size, self.left)
         value = int.from_bytes(self.data[self.at : self.at + size], order, signed=signed)
         text = note if isinstance(note, str) else note(value)
         self.add_span(size, path, show(value) if show else value, text)
@@ -144,22 +144,18 @@ class SpanWriter:
 
     def varint(self, path: str, note: Note = "", longest: int = VARINT_BYTES) -> int:
         """Reads a zig-zag varint (longest 5) or varlong (10) as ByteUtils does: excess bits are dropped."""
-        raw = 0
-        for i in range(longest):
-            if i >= self.left:
-                raise Broken("message_truncated", i + 1, self.left, "a varint goes on behind the end")
-            byte = self.data[self.at + i]
-            raw |= (byte & 0x7F) << 7 * i
-            if byte < 0x80:
-                break
-        else:
-            raise Broken("varint_too_long", detail=f"no end within {longest} bytes")
-        raw &= _MASK32 if longest == VARINT_BYTES else _MASK64
-        value = raw >> 1 ^ -(raw & 1)
+        try:
+            value, end = read_signed(self.data, self.at, self.stop, longest)
+        except BadVarint as bad:
+            if bad.cut:
+                detail = "a varint continues beyond the end"
+                raise UnreadableField("message_truncated", self.left + 1, self.left, detail) from None
+            raise UnreadableField("varint_too_long", detail=f"no end within {longest} bytes") from None
         text = note if isinstance(note, str) else note(value)
-        if i and byte == 0:
+        size = end - self.at
+        if size > 1 and not self.data[end - 1]:
             text = joined(text, "longer than necessary")
-        self.add_span(i + 1, path, value, text)
+        self.add_span(size, path, value, text)
         return value
 
     def payload(self, path: str, length: int, note: Note = "") -> memoryview:
@@ -175,7 +171,7 @@ class SpanWriter:
         self.faults.append(SpanFault(self.section, span.start, span.path, reason, text))
         self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=reason)
 
-    def unread(self, stop: int, path: str, note: str = "", broken: Broken | None = None) -> None:
+    def unread(self, stop: int, path: str, note: str = "", broken: UnreadableField | None = None) -> None:
         """Appends a span of kind "unread" up to `stop`, with the fault `broken` if given."""
         if stop > self.at or broken is not None:
             self.add_span(stop - self.at, path, None, note, UNREAD)
@@ -185,20 +181,10 @@ class SpanWriter:
 
 def _sentence(reason: str, expected: int | None, found: int | None, detail: str) -> str:
     """The fault's sentence without its position, which the span has."""
-    text = damage.sentence(reason, {"position": 0, "expected": expected, "found": found, "detail": detail})
-    return text.replace(" at byte 0", "", 1)
+    sides = comparison(reason, {"expected": expected, "found": found, "detail": detail})
+    return f"{REASONS[reason].sentence}: {sides}" if sides else REASONS[reason].sentence
 
 
 def joined(*notes: str) -> str:
     """The notes that are not empty, as lines."""
     return "\n".join(note for note in notes if note)
-
-
-def tiles(spans: Iterable[Span], size: int) -> bool:
-    """Whether spans cover [0, size) in order without gap and overlap."""
-    at = 0
-    for span in spans:
-        if span.start != at or span.length < 0:
-            return False
-        at += span.length
-    return at == size

@@ -1,7 +1,7 @@
 """Copies ranges from file to file: in the kernel if possible (copy_file_range, sendfile), with fsync at the end.
 
 A range was read and checked just before, so its bytes are usually in the page cache. If reading fails now, the output
-is truncated to its size before and Unreadable is raised; if writing fails, OSError.
+is truncated to its previous size and Unreadable is raised. If writing fails, OSError is raised.
 """
 
 from __future__ import annotations
@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+from bisect import bisect_right
 from typing import Any
 
 from kafkarec.storage import Segment
+from kafkarec.storage.read_failures import DISK_ERRORS
 from kafkarec.support.durable import NewFile
 
 _PIECE = 1 << 20
-_NOT_HERE = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
+_UNSUPPORTED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class Unreadable(Exception):
@@ -31,21 +33,24 @@ class Output(NewFile):
 
     def copy(self, segment: Segment, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
-        source = segment.source
-        before = self.size
+        try:
+            source = segment.source
+        except OSError as error:
+            raise Unreadable from error
+        old_size = self.size
         if source.descriptor is not None:
             while self._kernel:
                 try:
                     self._in_kernel(self._kernel[0], source.descriptor, position, length)
                     return
                 except OSError as error:
-                    self.cut(before)
-                    if error.errno not in _NOT_HERE | {errno.EIO}:
+                    self.cut(old_size)
+                    if error.errno not in _UNSUPPORTED | DISK_ERRORS:
                         raise
-                    if error.errno == errno.EIO:
-                        break  # of the source or the output: copying with read and write shows which
+                    if error.errno in DISK_ERRORS:
+                        break  # an error of the source or of the output: copying with read and write shows which
                     self._kernel.pop(0)
-        self._read_and_write(source, position, length, before)
+        self._read_and_write(source, position, length, old_size)
 
     def _in_kernel(self, call: Any, source: int, position: int, length: int) -> None:
         while length:
@@ -56,32 +61,74 @@ class Output(NewFile):
             length -= done
             self.size += done
 
-    def _read_and_write(self, source: Any, position: int, length: int, before: int) -> None:
+    def _read_and_write(self, source: Any, position: int, length: int, old_size: int) -> None:
         while length:
             try:
                 data = source.read_at(position, min(length, _PIECE))
             except OSError as error:
-                self.cut(before)
+                self.cut(old_size)
                 raise Unreadable from error
             if not data:
-                self.cut(before)
+                self.cut(old_size)
                 raise Unreadable
             self.append(data)
             position += len(data)
             length -= len(data)
 
 
-def _copy_file_range(source: int, to: int, position: int, length: int, at: int) -> int:
-    return os.copy_file_range(source, to, length, position, at)
+class PlannedOutput:
+    """The file that an Output would be, for a dry run: read_at reads it from the sources."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.size = name, 0
+        self._begins: list[int] = []
+        self._parts: list[tuple[Segment | bytes, int, int]] = []  # source or new bytes, position, length
+
+    def append(self, data: bytes) -> None:
+        self._add(data, 0, len(data))
+
+    def copy(self, segment: Segment, position: int, length: int) -> None:
+        """Appends a range of a source, which is not read."""
+        if self._parts and self._parts[-1][0] is segment and sum(self._parts[-1][1:]) == position:
+            before = self._parts.pop()
+            self.size -= before[2]
+            self._begins.pop()
+            position, length = before[1], before[2] + length
+        self._add(segment, position, length)
+
+    def _add(self, source: Segment | bytes, position: int, length: int) -> None:
+        if length:
+            self._begins.append(self.size)
+            self._parts.append((source, position, length))
+            self.size += length
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
+        pieces = []
+        at = bisect_right(self._begins, position) - 1
+        while length > 0 and position < self.size:
+            source, begin, size = self._parts[at]
+            inside = position - self._begins[at]
+            count = min(length, size - inside)
+            first = begin + inside
+            piece = source[first : first + count] if isinstance(source, bytes) else source.raw(first, count)
+            pieces.append(bytes(piece))
+            position, length, at = position + count, length - count, at + 1
+        return b"".join(pieces)
 
 
-def _sendfile(source: int, to: int, position: int, length: int, at: int) -> int:
-    os.lseek(to, at, os.SEEK_SET)
-    return os.sendfile(to, source, position, length)
+def _copy_file_range(source: int, target: int, position: int, length: int, at: int) -> int:
+    return os.copy_file_range(source, target, length, position, at)
+
+
+def _sendfile(source: int, target: int, position: int, length: int, at: int) -> int:
+    os.lseek(target, at, os.SEEK_SET)
+    return os.sendfile(target, source, position, length)
 
 
 def digest(path: str) -> str:
-    """SHA-256 of a file as read from the disk: its cached pages are dropped first (POSIX_FADV_DONTNEED)."""
+    """The SHA-256 of a file, in hexadecimal, as read from the disk: its cached pages are dropped first
+    (POSIX_FADV_DONTNEED)."""
     hasher = hashlib.sha256()
     with open(path, "rb") as file:
         if hasattr(os, "posix_fadvise"):

@@ -1,8 +1,8 @@
 """The good batches of a source in offset order, with the fields that merging needs.
 
-The source is read with errors="skip": CRC, structure and payload are checked, and good batches are found after damage.
-A good batch may still be in the wrong place: no checksum covers the base offset, and a damaged file system can put
-blocks of one file into another. Such batches are set aside, never dropped.
+The source is read with errors="skip": CRC, structure and payload are checked, and reading goes on after damage. A good
+batch may still be in the wrong place: no checksum covers the base offset, and a damaged file system can put blocks of
+one file into another. Such batches are set aside, never dropped.
 """
 
 from __future__ import annotations
@@ -10,30 +10,32 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafkarec.damage import Damage, sentence
-from kafkarec.errors import REASONS
+from kafkarec.damage import Damage, Restored, damaged, is_read_failure
+from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
+from kafkarec.format.layout import UP_TO_MAGIC
+from kafkarec.read.restoring import used_bytes
 from kafkarec.storage import Segment
-from kafkarec.tables.records import BatchTable
+from kafkarec.storage.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
+from kafkarec.tables.records import RecordColumns
 
-from .partition_sources import MEDIUM, SalvageSource
+from .partition_sources import SalvageSource, known_size
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
-# From here on, reasons of batches whose checksum is right but which no reader accepts. They are set aside.
-_FIRST_PAYLOAD_REASON = list(REASONS).index("crc_mismatch") + 1
-_WINDOW = 2048  # batches among which those out of order are found
-_MOST_OFFSETS = 2**31  # of a segment
+_WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
+_MAX_OFFSETS = 2**31  # in one segment
 _TAIL_BYTES = 64  # bytes of a tail that are checked for zeros
-_WHOLE_BATCH = frozenset(list(REASONS)[_FIRST_PAYLOAD_REASON:]) - {"unreadable", "control_record_invalid"}
+_WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 
 
 class GoodBatch(NamedTuple):
     """A good batch.
 
-    base      base offset; of a wrapper message the next offset after the previous batch, at most its own
-    damaged   there is damage between it and the previous batch in its source
+    base      base offset; for a wrapper message the next offset after the previous batch, at most its own offset
+    damaged   whether there is damage between it and the previous batch in its source
     source    the index of its source
+    header    its first bytes, if they are restored; None: those of the file
     """
 
     base: int
@@ -46,6 +48,12 @@ class GoodBatch(NamedTuple):
     position: int
     damaged: bool
     source: int
+    header: bytes | None = None
+
+    @property
+    def has_fewer_records(self) -> bool:
+        """Whether it has fewer records than offsets: the cleaner removed some."""
+        return self.records is not None and self.records < self.last - self.base + 1
 
     @property
     def content(self) -> tuple[int, int, int, int, int]:
@@ -53,8 +61,13 @@ class GoodBatch(NamedTuple):
         return self.base, self.last, self.epoch, self.crc, self.size
 
 
-class Aside(NamedTuple):
-    """Bytes that are kept outside of the log, with the reason (a key of `report.REASONS` or `errors.REASONS`)."""
+class SetAsideBatch(NamedTuple):
+    """A batch that is kept outside of the log.
+
+    base, last   its offsets; None: not known
+    reason       a key of `salvage_report.REASONS` or `errors.REASONS`
+    source       the index of its source
+    """
 
     segment: Segment
     position: int
@@ -65,30 +78,59 @@ class Aside(NamedTuple):
     source: int
 
 
-class Notes(NamedTuple):
-    """Receives what is found besides good batches.
+ReadProgress = Callable[[str, int], None]
+"""Called with (path, position up to which it was read)."""
 
-    aside             called with each Aside
-    tail              (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
+
+def no_progress(path: str, position: int) -> None:
+    return None
+
+
+class DamageCollector(NamedTuple):
+    """Receives damage, tails and the batches to set aside, while the good batches of sources are read.
+
+    set_aside         called with each SetAsideBatch
+    tails             (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
                       "cut" or "preallocated"
-    ended_in_damage   source -> its next offset, for sources that end in damage
+    ended_in_damage   index of a source that ends in damage -> the next offset before that damage
+    unread            files that could not be read, or not completely
+    restored          batches with restored header fields; None: they are damage instead
+    progress          called after each piece of a file
     """
 
     damage: list[Damage]
-    aside: Callable[[Aside], None]
-    tail: list[tuple[str, int, int, str]]
+    set_aside: Callable[[SetAsideBatch], None]
+    tails: list[tuple[str, int, int, str]]
     ended_in_damage: dict[int, int | None]
+    unread: list[ReadFailure]
+    restored: list[Restored] | None
+    progress: ReadProgress = no_progress
 
 
-def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes: Notes) -> Iterator[GoodBatch]:
-    """The good batches of one file, in file order."""
-    damaged, end = number in notes.ended_in_damage, 0
-    for piece in _pieces(segment, cap, next_offset):
+def read_file(
+    segment: Segment, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+) -> Iterator[GoodBatch]:
+    """Yields the good batches of one file, in file order.
+
+    number        the index of the source
+    next_offset   the offset after the batches read before; None: not known
+    cap           max_decompressed_bytes
+    """
+    damaged, end = number in collector.ended_in_damage, 0
+    for piece in _read_pieces(segment, cap, next_offset, collector):
+        damaged = damaged or piece is None
+        if piece is None:
+            break
+        headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in piece.restored}
+        if collector.restored is not None:
+            collector.restored.extend(piece.restored)
         waiting = sorted(piece.damage, key=lambda damage: damage.position)
         for damage in waiting:
-            notes.damage.append(damage)
+            collector.damage.append(damage)
             if damage.reason in _WHOLE_BATCH:
-                notes.aside(Aside(segment, damage.position, damage.length, None, None, damage.reason, number))
+                collector.set_aside(
+                    SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
+                )
             end = max(end, damage.position + damage.length)
         table = piece.batches
         for base, last, epoch, crc, size, records, position in zip(*map(table.column, _COLUMNS), strict=True):
@@ -100,84 +142,124 @@ def read(segment: Segment, number: int, next_offset: int | None, cap: int, notes
             next_offset = last + 1
             end = max(end, position + size)
             yield GoodBatch(
-                base, last, -1 if epoch is None else epoch, crc, size, records, segment, position, damaged, number
+                base,
+                last,
+                -1 if epoch is None else epoch,
+                crc,
+                size,
+                records,
+                segment,
+                position,
+                damaged,
+                number,
+                headers.get(position),
             )
             damaged = False
         damaged = damaged or bool(waiting)
         if piece.remaining:
-            notes.tail.append((segment.path, end, piece.remaining, _tail(segment, end)))
-    notes.ended_in_damage.pop(number, None)
+            collector.tails.append((segment.path, end, piece.remaining, _tail_kind(segment, end)))
+        collector.progress(segment.path, end + piece.remaining)
+    collector.ended_in_damage.pop(number, None)
     if damaged:
-        notes.ended_in_damage[number] = next_offset
+        collector.ended_in_damage[number] = next_offset
 
 
-def _pieces(segment: Segment, cap: int, next_offset: int | None) -> Iterator[Any]:
-    """The file in pieces. If it cannot be opened for a disk error, all of it is damage."""
+def _read_pieces(
+    segment: Segment, cap: int, next_offset: int | None, collector: DamageCollector
+) -> Iterator[RecordColumns | None]:
+    """Yields the file in pieces, and None where it cannot be read any further.
+
+    The reader itself continues after a disk error within a file; this is about files that cannot be opened.
+    """
     try:
-        with segment.opened():
-            pass
-    except OSError as error:
-        if error.errno not in MEDIUM:
+        segment.hold_open()  # until the step has copied the file's batches: it may be renamed meanwhile
+    except (OSError, KafkaRecordError) as error:
+        if not of_one_file(error):
             raise
-        fault = {"position": 0, "file": segment.path, "detail": (error.strerror or str(error)).lower()}
-        text = sentence("unreadable", fault)
-        yield _Lost([Damage(segment.path, 0, segment.size, next_offset, None, segment.size, "unreadable", text)])
+        failure = read_failure(error, segment.path)
+        _add_unread(collector, failure)
+        if failure.cause == DISK and (size := known_size(segment)):
+            fault = {"position": 0, "file": segment.path, "detail": failure.why}
+            collector.damage.append(damaged(segment.path, 0, size, next_offset, None, "unreadable", fault))
+        yield None
         return
-    yield from segment.stream(columns=[], control=True, errors="skip", check_crcs=True, max_decompressed_bytes=cap)
+    pieces = segment.stream(
+        columns=[],
+        control=True,
+        errors="skip",
+        check_crcs=True,
+        restore=collector.restored is not None,
+        max_decompressed_bytes=cap,
+    )
+    try:
+        for piece in pieces:
+            if any(map(is_read_failure, piece.damage)):
+                _add_unread(collector, in_part(segment.path))
+            yield piece
+    except (OSError, KafkaRecordError) as error:
+        if not of_one_file(error):
+            raise
+        _add_unread(collector, read_failure(error, segment.path))
+        yield None
 
 
-class _Lost(NamedTuple):
-    """A piece that is all damage."""
-
-    damage: list[Damage]
-    batches: Any = BatchTable.of([])
-    remaining: int = 0
+def _add_unread(collector: DamageCollector, failure: ReadFailure) -> None:
+    if all(known.path != failure.path for known in collector.unread):
+        collector.unread.append(failure)
 
 
-def _tail(segment: Segment, position: int) -> str:
+def _tail_kind(segment: Segment, position: int) -> str:
+    """ "cut" for an incomplete batch, "preallocated" for zeros."""
     try:
         return "cut" if any(segment.raw(position, _TAIL_BYTES)) else "preallocated"
     except OSError:
         return "cut"
 
 
-def ordered(
-    segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None = None
+def ordered_batches(
+    segments: list[Segment],
+    number: int,
+    next_offset: int,
+    cap: int,
+    collector: DamageCollector,
+    only: int | None = None,
 ) -> Iterator[GoodBatch]:
-    """The batches of segments (or of the one with index `only`) in ascending offset order; others are set aside.
+    """Yields the batches of segments (or of the one with index `only`) in ascending offset order.
 
-    A batch is set aside if its offsets are outside of its segment's, by the names of this and the next segment, or more
-    than 2^31 above its base offset; or if it is not part of the longest ascending sequence of batches around it.
+    A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
+    segment's name to that of the next segment, at most 2^31 offsets), or if it is not part of the longest ascending
+    sequence of the batches around it.
     """
     window: list[GoodBatch] = []
-    for row in _within(segments, number, next_offset, cap, notes, only):
+    for row in _in_segment_range(segments, number, next_offset, cap, collector, only):
         window.append(row)
         if len(window) == 2 * _WINDOW:
-            kept = _longest_ascending(window, next_offset, notes)
+            kept = _longest_ascending(window, next_offset, collector)
             window = kept[_WINDOW:]
             yield from kept[:_WINDOW]
             if len(kept) > _WINDOW:
                 next_offset = kept[_WINDOW - 1].last + 1
             elif kept:
                 next_offset = kept[-1].last + 1
-    yield from _longest_ascending(window, next_offset, notes)
+    yield from _longest_ascending(window, next_offset, collector)
 
 
-def _longest_ascending(window: list[GoodBatch], next_offset: int, notes: Notes) -> list[GoodBatch]:
+def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: DamageCollector) -> list[GoodBatch]:
     """The longest ascending sequence of batches from `next_offset` on; the others are set aside.
 
-    Longest increasing subsequence: `ends[n]` is the batch with the lowest last offset that n others can precede.
+    Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
+    those that can follow n others.
     """
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
     ends: list[int] = []
     lasts: list[int] = []
-    before: list[int] = [-1] * len(window)
+    previous: list[int] = [-1] * len(window)
     for at, row in enumerate(window):
         if row.base < next_offset:
             continue
         length = bisect_left(lasts, row.base)
-        before[at] = ends[length - 1] if length else -1
+        previous[at] = ends[length - 1] if length else -1
         if length == len(ends):
             ends.append(at)
             lasts.append(row.last)
@@ -187,52 +269,69 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, notes: Notes) 
     at = ends[-1] if ends else -1
     while at >= 0:
         chosen.add(at)
-        at = before[at]
+        at = previous[at]
     kept: list[GoodBatch] = []
-    lost = False
+    dropped = False  # whether a batch was set aside since the last kept one
     for number, row in enumerate(window):
         if number in chosen:
-            kept.append(row._replace(damaged=row.damaged or lost))
-            lost = False
+            kept.append(row._replace(damaged=row.damaged or dropped))
+            dropped = False
         else:
-            notes.aside(_aside(row, "offset_out_of_order"))
-            lost = True
+            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            dropped = True
     return kept
 
 
-def _aside(row: GoodBatch, reason: str) -> Aside:
-    return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
+def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
+    return SetAsideBatch(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
 
 
-def _within(
-    segments: list[Segment], number: int, next_offset: int, cap: int, notes: Notes, only: int | None
+def _in_segment_range(
+    segments: list[Segment], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
 ) -> Iterator[GoodBatch]:
-    """Batches whose offsets are within their segment's; the others are set aside."""
-    base_offsets: list[int | None] = [segment.base_offset for segment in segments]
+    """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
+    cannot be opened bounds no other segment."""
     for at, segment in enumerate(segments):
         if only not in (None, at):
             continue
-        low = base_offsets[at] or 0
-        later = (base_offset for base_offset in base_offsets[at + 1 :] if base_offset is not None and base_offset > low)
-        high = min(next(later, low + _MOST_OFFSETS), low + _MOST_OFFSETS)
-        lost = False
-        for row in read(segment, number, max(next_offset, low), cap, notes):
+        low = segment.base_offset or 0
+        later = [one for one in segments[at + 1 :] if one.base_offset is not None and one.base_offset > low]
+        high = _upper_bound(low, later)
+        dropped = False
+        for row in read_file(segment, number, max(next_offset, low), cap, collector):
+            while row.last >= high and later and not _opens(later[0]):
+                del later[0]
+                high = _upper_bound(low, later)
             if low <= row.base and row.last < high:
-                yield row._replace(damaged=True) if lost else row
-                lost = False
+                yield row._replace(damaged=True) if dropped else row
+                dropped = False
             else:
-                notes.aside(_aside(row, "outside_of_segment"))
-                lost = True
+                collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
+                dropped = True
 
 
-def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[GoodBatch]]:
-    """The batches of a file in any order, as runs of ascending offsets. A single batch that is too high is set
-    aside."""
+def _upper_bound(low: int, later: list[Segment]) -> int:
+    """The offset at which a segment of base offset `low` ends at the latest. later: the segments after it."""
+    following = later[0].base_offset if later else None
+    return low + _MAX_OFFSETS if following is None else min(following, low + _MAX_OFFSETS)
+
+
+def _opens(segment: Segment) -> bool:
+    try:
+        with segment.opened():
+            return True
+    except (OSError, KafkaRecordError):
+        return False
+
+
+def ascending_runs(segment: Segment, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
+    """The batches of a file in which they may be in any order, as runs of ascending offsets. A single batch with too
+    high offsets does not end a run but is set aside."""
     runs: list[list[GoodBatch]] = []
-    for row in read(segment, number, None, cap, notes):
+    for row in read_file(segment, number, None, cap, collector):
         run = runs[-1] if runs else []
         if len(run) > 1 and run[-2].last < row.base <= run[-1].last:
-            notes.aside(_aside(run.pop(), "offset_out_of_order"))
+            collector.set_aside(_set_aside_batch(run.pop(), "offset_out_of_order"))
         if not run or row.base <= run[-1].last:
             run = []
             runs.append(run)
@@ -240,12 +339,14 @@ def loose(segment: Segment, number: int, cap: int, notes: Notes) -> list[list[Go
     return runs
 
 
-def streams(sources: list[SalvageSource], cap: int, notes: Notes) -> list[Iterator[GoodBatch]]:
-    """One iterator per source, and one per run of a loose source."""
-    found: list[Iterator[GoodBatch]] = []
+def batch_streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
+    """One iterator per source; for an unordered source one per ascending run."""
+    iterators: list[Iterator[GoodBatch]] = []
     for number, source in enumerate(sources):
-        if source.loose:
-            found += [iter(run) for segment in source.segments for run in loose(segment, number, cap, notes)]
+        if source.unordered:
+            iterators += [
+                iter(run) for segment in source.segments for run in ascending_runs(segment, number, cap, collector)
+            ]
         else:
-            found.append(ordered(source.segments, number, 0, cap, notes))
-    return found
+            iterators.append(ordered_batches(source.segments, number, 0, cap, collector))
+    return iterators

@@ -1,9 +1,9 @@
-"""The finished steps of a run, for its continuation: `salvage.journal` in the output folder
+"""The finished steps of a run, from which a later run continues: `salvage.journal` in the output folder
 
-    line 1     {"sources": [...], "options": {...}}                 identifies the run that may be continued
+    line 1     {"sources": [...], "options": {...}}                 identifies the run
     line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are synced
 
-Each line is synced when it is written; an incomplete last line (after a kill or a power failure) is ignored. The file
+Each line is synced when it is written. An incomplete last line (after a kill or a power failure) is ignored. The file
 is locked during a run, and removed after `salvage.json` is written.
 """
 
@@ -23,13 +23,13 @@ JOURNAL, REPORT = "salvage.journal", "salvage.json"
 
 
 class Journal:
-    """Opened once per run; `done` holds the steps of earlier runs."""
+    """The journal of one run. done: {(partition, step): result}, those of earlier runs included."""
 
     def __init__(self, out: str, identity: dict[str, Any]) -> None:
         self._out = out
         self._path = os.path.join(out, JOURNAL)
         if os.path.lexists(os.path.join(out, REPORT)):
-            raise Refused(f"{out} holds a finished salvage ({REPORT}); choose another folder")
+            raise Refused(f"{out} contains a finished salvage ({REPORT}); choose another folder")
         fresh = not os.path.lexists(self._path)
         if fresh and not is_empty(out):
             raise Refused(f"{out} is not empty; choose a new folder")
@@ -46,14 +46,14 @@ class Journal:
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Refused(f"another salvage is at work in {self._out}") from None
+            raise Refused(f"another salvage is running in {self._out}") from None
 
     def _begin(self, identity: dict[str, Any], fresh: bool) -> dict[tuple[str, str], dict[str, Any]]:
         with open(self._path, "rb") as file:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         lines = whole.splitlines()
-        if not lines:  # new, or killed before its first line was there
+        if not lines:  # new, or killed before its first line was written
             if not fresh and any(name != JOURNAL for name in os.listdir(self._out)):
                 raise Refused(f"{self._out} is not empty; choose a new folder")
             os.ftruncate(self._descriptor, 0)
@@ -62,17 +62,17 @@ class Journal:
             return {}
         try:
             if json.loads(lines[0]) != json.loads(json.dumps(identity)):
-                raise Refused(f"{self._out} holds the unfinished run of another salvage; choose another folder")
+                raise Refused(f"{self._out} contains the unfinished run of another salvage; choose another folder")
             os.ftruncate(self._descriptor, len(whole))
             steps = [json.loads(line) for line in lines[1:]]
             return {(step["partition"], step["step"]): step["result"] for step in steps}
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, Refused):
                 raise
-            raise Refused(f"{self._path} is not what a salvage wrote; choose another folder") from None
+            raise Refused(f"{self._path} was not written by a salvage; choose another folder") from None
 
     def add(self, partition: str, step: str, result: dict[str, Any]) -> None:
-        """Records a finished step; its files must be synced before."""
+        """Records a finished step. Its files must be synced first."""
         self._write({"partition": partition, "step": step, "result": result})
         self.done[partition, step] = result
 
@@ -83,7 +83,7 @@ class Journal:
         os.fsync(self._descriptor)
 
     def finish(self) -> None:
-        """Removes the journal, after the report was written."""
+        """Removes the journal. The report must be written first."""
         os.unlink(self._path)
         sync_folder(self._out)
 

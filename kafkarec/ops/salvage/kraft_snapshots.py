@@ -1,77 +1,85 @@
-"""KRaft snapshots of the metadata log: copied to the new folder if complete, otherwise set aside
+"""KRaft snapshots of the metadata log: copied to the new folder if complete, else their good batches are set aside
 
 00000000000000000146-0000000001.checkpoint
-    batch of control records     SnapshotHeader, KRaftVersion, Voters      offset 0 and on
+    batch of control records     SnapshotHeader, KRaftVersion, Voters      offsets from 0 on
     batches of metadata records
-    batch of control records     SnapshotFooter                            nothing after it
+    batch of control records     SnapshotFooter                            the last batch
 
 A finished snapshot is never appended to, and a controller refuses one that is incomplete or has no footer (KIP-630,
-RecordsSnapshotReader); its good batches are set aside. Every snapshot has offsets of its own, so snapshots are never
-merged with the segments or with each other.
+RecordsSnapshotReader). The offsets of every snapshot begin at 0, so snapshots are never merged with the segments or
+with each other.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 
-from kafkarec.damage import Damage, sentence
+from kafkarec.damage import Damage, damaged
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
 from kafkarec.storage import Segment
+from kafkarec.storage.read_failures import ReadFailure, in_part
 from kafkarec.support.durable import make_folder, sync_folder
 
 from . import good_batches
 from .copying import Output, Unreadable, digest
-from .good_batches import GoodBatch, Notes
-from .output import SET_ASIDE
+from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
-from .report import OutputFile, SalvagedPartition, SetAside
+from .partition_writer import SET_ASIDE
+from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
 
 INCOMPLETE = "snapshot_incomplete"
 
 
-def of(work: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
-    """File name -> [(index of the source, file), ...]."""
-    found: dict[str, list[tuple[int, Segment]]] = {}
-    for number, source in enumerate(work.sources):
+def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
+    """{file name: [(index of the source, file), ...]}: the copies of each snapshot."""
+    copies: dict[str, list[tuple[int, Segment]]] = {}
+    for number, source in enumerate(partition.sources):
         for segment in source.snapshots:
-            found.setdefault(segment.name, []).append((number, segment))
-    return found
+            copies.setdefault(segment.name, []).append((number, segment))
+    return copies
 
 
-def salvage(out: str | None, copies: list[tuple[int, Segment]], cap: int, part: SalvagedPartition) -> None:
-    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. `out`: None for a dry
-    run."""
-    broken: list[tuple[int, Segment, list[GoodBatch]]] = []
+def salvage_snapshot(out: str | None, copies: list[tuple[int, Segment]], cap: int, report: SalvagedPartition) -> None:
+    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. out: None for a dry
+    run; cap: max_decompressed_bytes."""
+    incomplete: list[tuple[int, Segment, list[GoodBatch]]] = []
     for number, segment in copies:
-        with segment:
+        with closing(segment):
             damage: list[Damage] = []
-            good, end = _read(segment, number, cap, damage)
-            part.sources.append(segment.path)
+            known = len(report.unread)
+            good, end = _read(segment, number, cap, damage, report.unread)
+            report.sources.append(segment.path)
             if not damage and _has_footer(good):
-                if _copy(out, segment, good, part):
+                if _copy(out, segment, good, report):
                     return
                 damage.append(_unreadable(segment))
+                report.unread.append(in_part(segment.path))
+            elif len(report.unread) > known:
+                pass
             elif not damage and good:
-                part.problems.append(f"{segment.path} ends at byte {end} without a SnapshotFooter: it is not whole")
+                report.problems.append(f"{segment.path} is incomplete: it ends at byte {end} without a SnapshotFooter")
             elif not damage:
                 damage.append(_no_batch(segment))
-            part.damage += [one._asdict() for one in damage]
-            broken.append((number, segment, good))
-    for number, segment, good in broken:
-        with segment:
-            _set_aside(out, segment, number, good, part)
+            report.damage += [one.as_dict() for one in damage]
+            incomplete.append((number, segment, good))
+    for number, segment, good in incomplete:
+        with closing(segment):
+            _set_aside(out, segment, number, good, report)
 
 
-def _read(segment: Segment, number: int, cap: int, damage: list[Damage]) -> tuple[list[GoodBatch], int]:
-    """(good batches, end position of the last one). Bytes after it are added to `damage`."""
-    notes = Notes(damage, lambda aside: None, [], {})
-    good = list(good_batches.read(segment, number, 0, cap, notes))
-    for path, position, length, kind in notes.tail:
+def _read(
+    segment: Segment, number: int, cap: int, damage: list[Damage], unread: list[ReadFailure]
+) -> tuple[list[GoodBatch], int]:
+    """The (good batches, end position of the last one). Bytes after it are added to `damage`."""
+    collector = DamageCollector(damage, lambda aside: None, [], {}, unread, None)
+    good = list(good_batches.read_file(segment, number, 0, cap, collector))
+    for path, position, length, kind in collector.tails:
         what = "a batch is cut off" if kind == "cut" else "zeros"
-        text = f"{path}: {what} at byte {position}, {length} bytes from the end: nobody appends to a snapshot"
+        text = f"{path}: {what} at byte {position}, {length} bytes before its end; a snapshot is never appended to"
         damage.append(Damage(path, position, length, None, None, segment.size, "length_beyond_end", text))
     return good, good[-1].position + good[-1].size if good else 0
 
@@ -81,8 +89,8 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
     last = good[-1]
     try:
-        found = reader.decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
-        keys = found.column("key"), found.column("value")
+        records = reader.decode(last.segment.raw(last.position, last.size), columns=("key", "value"), control=True)
+        keys = records.column("key"), records.column("value")
         return any(
             isinstance(control.parse(key, value), control.SnapshotFooterRecord)
             for key, value in list(zip(*keys, strict=True))[-1:]
@@ -91,12 +99,12 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
 
 
-def _copy(out: str | None, segment: Segment, good: list[GoodBatch], part: SalvagedPartition) -> bool:
+def _copy(out: str | None, segment: Segment, good: list[GoodBatch], report: SalvagedPartition) -> bool:
     file = OutputFile(
         segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
     )
     if out is not None:
-        folder = os.path.join(out, part.folder)
+        folder = os.path.join(out, report.folder)
         make_folder(folder)
         output = Output(folder, segment.name)
         try:
@@ -108,17 +116,19 @@ def _copy(out: str | None, segment: Segment, good: list[GoodBatch], part: Salvag
             output.drop()
         sync_folder(folder)
         file.sha256 = digest(output.path)
-    part.snapshots.append(file)
+    report.snapshots.append(file)
     return True
 
 
-def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBatch], part: SalvagedPartition) -> None:
-    """Copies the good batches of an incomplete snapshot to a file of their own."""
+def _set_aside(
+    out: str | None, segment: Segment, number: int, good: list[GoodBatch], report: SalvagedPartition
+) -> None:
+    """Copies the good batches of an incomplete snapshot to a separate file."""
     name = f"{INCOMPLETE}-{number}-{segment.name}"
-    saved_as = f"{SET_ASIDE}/{part.folder}/{name}"
+    saved_as = f"{SET_ASIDE}/{report.folder}/{name}"
     output = None
     if out is not None and good:
-        folder = os.path.join(out, SET_ASIDE, part.folder)
+        folder = os.path.join(out, SET_ASIDE, report.folder)
         make_folder(folder)
         output = Output(folder, name)
     try:
@@ -129,8 +139,8 @@ def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBa
                     output.copy(segment, position, size)
             except Unreadable:
                 continue
-            part.set_aside.append(
-                SetAside(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
+            report.set_aside.append(
+                SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
             )
         if output is not None:
             output.commit()
@@ -141,7 +151,7 @@ def _set_aside(out: str | None, segment: Segment, number: int, good: list[GoodBa
 
 
 def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
-    """Runs of adjacent batches."""
+    """Yields runs of adjacent batches."""
     run: list[GoodBatch] = []
     for row in good:
         if run and run[-1].position + run[-1].size != row.position:
@@ -153,10 +163,10 @@ def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
 
 
 def _no_batch(segment: Segment) -> Damage:
-    text = f"{segment.path}: no batch at all, where a snapshot has a header and a footer at least"
+    text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
     return Damage(segment.path, 0, segment.size, None, None, segment.size, "length_beyond_end", text)
 
 
 def _unreadable(segment: Segment) -> Damage:
-    text = sentence("unreadable", {"position": 0, "file": segment.path})
-    return Damage(segment.path, 0, segment.size, None, None, segment.size, "unreadable", text)
+    fault = {"position": 0, "file": segment.path}
+    return damaged(segment.path, 0, segment.size, None, None, "unreadable", fault)

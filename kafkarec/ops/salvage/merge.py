@@ -1,15 +1,15 @@
-"""Merges several sources into one log: which batch is kept if several sources have the offsets
+"""Merges several sources into one log, and decides which batch is kept if several sources have the same offsets
 
 1. Equal batches (offsets, leader epoch, CRC, size): the first source's is kept, the others are duplicates.
-2. Batches that differ in the leader epoch only: one copy is damaged, as no checksum covers the epoch. The copy whose
-   adjacent batches have the same epoch is kept, the other one is set aside.
-3. Batches that overlap and are not equal are a conflict. The higher leader epoch is kept, as a follower would
-   (KIP-101); with the same epoch the one with more records (the other was compacted further), else the first source's.
-   The other one is set aside and reported.
-4. `stale`, for a folder that a broker is to start on: a batch whose epoch is below a confirmed epoch of an earlier
-   batch would be truncated by a broker (KIP-101), so it is set aside too. An epoch is confirmed if the next batch in
-   the same source has the same or a higher one: no checksum covers it, and one flipped bit must not exclude the rest
-   of a log.
+2. Batches that differ only in the leader epoch: one copy is damaged, as no checksum covers the epoch. The copy whose
+   adjacent batches have the same epoch is kept; the other one is set aside.
+3. Batches that overlap and are not equal are a conflict. The one with the higher leader epoch is kept, as by a follower
+   (KIP-101). With equal epochs the one with more records is kept (the other one was compacted further), else the first
+   source's. The other one is set aside and reported.
+4. With `stale`, for a folder that a broker is to start on: a batch is also set aside if its epoch is below a confirmed
+   epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
+   same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
+   rest of a log.
 """
 
 from __future__ import annotations
@@ -17,85 +17,93 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .good_batches import Aside, GoodBatch
+from .good_batches import GoodBatch, SetAsideBatch
 
 KEEP, DUPLICATE = "keep", "duplicate"
 
 
-class Choice(NamedTuple):
-    """A batch with `decision` KEEP or DUPLICATE. gap: offsets (first, last) between it and the last kept batch."""
+class MergedBatch(NamedTuple):
+    """A batch of the merged log, or a second copy of one.
+
+    decision   KEEP or DUPLICATE
+    gap        (first, last) of the offsets that are missing between the last kept batch and this one; None: none
+    """
 
     row: GoodBatch
     decision: str
     gap: tuple[int, int] | None = None
 
 
-class _Stream:
-    """One source with its next two batches."""
+class _BatchStream:
+    """The batches of one source, with a look-ahead: `head` is the next batch, `second` the one after it."""
 
     def __init__(self, rows: Iterator[GoodBatch]) -> None:
         self._rows = rows
         self.head = next(rows, None)
-        self.later = next(rows, None)
+        self.second = next(rows, None)
 
     def pop(self) -> GoodBatch:
         assert self.head is not None
-        row, self.head, self.later = self.head, self.later, next(self._rows, None)
+        row, self.head, self.second = self.head, self.second, next(self._rows, None)
         return row
 
 
 def merge(
     streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False
-) -> Iterator[Choice | Aside]:
-    """The batches of all streams as one log. start: its first offset; None: that of the first batch."""
-    open_ = [_Stream(rows) for rows in streams]
+) -> Iterator[MergedBatch | SetAsideBatch]:
+    """Yields the batches of all streams as one log, each with a decision.
+
+    start   the first offset of the log; None: that of the first batch
+    stale   set batches with a stale leader epoch aside (rule 4)
+    """
+    remaining = [_BatchStream(rows) for rows in streams]
     next_offset, epoch = start, -1
-    in_force: dict[int, int] = {}  # source -> its highest epoch that the next batch confirms
+    confirmed_epochs: dict[int, int] = {}  # source -> its highest confirmed epoch
     while True:
-        open_ = [stream for stream in open_ if stream.head is not None]
-        if not open_:
+        remaining = [stream for stream in remaining if stream.head is not None]
+        if not remaining:
             return
-        open_.sort(key=_place)
-        first = open_[0]
+        remaining.sort(key=_sort_key)
+        first = remaining[0]
         row = first.head
         assert row is not None
         damaged = row.damaged
         if next_offset is not None and row.last < next_offset:
-            yield _aside(first.pop(), "overlap")
+            yield _set_aside_batch(first.pop(), "overlap")
             continue
-        for other in open_[1:]:
+        for other in remaining[1:]:
             while other.head is not None and other.head.content == row.content:
                 damaged = damaged or other.head.damaged
-                yield Choice(other.pop(), DUPLICATE)
-        twins = [stream for stream in open_ if _twins(stream.head, row)]
-        if len(twins) > 1:
-            best = max(twins, key=lambda stream: _confirmed(stream, epoch))
-            for stream in twins:
+                yield MergedBatch(other.pop(), DUPLICATE)
+        copies = [stream for stream in remaining if _is_equal_but_for_epoch(stream.head, row)]
+        if len(copies) > 1:
+            best = max(copies, key=lambda stream: _confirmations(stream, epoch))
+            for stream in copies:
                 if stream is not best:
-                    yield _aside(stream.pop(), "other_epoch")
+                    yield _set_aside_batch(stream.pop(), "other_epoch")
             continue
-        winner = _conflict(open_)
+        winner = _conflict_winner(remaining)
         if winner is not None:
-            for stream in open_:
+            for stream in remaining:
                 if stream is not winner and _overlap(stream.head, winner.head):
                     loser = stream.pop()
-                    yield _aside(loser, _kind(loser, winner.head))
+                    yield _set_aside_batch(loser, _conflict_reason(loser, winner.head))
             continue
         if next_offset is not None and row.base < next_offset:
-            yield _aside(first.pop(), "overlap")
+            yield _set_aside_batch(first.pop(), "overlap")
             continue
-        if stale and any(known > row.epoch >= 0 for source, known in in_force.items() if source != row.source):
-            yield _aside(first.pop(), "stale_epoch")
+        if stale and any(known > row.epoch >= 0 for source, known in confirmed_epochs.items() if source != row.source):
+            yield _set_aside_batch(first.pop(), "stale_epoch")
             continue
-        if first.later is not None and first.later.epoch >= row.epoch:
-            in_force[row.source] = max(in_force.get(row.source, -1), row.epoch)
+        if first.second is not None and first.second.epoch >= row.epoch:
+            confirmed_epochs[row.source] = max(confirmed_epochs.get(row.source, -1), row.epoch)
         gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
         next_offset, epoch = row.last + 1, row.epoch
         first.pop()
-        yield Choice(row._replace(damaged=damaged), KEEP, gap)
+        yield MergedBatch(row._replace(damaged=damaged), KEEP, gap)
 
 
-def _place(stream: _Stream) -> tuple[int, int, int]:
+def _sort_key(stream: _BatchStream) -> tuple[int, int, int]:
     row = stream.head
     assert row is not None
     return row.base, row.source, row.position
@@ -105,35 +113,36 @@ def _overlap(one: GoodBatch | None, other: GoodBatch | None) -> bool:
     return one is not None and other is not None and one.base <= other.last and other.base <= one.last
 
 
-def _twins(one: GoodBatch | None, other: GoodBatch) -> bool:
+def _is_equal_but_for_epoch(one: GoodBatch | None, other: GoodBatch) -> bool:
     return one is not None and one._replace(epoch=other.epoch).content == other.content
 
 
-def _confirmed(stream: _Stream, before: int) -> int:
-    """How many adjacent batches have its epoch: the last kept one (`before`), the next one in its source."""
+def _confirmations(stream: _BatchStream, kept_epoch: int) -> int:
+    """The number of adjacent batches with the epoch of the stream's head: of the last kept batch, whose epoch is
+    `kept_epoch`, and the next one in the stream."""
     assert stream.head is not None
-    later = stream.later is not None and stream.later.epoch == stream.head.epoch
-    return (stream.head.epoch == before) + later
+    by_second = stream.second is not None and stream.second.epoch == stream.head.epoch
+    return (stream.head.epoch == kept_epoch) + by_second
 
 
-def _conflict(open_: Sequence[_Stream]) -> _Stream | None:
-    """The stream whose head is kept, of those that overlap the first one's head; None: no conflict."""
-    first = open_[0]
-    rivals = [stream for stream in open_[1:] if _overlap(stream.head, first.head)]
-    if not rivals:
+def _conflict_winner(streams: Sequence[_BatchStream]) -> _BatchStream | None:
+    """The stream whose head is kept, among the first one and those whose heads overlap its head; None: no conflict."""
+    first = streams[0]
+    overlapping = [stream for stream in streams[1:] if _overlap(stream.head, first.head)]
+    if not overlapping:
         return None
-    return min([first, *rivals], key=_preference)
+    return min([first, *overlapping], key=_preference)
 
 
-def _preference(stream: _Stream) -> tuple[int, int, int]:
+def _preference(stream: _BatchStream) -> tuple[int, int, int]:
     row = stream.head
     assert row is not None
     return -row.epoch, -(row.records or 0), row.source
 
 
-def _kind(loser: GoodBatch, winner: GoodBatch | None) -> str:
+def _conflict_reason(loser: GoodBatch, winner: GoodBatch | None) -> str:
     return "conflict_epoch" if winner is not None and loser.epoch != winner.epoch else "conflict_content"
 
 
-def _aside(row: GoodBatch, reason: str) -> Aside:
-    return Aside(row.segment, row.position, row.size, row.base, row.last, reason, row.source)
+def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
+    return SetAsideBatch(row.segment, row.position, row.size, row.base, row.last, reason, row.source)

@@ -1,4 +1,4 @@
-"""Checks of the output folder: free space, and whether it is empty."""
+"""Checks of the output folder: its free space, and whether it is empty."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class NotEnoughSpace(Refused):
 
 
 def check_space(out: str, needed: int) -> None:
-    """Raises NotEnoughSpace if the file system of `out` has less free space than `needed` bytes of log and its indexes
-    take."""
+    """Raises NotEnoughSpace if the file system of `out` has less free space than a log of `needed` bytes and its
+    indexes take."""
     place = next(place for place in above(out) if os.path.isdir(place))
-    found = os.statvfs(place)
-    free = found.f_bavail * found.f_frsize
+    stats = os.statvfs(place)
+    free = stats.f_bavail * stats.f_frsize
     wanted = needed + needed // _LOG_BYTES_PER_INDEX_BYTE + _SPARE
     if free < wanted:
         raise NotEnoughSpace(
-            f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run tells how many it will be "
-            "(--ignore-space goes ahead)"
+            f"{out} has {free} bytes free, and up to {wanted} may be needed; --dry-run prints how many are "
+            "needed (--ignore-space skips this check)"
         )
 
 

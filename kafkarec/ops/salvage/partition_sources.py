@@ -1,103 +1,130 @@
-"""Which of the given files belong to one partition, and in which order they are read.
+"""Groups the source files by partition, in the order in which they are read.
 
 a data folder, a partition folder     its segments, by base offset: one source per partition
-a .log with Kafka's name              those of one folder together are one source
-any other file (an image, #12345)     loose: its batches may be in any order; a log of its own, unless the caller gives
-                                      topic and partition
+.log files with Kafka's names         those in the same folder together are one source
+any other file (an image, #12345)     an unordered source: its batches may be in any order; a separate log, unless the
+                                      caller passes topic and partition
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec import storage
-from kafkarec.storage import Log, LogDir, Segment, names
+from kafkarec.errors import KafkaRecordError
+from kafkarec.ops import end_witnesses
+from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
 from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.read_failures import DISK_ERRORS, of_one_file, read_failure
+from kafkarec.support.command_line import as_operand, command, quoted
 
-from .report import LOST_AND_FOUND, UNREAD
-
-# Error numbers of lost data on a disk. Other errors (permission, network) are not damage: they end the run.
-MEDIUM = {errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA}
+from .salvage_report import LOST_AND_FOUND, BesideFile
 
 
 @dataclass
 class SalvageSource:
-    """Segments of one replica, in order. loose: one file whose batches may be in any order. snapshots: KRaft ones."""
+    """Segments of one replica, in order.
+
+    unordered   whether it is one file whose batches may be in any order
+    snapshots   its KRaft snapshots
+    holes       (first, last) offsets that it may fill; None: it is a source for all offsets
+    """
 
     path: str
     segments: list[Segment]
-    loose: bool = False
+    unordered: bool = False
     log: Log | None = None
     snapshots: list[Segment] = field(default_factory=list)
+    holes: list[tuple[int, int]] | None = None
 
 
 @dataclass
 class SalvagePartition:
-    """The sources of one folder of the output."""
+    """The sources of one partition, which is one folder in the output.
+
+    fillers, beside   see `beside_files`
+    """
 
     folder: str
     topic: str | None
     partition: int | None
     sources: list[SalvageSource] = field(default_factory=list)
+    fillers: list[Any] = field(default_factory=list)
+    beside: list[BesideFile] = field(default_factory=list)
+
+    @property
+    def main_sources(self) -> list[SalvageSource]:
+        """The sources that are not only for holes."""
+        return [source for source in self.sources if source.holes is None]
 
     @property
     def size(self) -> int:
-        return sum(segment.size for source in self.sources for segment in (*source.segments, *source.snapshots))
+        return sum(known_size(segment) for source in self.sources for segment in (*source.segments, *source.snapshots))
 
     @property
     def in_steps(self) -> bool:
-        """Whether each segment is a step of its own: there is one source, in order."""
-        return len(self.sources) == 1 and not self.sources[0].loose
+        """Whether each segment is salvaged as a separate step, which needs one source with ordered batches."""
+        return len(self.sources) == 1 and not self.sources[0].unordered
 
 
 @dataclass
-class Found:
-    """The partitions of all sources. left_out: (path, why) of what is not read."""
+class SalvageInput:
+    """The partitions of all sources. left_out: files and folders that are not read; `name` is the path."""
 
     partitions: list[SalvagePartition]
-    left_out: list[tuple[str, str]]
+    left_out: list[LeftOut]
+
+    def set_later_segments(self) -> None:
+        """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
+        files were named one by one."""
+        for source in (source for one in self.partitions for source in one.sources if not source.unordered):
+            for segment in source.segments[:-1]:
+                segment.later_segment = True
 
 
-def find(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> Found:
+def find_partitions(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> SalvageInput:
     """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
     by_key: dict[Any, SalvagePartition] = {}
-    left_out: list[tuple[str, str]] = []
-    for one in given:
-        for opened in _open(one, left_out):
+    left_out: list[LeftOut] = []
+    sources = list(given)
+    for one in sources:
+        for opened in _open(one, left_out, alone=len(sources) == 1):
             if isinstance(opened, Log | LogDir):
-                left_out += [
-                    (os.path.join(opened.path, name), _why(opened, name, why)) for name, why in opened.left_out
-                ]
+                left_out += [_explained(opened.path, one) for one in opened.left_out]
             if isinstance(opened, LogDir):
-                left_out += _small_files(opened.path)
+                left_out += _data_folder_files(opened.path)
             for log in storage.logs(opened):
                 if log is not opened and isinstance(opened, LogDir):
-                    left_out += [(os.path.join(log.path, name), why) for name, why in log.left_out]
-                if log.segments or log.checkpoints:
+                    left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
+                if log.all_segments or log.checkpoints or _had_segments(log):
                     _add(by_key, log, isinstance(opened, Segment), topic, partition)
     partitions = list(by_key.values())
-    unread = next((one for one in left_out if one[1].startswith(UNREAD)), None)
+    unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
     if not partitions and unread:
-        raise OSError(errno.EIO, unread[1], unread[0])
+        raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        folder = os.path.dirname(left_out[0][0]) if left_out else ""
-        such = f", such as {shlex.quote(folder)}/*" if folder else ""
+        folder = os.path.dirname(left_out[0].name) if left_out else ""
+        such = f", such as {quoted(as_operand(folder))}/*" if folder else ""
         raise Refused(
-            f"there is nothing to salvage: no .log file was found; name files themselves to have them read{such}"
+            f"there is nothing to salvage: no .log file was found; other files must be named one by one{such}"
         )
-    for source in (source for one in partitions for source in one.sources if not source.loose):
-        for segment in source.segments[:-1]:  # a cut at the end is a loss there, also where files are named one by one
-            segment.later_segment = True
-    _name(partitions)
-    return Found(partitions, left_out)
+    _set_folder_names(partitions)
+    return SalvageInput(partitions, left_out)
 
 
-def _small_files(folder: str) -> list[tuple[str, str]]:
+def _had_segments(log: Log) -> bool:
+    """Whether files say that a partition folder without segments had some, or may have them: .swap, .deleted."""
+    if log.topic is None or log.partition is None:
+        return False
+    renamed = any(one.state and one.suffix == ".log" for file in log.left_out if (one := names.segment(file.name)))
+    return renamed or bool(end_witnesses.read(log, end_witnesses.DataFolder.above(log)))
+
+
+def _data_folder_files(folder: str) -> list[LeftOut]:
     """The files of a data folder besides its partitions; they are reported, not copied."""
     try:
         found = sorted(os.listdir(folder))
@@ -105,51 +132,70 @@ def _small_files(folder: str) -> list[tuple[str, str]]:
         return []
     explained = ((os.path.join(folder, name), names.explain(name)) for name in found)
     return [
-        (path, f"not copied: {what.sentence}")
+        LeftOut(path, f"not copied: {what.sentence}", what.kind)
         for path, what in explained
         if what.kind == "file" and os.path.isfile(path)
     ]
 
 
-def _why(opened: Log | LogDir, name: str, why: str) -> str:
-    """Why something is not read. A file in lost+found may be a segment that is missing elsewhere."""
-    path = os.path.join(opened.path, name)
-    if name != LOST_AND_FOUND or not os.path.isdir(path):
-        return why
+def _explained(folder: str, one: LeftOut) -> LeftOut:
+    """A file or folder that is not read, with its path. Files in lost+found may be segments that are missing
+    elsewhere."""
+    path = os.path.join(folder, one.name)
+    if one.name != LOST_AND_FOUND or not os.path.isdir(path):
+        return one._replace(name=path)
     try:
         count = len(os.listdir(path))
     except OSError as error:
-        return f"cannot be read: {(error.strerror or str(error)).lower()}"
+        return _unreadable(path, error)
     if not count:
-        return "empty: fsck found nothing"
-    return (
-        f"holds {count} {'file' if count == 1 else 'files'} that fsck found without a name: "
-        f"kafkarec verify {shlex.quote(path)}/* says what they are; salvage takes them beside their partition's "
-        "folder with --topic and --partition"
+        return one._replace(name=path, why="empty: fsck found nothing")
+    why = (
+        f"contains {count} {'file' if count == 1 else 'files'} that fsck found without a name; salvage reads them "
+        "together with their partition's folder if --topic and --partition are given. What they are: "
+        f"{command('verify', [path])}/*"
     )
+    return one._replace(name=path, why=why)
 
 
-def _open(one: Any, left_out: list[tuple[str, str]]) -> list[Segment | Log | LogDir]:
-    """Opens a path. If a data folder cannot be opened for a disk error, every partition folder in it that can be."""
+def known_size(segment: Segment) -> int:
+    """The size of a file; 0 if it cannot be opened to learn it."""
+    try:
+        return segment.size
+    except (OSError, KafkaRecordError):
+        return 0
+
+
+def _unreadable(path: str, error: OSError) -> LeftOut:
+    failure = read_failure(error, path)
+    return LeftOut(path, f"cannot be read: {failure.why}", names.UNREADABLE, os.path.isdir(path), failure.cause)
+
+
+def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[Segment | Log | LogDir]:
+    """Opens a path. If a data folder cannot be opened because of a disk error, opens the partition folders in it. One
+    of several paths that cannot be opened is left out."""
     if isinstance(one, Segment | Log | LogDir):
         return [one]
     try:
         return [storage.open(one)]
     except OSError as error:
-        if error.errno not in MEDIUM or not os.path.isdir(one):
+        if not os.path.isdir(one) and not alone and of_one_file(error):
+            left_out.append(_unreadable(os.fsdecode(one), error))
+            return []
+        if error.errno not in DISK_ERRORS or not os.path.isdir(one):
             raise
-        below: list[Segment | Log | LogDir] = []
+        folders: list[Segment | Log | LogDir] = []
         for name in sorted(os.listdir(one)):
             folder = os.path.join(os.fsdecode(one), name)
             if names.folder(name) is None or not os.path.isdir(folder):
                 continue
             try:
-                below.append(storage.open(folder))
+                folders.append(storage.open(folder))
             except OSError as reason:
-                left_out.append((folder, f"cannot be read: {(reason.strerror or str(reason)).lower()}"))
-        if not below:
+                left_out.append(_unreadable(folder, reason))
+        if not folders:
             raise
-        return below
+        return folders
 
 
 def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
@@ -158,26 +204,28 @@ def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str 
     known = named_topic is not None and named_partition is not None
     folder = os.path.dirname(os.path.abspath(log.path)) if alone else os.path.abspath(log.path)
     # A .checkpoint begins at offset 0 and ends at the offset in its name.
-    loose = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
-    own = os.path.abspath(log.path) if loose else folder
-    into = by_key.setdefault((named_topic, named_partition) if known else own, SalvagePartition("", None, None))
+    unordered = alone and (log.segments[0].base_offset is None or log.segments[0].name.endswith(".checkpoint"))
+    own = os.path.abspath(log.path) if unordered else folder
+    target = by_key.setdefault((named_topic, named_partition) if known else own, SalvagePartition("", None, None))
     if known:
-        into.topic, into.partition = named_topic, named_partition
-    for source in into.sources:
-        if source.path == own and not loose:
+        target.topic, target.partition = named_topic, named_partition
+    for source in target.sources:
+        if source.path == own and not unordered:
             source.snapshots = source.snapshots or list(log.checkpoints)
             have = {segment.path for segment in source.segments}
-            new = [segment for segment in log.segments if segment.path not in have]
+            new = [segment for segment in log.all_segments if segment.path not in have]
             bases = {segment.base_offset for segment in source.segments}
             if any(segment.base_offset in bases for segment in new):
-                continue  # 0030.log.deleted besides 0030.log: another copy, a source of its own
+                continue  # 0030.log.deleted and 0030.log: another copy, so a separate source
             source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
-    into.sources.append(SalvageSource(own, list(log.segments), loose, None if alone else log, list(log.checkpoints)))
+    target.sources.append(
+        SalvageSource(own, list(log.all_segments), unordered, None if alone else log, list(log.checkpoints))
+    )
 
 
-def _name(partitions: list[SalvagePartition]) -> None:
+def _set_folder_names(partitions: list[SalvagePartition]) -> None:
     """Sets the folder names: topic-partition, and unnamed-0, unnamed-1 ... without a topic."""
     taken = {f"{one.topic}-{one.partition}" for one in partitions if one.topic is not None}
     number = 0
@@ -185,7 +233,7 @@ def _name(partitions: list[SalvagePartition]) -> None:
         if one.topic is not None:
             one.folder = f"{one.topic}-{one.partition}"
             if names.folder(one.folder) is None:
-                raise Refused(f"{one.folder!r} is no name of a partition's folder: see --topic and --partition")
+                raise Refused(f"{one.folder!r} is not a valid name of a partition folder: see --topic and --partition")
             continue
         while f"unnamed-{number}" in taken:
             number += 1

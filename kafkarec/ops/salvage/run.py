@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored
+from kafkarec.ops.end_witnesses import DELETED, Witness
+from kafkarec.read.hurt_markers import Decision
 from kafkarec.storage import Log, LogDir, Segment, remote
 from kafkarec.storage.output_rules import Inputs, Refused
+from kafkarec.storage.read_failures import ReadFailure
+from kafkarec.storage.sources import FileObject
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import (
+    beside_files,
     good_batches,
     kraft_snapshots,
+    lost_markers,
     open_transactions,
-    side_files,
+    rewriting,
+    side_file_writer,
 )
-from .good_batches import Notes
+from .copying import PlannedOutput
+from .good_batches import DamageCollector, ReadProgress, no_progress
 from .journal import REPORT, Journal
 from .merge import merge
-from .output import PartitionWriter, Progress
 from .output_folder import check_space
-from .partition_sources import SalvagePartition, find
-from .report import SalvagedPartition, SalvageReport
+from .partition_sources import SalvagePartition, find_partitions
+from .partition_writer import PartitionWriter
+from .salvage_report import BesideFile, SalvagedPartition, SalvageReport
+from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
 
-_ROLL_LOOSE, _NO_ROLL = 1 << 30, 2**31 - 1
-_INDEXED, _STARTABLE = "indexes", "startable"
+_ROLL_UNORDERED, _NO_ROLL = 1 << 30, 2**31 - 1
+_INDEXED, _STARTABLE, _MARKED, _KEPT_END = "indexes", "startable", "markers", "end"
 
 
 def salvage(
@@ -41,7 +51,11 @@ def salvage(
     partition: int | None = None,
     check_free_space: bool = True,
     max_decompressed_bytes: int = 128 << 20,
-    progress: Progress | None = None,
+    undecided: str = "abort",
+    keep_end: bool = False,
+    restore: bool = True,
+    use: Sequence[str | os.PathLike[str]] = (),
+    progress: ReadProgress | None = None,
 ) -> SalvageReport:
     """Copies every good batch of `src` to a new log in the folder `out`, byte for byte, and reports the rest.
 
@@ -54,38 +68,60 @@ def salvage(
     dry_run: read everything and write nothing
     topic, partition: of files whose names do not have them
     max_decompressed_bytes: limit per compressed payload; a batch above it is set aside
-    progress: called with (path, position) during copying
+    undecided: what is done about a transaction whose marker is lost in damage, if nothing proves how it ended: write an
+        "abort" or a "commit" marker, leave it "open", or set its batches "aside". A proven end is written in any case
+    keep_end: add an empty segment at the highest offset that a file beside the sources names, if the log ends below
+        it, so that a broker does not use offsets again that consumers know
+    restore: write batches of which only length, magic, base offset or leader epoch is damaged, with the values that
+        the checksum or their neighbours prove; False: they are damage
+    use: files that are read in addition, such as a .deleted file whose offsets are after the log's end
+    progress: called with (path, position) while the sources are read
 
     Complete KRaft snapshots of a metadata log are copied; the good batches of others are set aside.
 
-    Nothing is ever written to a source. Files are synced (fsync), and a run that is killed, or whose disk is full, is
-    continued when it is started again. Writes `salvage.json`, the report as JSON.
+    Nothing is ever written to a source. Files are synced (fsync). A run that was killed, or stopped because the disk
+    was full, continues when it is started again. Writes `salvage.json`, the report as JSON.
 
-    Refused (a ValueError) if a source or other files would be at risk; OSError if reading or writing fails as a whole.
+    Raises Refused (a ValueError) if a source or other files would be at risk, and OSError if the sources cannot be read
+    at all or the output cannot be written.
     """
-    given = list(src) if isinstance(src, list | tuple) else [src]
+    if undecided not in lost_markers.UNDECIDED_AS:
+        raise Refused(f"undecided {undecided!r}: one of {', '.join(lost_markers.UNDECIDED_AS)}")
+    given = [*(src if isinstance(src, list | tuple) else [src]), *use]
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
         raise Refused(f"{out} is not a folder")
     Inputs(_paths(given)).demand_apart(out, out)
-    found = find(given, topic, partition)
+    found = find_partitions(given, topic, partition)
+    named = set(_paths(given))
+    for one in found.partitions:
+        beside_files.arrange(one, named)
+    found.set_later_segments()
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
-        raise Refused(f"a broker's folder is named by its topic: say --topic and --partition for {unnamed[0]}")
+        raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
     report = SalvageReport(out, [str(getattr(one, "path", one)) for one in given], as_partition, dry_run)
-    report.left_out = found.left_out
-    run = _Run(report, found.partitions, max_decompressed_bytes, progress or _quiet)
+    known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
+    known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
+    report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
+    report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
+    run = _Run(report, found.partitions, max_decompressed_bytes, undecided, keep_end, restore, progress or no_progress)
     if dry_run:
-        for work in found.partitions:
-            run.partition(work, None)
+        for one in found.partitions:
+            run.salvage_partition(one, None)
+        _add_unread_files(report)
         return report
     if check_free_space:
-        check_space(out, sum(work.size for work in found.partitions) - _have(out))
+        check_space(out, sum(one.size for one in found.partitions) - _bytes_written(out))
     make_folder(out)
-    journal = Journal(out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes))
+    choices = undecided, keep_end, restore
+    journal = Journal(
+        out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes, *choices)
+    )
     try:
-        for work in found.partitions:
-            run.partition(work, journal)
+        for one in found.partitions:
+            run.salvage_partition(one, journal)
+        _add_unread_files(report)
         write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
         sync_folder(out)
         journal.finish()
@@ -94,8 +130,12 @@ def salvage(
     return report
 
 
-def _quiet(path: str, position: int) -> None:
-    return None
+def _add_unread_files(report: SalvageReport) -> None:
+    """Adds the files of all partitions that could not be read."""
+    for failure in (failure for one in report.partitions for failure in one.unread):
+        if failure.path not in report.unreadable:
+            report.unread.append(failure)
+            report.left_out.append((failure.path, failure.why))
 
 
 def _paths(given: Iterable[Any]) -> list[str]:
@@ -109,187 +149,334 @@ def _paths(given: Iterable[Any]) -> list[str]:
     return [path if remote.is_url(path) else os.path.abspath(path) for path in paths]
 
 
-def _have(out: str) -> int:
-    """Bytes that an earlier run has already written."""
+def _bytes_written(out: str) -> int:
+    """The bytes that an earlier run has already written."""
     return sum(os.lstat(os.path.join(root, name)).st_size for root, _, files in os.walk(out) for name in files)
 
 
 def _identity(partitions: list[SalvagePartition], *options: Any) -> dict[str, Any]:
-    """What must be equal for an unfinished run to be continued: version, source files, options."""
+    """The version, source files and options of a run; only a run with equal ones is continued."""
     files = []
-    for work in partitions:
-        for source in work.sources:
-            for segment in (*source.segments, *source.snapshots):
+    for partition in partitions:
+        for source in partition.sources:
+            fillers = (filler.segment for filler in partition.fillers)
+            for segment in (*source.segments, *source.snapshots, *fillers):
                 try:
                     found = os.stat(segment.path)
-                    files.append([work.folder, os.path.realpath(segment.path), found.st_size, found.st_mtime_ns])
+                    files.append([partition.folder, os.path.realpath(segment.path), found.st_size, found.st_mtime_ns])
                 except OSError:
-                    files.append([work.folder, segment.path, segment.size, 0])
+                    files.append([partition.folder, segment.path, segment.size, 0])
     return {"kafkarec": __version__, "sources": files, "options": list(options)}
 
 
 class _Run:
-    def __init__(self, report: SalvageReport, works: list[SalvagePartition], cap: int, progress: Progress) -> None:
-        self._report, self._cap, self._progress = report, cap, progress
-        self._folders = {work.folder for work in works}
+    """One call of `salvage`. cap: max_decompressed_bytes. A method's `journal` is None in a dry run."""
 
-    def partition(self, work: SalvagePartition, journal: Journal | None) -> None:
-        """Salvages one partition, including its indexes."""
-        if work.topic is None and work.sources[0].loose:
-            self._loose(work, journal)
-            return
-        whole = self._new(work)
-        if work.in_steps:
-            for step in range(len(work.sources[0].segments)):
-                self._step(work, whole, str(step), journal, only=step)
-        else:
-            self._step(work, whole, "all", journal)
-        for name, copies in kraft_snapshots.of(work).items():
-            self._snapshot(whole, name, copies, journal)
-        self._finish(work, whole, journal)
-
-    def _snapshot(
-        self, whole: SalvagedPartition, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+    def __init__(
+        self,
+        report: SalvageReport,
+        partitions: list[SalvagePartition],
+        cap: int,
+        undecided: str,
+        keep_end: bool,
+        restore: bool,
+        progress: ReadProgress,
     ) -> None:
-        done = journal.done.get((whole.folder, name)) if journal else None
+        self._report, self._cap, self._undecided, self._progress = report, cap, undecided, progress
+        self._keep_end, self._restore, self._witnesses = keep_end, restore, SourceWitnesses()
+        self._folders = {partition.folder for partition in partitions}
+        self._planned: dict[str, list[PlannedOutput]] = {}  # folder -> the segments of a dry run
+
+    def salvage_partition(self, partition: SalvagePartition, journal: Journal | None) -> None:
+        """Salvages one partition, including its indexes."""
+        if partition.topic is None and partition.sources[0].unordered:
+            self._salvage_unordered(partition, journal)
+            return
+        witnesses = self._witnesses.of(partition)
+        report = self._add_partition_report(partition)
+        report.beside += partition.beside
+        if partition.fillers:
+            partition, beside = self._with_fillers(partition)
+            report.beside += beside
+        if partition.in_steps:
+            for step in range(len(partition.sources[0].segments)):
+                self._salvage_step(partition, report, str(step), journal, only=step)
+        else:
+            self._salvage_step(partition, report, "all", journal)
+        for name, copies in kraft_snapshots.snapshots_by_name(partition).items():
+            self._salvage_snapshot(report, name, copies, journal)
+        self._set_end(partition, report, witnesses, journal)
+        self._finish_partition(partition, report, journal)
+
+    def _with_fillers(self, partition: SalvagePartition) -> tuple[SalvagePartition, list[BesideFile]]:
+        """Reads the partition without its fillers to learn what is missing, and adds those that have it."""
+        alone = replace(partition, fillers=[], beside=[])
+        probe = _Run(
+            replace(self._report, partitions=[]),
+            [alone],
+            self._cap,
+            self._undecided,
+            keep_end=False,
+            restore=self._restore,
+            progress=self._progress,
+        )
+        probe.salvage_partition(alone, None)
+        sources, beside = beside_files.filled(partition, probe._report.partitions[0], self._cap)
+        return replace(alone, sources=[*alone.sources, *sources]), beside
+
+    def _set_end(
+        self,
+        partition: SalvagePartition,
+        report: SalvagedPartition,
+        witnesses: Sequence[Witness],
+        journal: Journal | None,
+    ) -> None:
+        """Compares the log's end with the witnesses; with `keep_end` adds an empty segment at the highest one. Nothing
+        is missing if it was only not read, as it is above a limit."""
+        if any(one["reason"] == "limit_exceeded" for one in report.damage):
+            witnesses = ()
+        report.proofs = proofs_of_loss(partition, report.missing)
+        report.never_compacted = (
+            report.gaps_end > beside_files.log_start(partition)
+            and not report.compacted
+            and was_never_cleaned(partition)
+        )
+        ends = [report.next_offset or 0, end_without_segments(partition, witnesses), *_base_offsets(partition)]
+        end = report.set_end(max(ends), witnesses)
+        if not end.higher:
+            return
+        if end.higher[-1].meaning == DELETED:
+            report.problems.append(
+                f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
+                "starts with that file deletes every segment"
+            )
+        if not self._keep_end or partition.topic is None:
+            return
+        top = max(one.end for one in end.higher)
+        report.ends_in_damage = False  # the missing offsets have an end now
+        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, top - 1))
+        done = journal.done.get((report.folder, _KEPT_END)) if journal else None
         if done is None:
-            part = SalvagedPartition(whole.folder, ends_in_damage=whole.ends_in_damage)
-            kraft_snapshots.salvage(None if journal is None else self._report.out, copies, self._cap, part)
-            done = part.to_dict()
+            step_report = SalvagedPartition(report.folder, start_offset=report.start_offset)
+            writer = self._writer(partition, _KEPT_END, step_report, journal)
+            try:
+                writer.empty_segment(top)
+                writer.finish()
+            finally:
+                writer.drop()
+            done = step_report.to_dict()
             if journal is not None:
-                journal.add(whole.folder, name, done)
-        whole.add(SalvagedPartition.of(done))
+                journal.add(report.folder, _KEPT_END, done)
+        report.add(SalvagedPartition.of(done))
 
-    def _new(self, work: SalvagePartition, folder: str | None = None) -> SalvagedPartition:
-        whole = SalvagedPartition(folder or work.folder, work.topic, work.partition)
-        self._report.partitions.append(whole)
-        return whole
+    def _salvage_snapshot(
+        self, report: SalvagedPartition, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+    ) -> None:
+        done = journal.done.get((report.folder, name)) if journal else None
+        if done is None:
+            step_report = SalvagedPartition(report.folder, ends_in_damage=report.ends_in_damage)
+            kraft_snapshots.salvage_snapshot(
+                None if journal is None else self._report.out, copies, self._cap, step_report
+            )
+            done = step_report.to_dict()
+            if journal is not None:
+                journal.add(report.folder, name, done)
+        report.add(SalvagedPartition.of(done))
 
-    def _finish(self, work: SalvagePartition, whole: SalvagedPartition, journal: Journal | None) -> None:
-        if whole.ends_in_damage:
-            whole.lost.append((whole.next_offset, None))
-        if journal is None or not whole.files:
+    def _add_partition_report(self, partition: SalvagePartition, folder: str | None = None) -> SalvagedPartition:
+        report = SalvagedPartition(folder or partition.folder, partition.topic, partition.partition)
+        self._report.partitions.append(report)
+        return report
+
+    def _finish_partition(
+        self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None
+    ) -> None:
+        if report.ends_in_damage:
+            report.lost.append((report.next_offset, None))
+        if report.files and lost_markers.may_have_lost(partition, report):
+            self._restore_markers(partition, report, journal)
+        if journal is None or not report.files:
             return
         if self._report.as_partition:
-            self._make_startable(work, whole, journal)
-        done = journal.done.get((whole.folder, _INDEXED))
+            self._make_startable(partition, report, journal)
+        done = journal.done.get((report.folder, _INDEXED))
         if done is None:
-            problems = side_files.finish(os.path.join(self._report.out, whole.folder), self._report.as_partition)
+            problems = side_file_writer.write_side_files(
+                os.path.join(self._report.out, report.folder), self._report.as_partition
+            )
             done = {"problems": problems}
-            journal.add(whole.folder, _INDEXED, done)
-        whole.problems += done["problems"]
+            journal.add(report.folder, _INDEXED, done)
+        report.problems += done["problems"]
 
-    def _make_startable(self, work: SalvagePartition, whole: SalvagedPartition, journal: Journal) -> None:
+    def _restore_markers(self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None) -> None:
+        """Decides the transactions whose markers are lost, writes markers, sets batches aside."""
+        out, reason = self._report.out, lost_markers.REASON
+        done = journal.done.get((report.folder, _MARKED)) if journal else None
+        if done is None:
+            new = rewriting.opened(os.path.join(out, report.folder)) if journal else self._planned_log(report)
+            with new as log:
+                markers = lost_markers.placed(lost_markers.decide(log, partition, report), self._undecided)
+                removed = lost_markers.removed_batches(log, markers)
+                inserted = lost_markers.inserted_batches(log, markers)
+            done = {
+                "markers": [list(one) for one in markers],
+                "inserted": [list(one) for one in inserted],
+                "removed": [list(one) for one in removed],
+            }
+            if journal:
+                rewriting.copy_set_aside(out, report.folder, removed, reason)
+                journal.add(report.folder, _MARKED, done)
+        report.markers = [Decision(*one) for one in done["markers"]]
+        changes: list[rewriting.InsertedBatch | rewriting.RemovedBatch] = [
+            rewriting.InsertedBatch(*one) for one in done["inserted"]
+        ]
+        changes += [rewriting.RemovedBatch(*one) for one in done["removed"]]
+        changes.sort(key=lambda one: (one.name, one.position))
+        rewriting.rewrite(out, report, changes, reason, dry_run=journal is None)
+
+    def _planned_log(self, report: SalvagedPartition) -> Log:
+        """The new log as it would be, for a dry run."""
+        files = sorted(self._planned[report.folder], key=lambda file: file.name)
+        segments = [Segment(file.name, file.name, source=FileObject(file, file.name)) for file in files]
+        return Log(report.folder, segments, topic=report.topic, partition=report.partition)
+
+    def _make_startable(self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal) -> None:
         """Copies the side files that a broker needs, and removes batches that it would fail on."""
         out = self._report.out
-        done = journal.done.get((whole.folder, _STARTABLE))
+        done = journal.done.get((report.folder, _STARTABLE))
         if done is None:
-            folder = os.path.join(out, whole.folder)
-            problems = side_files.from_source(folder, work)
-            found = open_transactions.find(folder)
-            open_transactions.keep(out, whole.folder, found)
+            folder = os.path.join(out, report.folder)
+            problems = side_file_writer.copy_from_sources(folder, partition)
+            found = open_transactions.find_plain_batches(folder)
+            rewriting.copy_set_aside(out, report.folder, found, open_transactions.REASON)
             done = {"problems": problems, "batches": [list(one) for one in found]}
-            journal.add(whole.folder, _STARTABLE, done)
-        whole.problems += done["problems"]
-        open_transactions.remove(out, whole, [open_transactions.Plain(*one) for one in done["batches"]])
+            journal.add(report.folder, _STARTABLE, done)
+        report.problems += done["problems"]
+        removed = [rewriting.RemovedBatch(*one) for one in done["batches"]]
+        rewriting.rewrite(out, report, removed, open_transactions.REASON)
+        report.problems += open_transactions.sentences(removed)
 
-    def _step(
+    def _salvage_step(
         self,
-        work: SalvagePartition,
-        whole: SalvagedPartition,
+        partition: SalvagePartition,
+        report: SalvagedPartition,
         step: str,
         journal: Journal | None,
         only: int | None = None,
     ) -> None:
         """One segment, or all sources of a partition: writes and syncs the files, then adds the step to the journal."""
-        done = journal.done.get((whole.folder, step)) if journal else None
+        done = journal.done.get((report.folder, step)) if journal else None
         if done is not None:
-            whole.add(SalvagedPartition.of(done))
+            report.add(SalvagedPartition.of(done))
             return
-        part = SalvagedPartition(whole.folder, start_offset=whole.start_offset, next_offset=whole.next_offset)
+        step_report = SalvagedPartition(report.folder, start_offset=report.start_offset, next_offset=report.next_offset)
         damage: list[Damage] = []
-        ended: dict[int, int | None] = {0: whole.next_offset} if whole.ends_in_damage else {}
-        writer = self._writer(work, step, part, journal)
-        notes = Notes(damage, writer.set_aside, part.tails, ended)
+        ended_in_damage: dict[int, int | None] = {0: report.next_offset} if report.ends_in_damage else {}
+        writer = self._writer(partition, step, step_report, journal)
+        restored: list[Restored] | None = [] if self._restore else None
+        collector = self._collector(writer, damage, ended_in_damage, restored)
         try:
-            segments = work.sources[0].segments
+            segments = partition.sources[0].segments
             if only is None:
-                streams = good_batches.streams(work.sources, self._cap, notes)
-                part.sources = [one.path for source in work.sources for one in source.segments]
+                streams = good_batches.batch_streams(partition.main_sources, self._cap, collector)
+                for number, source in enumerate(partition.sources):
+                    if source.holes is not None:
+                        streams.append(beside_files.rows_in(source.segments[0], number, source.holes, self._cap))
+                step_report.sources = [one.path for source in partition.sources for one in source.segments]
             else:
-                streams = [good_batches.ordered(segments, 0, whole.next_offset or 0, self._cap, notes, only)]
-                part.sources = [segments[only].path]
-            start = whole.next_offset if whole.next_offset is not None else _start(work)
-            for choice in merge(streams, start, stale=self._report.as_partition):
-                writer.choose(choice)
-            if only == len(segments) - 1 and not damage and not part.batches:
-                _empty_end(segments[only], writer, part)
+                streams = [
+                    good_batches.ordered_batches(segments, 0, report.next_offset or 0, self._cap, collector, only)
+                ]
+                step_report.sources = [segments[only].path]
+            start = report.next_offset if report.next_offset is not None else _start_by_names(partition)
+            for merged in merge(streams, start, stale=self._report.as_partition):
+                writer.add(merged)
+            if only == len(segments) - 1 and not (damage or step_report.batches or step_report.unread):
+                _keep_empty_last_segment(segments[only], writer, step_report)
             writer.finish()
         finally:
             writer.drop()
-            for source in work.sources:
+            for source in partition.sources:
                 for segment in source.segments:
                     segment.close()
-        part.damage = [one._asdict() for one in damage] + part.damage
-        end = part.next_offset or 0
-        part.ends_in_damage = any(place is None or place >= end for place in ended.values())
+        step_report.damage = [one.as_dict() for one in damage] + step_report.damage
+        step_report.restored = [one.as_dict() for one in restored or ()]
+        end = step_report.next_offset or 0
+        step_report.ends_in_damage = any(place is None or place >= end for place in ended_in_damage.values())
         if journal is not None:
-            journal.add(whole.folder, step, part.to_dict())
-        whole.add(part)
+            journal.add(report.folder, step, step_report.to_dict())
+        report.add(step_report)
 
     def _writer(
-        self, work: SalvagePartition, step: str, part: SalvagedPartition, journal: Journal | None
+        self, partition: SalvagePartition, step: str, step_report: SalvagedPartition, journal: Journal | None
     ) -> PartitionWriter:
-        loose = all(source.loose for source in work.sources)
+        unordered = all(source.unordered for source in partition.sources)
         out = None if journal is None else self._report.out
-        roll = _ROLL_LOOSE if loose else _NO_ROLL
-        return PartitionWriter(out, part.folder, step, _base_offsets(work), roll, part, self._progress)
+        roll = _ROLL_UNORDERED if unordered else _NO_ROLL
+        planned = self._planned.setdefault(step_report.folder, [])
+        return PartitionWriter(out, step_report.folder, step, _base_offsets(partition), roll, step_report, planned)
 
-    def _loose(self, work: SalvagePartition, journal: Journal | None) -> None:
-        """A file without a known name: one log, or several if its offsets decrease; then it has pieces of several
-        partitions, or of one in the wrong order, which only the user can know."""
-        segment = work.sources[0].segments[0]
-        done = journal.done.get((work.folder, "runs")) if journal else None
+    def _collector(
+        self,
+        writer: PartitionWriter,
+        damage: list[Damage],
+        ended_in_damage: dict[int, int | None],
+        restored: list[Restored] | None,
+    ) -> DamageCollector:
+        """Collects in these lists, and in the report of the writer's step."""
+        report = writer.report
+        return DamageCollector(
+            damage, writer.set_aside, report.tails, ended_in_damage, report.unread, restored, self._progress
+        )
+
+    def _salvage_unordered(self, partition: SalvagePartition, journal: Journal | None) -> None:
+        """Salvages a file without a known name as one log, or as several if its offsets decrease. It then has pieces of
+        several partitions, or of one partition in the wrong order; only the user can know which."""
+        segment = partition.sources[0].segments[0]
+        done = journal.done.get((partition.folder, "runs")) if journal else None
         if done is not None:
             for folder in done["folders"]:
-                whole = self._new(work, folder)
+                report = self._add_partition_report(partition, folder)
                 assert journal is not None
-                whole.add(SalvagedPartition.of(journal.done[folder, "all"]))
-                self._finish(work, whole, journal)
+                report.add(SalvagedPartition.of(journal.done[folder, "all"]))
+                self._finish_partition(partition, report, journal)
             return
-        whole = self._new(work)
-        part = SalvagedPartition(whole.folder, sources=[segment.path])
+        report = self._add_partition_report(partition)
+        step_report = SalvagedPartition(report.folder, sources=[segment.path])
         damage: list[Damage] = []
-        ended: dict[int, int | None] = {}
-        writer = self._writer(work, "all", part, journal)
+        ended_in_damage: dict[int, int | None] = {}
+        writer = self._writer(partition, "all", step_report, journal)
         writers = [writer]
+        restored: list[Restored] | None = [] if self._restore else None
+        collector = self._collector(writer, damage, ended_in_damage, restored)
         try:
-            runs = good_batches.loose(segment, 0, self._cap, Notes(damage, writer.set_aside, part.tails, ended))
-            part.damage = [one._asdict() for one in damage]
+            runs = good_batches.ascending_runs(segment, 0, self._cap, collector)
+            step_report.damage = [one.as_dict() for one in damage]
+            step_report.restored = [one.as_dict() for one in restored or ()]
             for number, run in enumerate(runs):
                 if number:
-                    part = SalvagedPartition(self._free_folder(), sources=[segment.path])
-                    writer = self._writer(work, "all", part, journal)
+                    step_report = SalvagedPartition(self._free_folder(), sources=[segment.path])
+                    writer = self._writer(partition, "all", step_report, journal)
                     writers.append(writer)
-                for choice in merge([iter(run)], None):
-                    writer.choose(choice)
+                for merged in merge([iter(run)], None):
+                    writer.add(merged)
                 writer.finish()
             if len(runs) > 1:
-                _explain_runs(writers[0].report, len(runs))
-            writers[-1].report.ends_in_damage = bool(ended)
+                _report_decreasing_offsets(writers[0].report, len(runs))
+            writers[-1].report.ends_in_damage = bool(ended_in_damage)
             writers[0].finish()
         finally:
             for one in writers:
                 one.drop()
             segment.close()
-        wholes = [whole, *(self._new(work, one.report.folder) for one in writers[1:])]
+        reports = [report, *(self._add_partition_report(partition, one.report.folder) for one in writers[1:])]
         if journal is not None:
             for one in writers:
                 journal.add(one.report.folder, "all", one.report.to_dict())
-            journal.add(work.folder, "runs", {"folders": [one.report.folder for one in writers]})
-        for one, into in zip(writers, wholes, strict=True):
-            into.add(one.report)
-            self._finish(work, into, journal)
+            journal.add(partition.folder, "runs", {"folders": [one.report.folder for one in writers]})
+        for one, target in zip(writers, reports, strict=True):
+            target.add(one.report)
+            self._finish_partition(partition, target, journal)
 
     def _free_folder(self) -> str:
         number = 0
@@ -299,31 +486,34 @@ class _Run:
         return f"unnamed-{number}"
 
 
-def _explain_runs(part: SalvagedPartition, count: int) -> None:
-    part.problems.append(
-        f"the offsets fall back {count - 1} times: pieces of several partitions, or of one in the wrong order; each "
-        "run is a folder of its own. Where they are one partition, --topic and --partition put them in order"
+def _report_decreasing_offsets(step_report: SalvagedPartition, count: int) -> None:
+    step_report.problems.append(
+        f"the offsets decrease {count - 1} times: pieces of several partitions, or of one in the wrong order; each "
+        "ascending run is in a separate folder. If they are one partition, --topic and --partition put them in order"
     )
 
 
-def _start(work: SalvagePartition) -> int | None:
-    """The first offset of the log, by the names of its first segments."""
-    bases = [source.segments[0].base_offset for source in work.sources if source.segments and not source.loose]
+def _start_by_names(partition: SalvagePartition) -> int | None:
+    """The first offset of the log, from the names of its first segments; None: not known."""
+    sources = partition.main_sources
+    bases = [source.segments[0].base_offset for source in sources if source.segments and not source.unordered]
     known = [base for base in bases if base is not None]
-    return min(known) if known and len(known) == len(work.sources) else None
+    return min(known) if known and len(known) == sum(bool(source.segments) for source in sources) else None
 
 
-def _base_offsets(work: SalvagePartition) -> list[int]:
-    """Base offsets of the first source's segments, and of the other sources' segments before and after those."""
-    borders: list[int] = []
-    for source in work.sources:
+def _base_offsets(partition: SalvagePartition) -> list[int]:
+    """The base offsets of the first source's segments, and of the other sources' segments before and after those."""
+    base_offsets: list[int] = []
+    for source in partition.sources:
         own = sorted({segment.base_offset for segment in source.segments if segment.base_offset is not None})
-        low, high = (borders[0], borders[-1]) if borders else (0, -1)
-        borders = sorted({*borders, *(base for base in own if base < low or base > high)})
-    return borders
+        low, high = (base_offsets[0], base_offsets[-1]) if base_offsets else (0, -1)
+        new = own if source.holes is not None else [base for base in own if base < low or base > high]
+        base_offsets = sorted({*base_offsets, *new})
+    return base_offsets
 
 
-def _empty_end(segment: Segment, writer: PartitionWriter, part: SalvagedPartition) -> None:
+def _keep_empty_last_segment(segment: Segment, writer: PartitionWriter, step_report: SalvagedPartition) -> None:
+    """Writes the log's last segment if it is empty, unless its base offset is below the log's end."""
     base = segment.base_offset
-    if base is not None and base >= (part.next_offset or 0):
+    if base is not None and base >= (step_report.next_offset or 0):
         writer.empty_segment(base)

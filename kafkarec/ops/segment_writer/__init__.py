@@ -1,8 +1,8 @@
 """Writes a partition folder as a broker does: segments, indexes, producer snapshots, leader epochs, topic id
 
 roll_params      options, and when a segment is rolled
-append_checks    checks of batches before they are written
-active_segment   the segment that is appended to
+append_checks    checks of batches before they are appended
+active_segment   the active segment, to which batches are appended
 recovery         recovery of an existing folder
 folder_lock      the lock against other writers and a broker
 writer           SegmentWriter

@@ -1,10 +1,10 @@
-"""The segment that is appended to: its file, and its indexes in memory until it is sealed
+"""The active segment, to which batches are appended: its file, and its indexes in memory until it is finished
 
     NNN.log                            whole batches are appended; `sync` calls fsync
-    NNN.index .timeindex .txnindex     written when it is sealed, as by LogSegment.recover()
+    NNN.index .timeindex .txnindex     written when the segment is finished, as by LogSegment.recover()
 
 Until then there are no index files: a reader searches the segment from its start, and after a crash a broker or writer
-rebuilds the indexes. An old .txnindex would lack the aborted transactions after it.
+rebuilds the indexes. A .txnindex that was written earlier would lack the transactions that were aborted later.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from kafkarec.sidecars import offset_index, time_index, txn_index
-from kafkarec.state.index_builders import SegmentRebuild
-from kafkarec.state.rebuild_folder import stem
+from kafkarec.state.index_builders import SegmentIndexBuilder
+from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.support.durable import write_file
 
 from .append_checks import CheckedBatches
@@ -26,7 +26,7 @@ _LOG = ".log"
 
 
 class SegmentFile(NamedTuple):
-    """A segment of the folder. size: bytes of its batches."""
+    """A segment of the folder. size: number of bytes of its batches."""
 
     path: str
     base_offset: int
@@ -38,7 +38,7 @@ class SegmentFile(NamedTuple):
 
 
 def log_name(base: int) -> str:
-    return stem(base) + _LOG
+    return filename_prefix(base) + _LOG
 
 
 def _number(value: int | None) -> int:
@@ -48,23 +48,23 @@ def _number(value: int | None) -> int:
 class ActiveSegment:
     """A segment opened for writing; created if it does not exist.
 
-    size             bytes of whole batches in it; the file is truncated to it
+    size             number of bytes of the whole batches in it, to which the file is truncated
     first_timestamp  max timestamp (ms) of its first batch; None: it has no batch yet
-    now              current time, ms: the age of a segment without timestamps counts from here
+    now              current time (ms), from which the age of a segment without timestamps is computed
     """
 
     def __init__(
         self,
         folder: str,
         base: int,
-        maker: SegmentRebuild,
+        index_builder: SegmentIndexBuilder,
         settings: WriterSettings,
         now: int,
         *,
         size: int = 0,
         first_timestamp: int | None = None,
     ) -> None:
-        self.base, self.maker, self.size = base, maker, size
+        self.base, self.index_builder, self.size = base, index_builder, size
         self._folder, self._settings, self._opened_at = folder, settings, now
         self._first_timestamp = first_timestamp
         self.path = os.path.join(folder, log_name(base))
@@ -82,36 +82,39 @@ class ActiveSegment:
     def file(self) -> SegmentFile:
         return SegmentFile(self.path, self.base, self.size)
 
-    def takes(self, row: dict[str, Any], now: int) -> bool:
-        """Whether the batch is appended to this segment; if not, the log must be rolled."""
-        return self._takes(row, now, self.size, self._first_timestamp, self._settings.entries_left(self.maker.entries))
+    def fits(self, row: dict[str, Any], now: int) -> bool:
+        """Whether the batch can be appended to this segment; if not, the log must be rolled."""
+        return self._fits(
+            row, now, self.size, self._first_timestamp, self._settings.entries_left(self.index_builder.entries)
+        )
 
-    def _takes(self, row: dict[str, Any], now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
+    def _fits(self, row: dict[str, Any], now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
         settings, timestamp = self._settings, max(_number(row["max_timestamp"]), -1)
         first = _number(first_timestamp)
-        waited = timestamp - first if first >= 0 else now - self._opened_at
+        age = timestamp - first if first >= 0 else now - self._opened_at
         return (
             size + row["size_in_bytes"] <= settings.segment_bytes
-            and not (size and waited > settings.segment_ms)
+            and not (size and age > settings.segment_ms)
             and entries_left > 0
             and row["last_offset"] - self.base <= INT_MAX
         )
 
-    def run(self, batches: CheckedBatches, start: int, now: int) -> int:
-        """The end index of the run of batches from `start` on that fit; `takes` must be true for the first one."""
+    def end_of_run(self, batches: CheckedBatches, start: int, now: int) -> int:
+        """The end index of the run of batches from `start` on that fit. `fits` must be true for the first one."""
         size, first = self.size, self._first_timestamp
-        left = self._settings.entries_left(self.maker.entries)
+        left = self._settings.entries_left(self.index_builder.entries)
         for number in range(start, len(batches)):
             row = batches.row(number)
-            # assumes one index entry per batch; if the run ends for that, the next run counts the real entries
-            if number > start and not self._takes(row, now, size, first, left - (number - start)):
+            # This assumes one index entry per batch. If the run ends because of that, the next run begins with the
+            # real number of entries.
+            if number > start and not self._fits(row, now, size, first, left - (number - start)):
                 return number
             size += row["size_in_bytes"]
             first = _number(row["max_timestamp"]) if first is None else first
         return len(batches)
 
-    def put(self, batches: CheckedBatches) -> None:
-        """Appends batches of `CheckedBatches.part`. On OSError the file is truncated to its size before, if
+    def append(self, batches: CheckedBatches) -> None:
+        """Appends batches from `CheckedBatches.slice`. On OSError the file is truncated to its previous size, if
         possible."""
         view, at = batches.data, self.size
         try:
@@ -123,30 +126,30 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.maker.add(batches.columns, batches.markers)
+        self.index_builder.add(batches.columns, batches.markers)
         if self._first_timestamp is None:
             self._first_timestamp = _number(batches.columns["max_timestamp"][0])
         self.size = at
 
     def sync(self) -> None:
-        """Calls fsync. After an OSError it is not known what the disk holds."""
+        """Calls fsync. After an OSError the state of the file on the disk is not known."""
         os.fsync(self._descriptor)
 
-    def seal(self) -> None:
+    def finish(self) -> None:
         """Truncates the file to its batches, syncs it and writes the indexes. The caller syncs the folder."""
         os.ftruncate(self._descriptor, self.size)
         os.fsync(self._descriptor)
-        for suffix, data in self.maker.finish().files.items():
-            write_file(self._folder, stem(self.base) + suffix, data)
+        for suffix, data in self.index_builder.finish().files.items():
+            write_file(self._folder, filename_prefix(self.base) + suffix, data)
 
     def remove_old_indexes(self) -> bool:
         """Removes old indexes; returns whether there were any. The caller syncs the folder."""
-        found = False
+        removed = False
         for suffix in INDEXES:
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, stem(self.base) + suffix))
-                found = True
-        return found
+                os.unlink(os.path.join(self._folder, filename_prefix(self.base) + suffix))
+                removed = True
+        return removed
 
     def close(self) -> None:
         """Closes the file. May be called twice."""

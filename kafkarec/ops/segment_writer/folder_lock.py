@@ -1,7 +1,7 @@
 """The lock of a partition folder against other writers and a running broker
 
-<folder>/.kafkarec.lock   flock, removed at the end; the file of a killed writer is reused
-<folder>/../.lock         the broker's lock of its data folder: held in shared mode, so that no broker starts there
+<folder>/.kafkarec.lock   locked by flock, removed at the end; the file of a killed writer is reused
+<folder>/../.lock         the broker's lock of its data folder: locked in shared mode, so that no broker starts there
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from contextlib import suppress
 
 NAME, BROKER_NAME = ".kafkarec.lock", ".lock"
 _BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
-# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. An open file description lock, since a
-# process's lock is released when it closes any other descriptor of that file.
+# struct flock on 64-bit Linux: type, whence, start, length (0: to the end), pid. An open file description lock is
+# used, as a process's lock would be released when the process closes any other descriptor of that file.
 _SHARED = struct.pack("hhqqi4x", fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class FolderLock:
-    """Locks the folder when created. BlockingIOError if another writer or a broker has it."""
+    """Locks the folder when created. Raises BlockingIOError if another writer or a broker has locked it."""
 
     def __init__(self, folder: str) -> None:
         self._path, self._process = os.path.join(folder, NAME), os.getpid()
@@ -43,13 +43,13 @@ class FolderLock:
             except OSError as error:
                 os.close(descriptor)
                 if error.errno in _BUSY:
-                    text = "another writer is at work in this folder"
+                    text = "another writer is using this folder"
                     raise BlockingIOError(errno.EWOULDBLOCK, text, folder) from None
                 raise
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the process that created it, not a fork of it."""
+        """Whether this is the process that created the lock, not a fork of it."""
         return self._process == os.getpid()
 
     def release(self) -> None:
@@ -69,7 +69,8 @@ class FolderLock:
 
 
 def _lock_out_brokers(path: str) -> int:
-    """A descriptor with a shared lock on a data folder's .lock; -1 if there is no such file or no such kind of lock."""
+    """A descriptor with a shared lock on a data folder's .lock; -1: there is no such file, or the system has no such
+    locks."""
     command = getattr(fcntl, "F_OFD_SETLK", None)
     if command is None:
         return -1

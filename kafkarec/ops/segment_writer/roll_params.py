@@ -1,11 +1,11 @@
 """When a segment is rolled: LogSegment.shouldRoll of Kafka 4.3, applied to each batch
 
-    size + batch size > segment_bytes                   a first batch above segment_bytes is refused
-    max timestamp - that of the first batch > segment_ms   if the first batch has none: time since it was opened
-    .index has max_index_size // 8 entries              or .timeindex one less than max_index_size // 12
-    last offset - segment's base offset > 2^31-1        the limit of an index entry
+    size + batch size > segment_bytes                      a first batch above segment_bytes is refused
+    max timestamp - that of the first batch > segment_ms   without a timestamp in the first batch: time since opening
+    .index has max_index_size // 8 entries                 or .timeindex has one less than max_index_size // 12
+    last offset - segment's base offset > 2^31-1           the limit of an index entry
 
-Kafka checks once per append of many batches; here each batch is checked as if it were appended alone. There is no
+Kafka checks once per append of several batches. Here each batch is checked as if it were appended alone. There is no
 jitter (segment.jitter.ms).
 """
 
@@ -19,7 +19,7 @@ from kafkarec.state.index_builders import DEFAULT_INTERVAL
 INT_MAX = 2**31 - 1
 _LONG_MAX = 2**63 - 1
 WEEK_MS = 7 * 24 * 60 * 60 * 1000
-# Minimum and maximum of each option. An index of fewer bytes than two time entries would always be full.
+# The minimum and maximum of each option. An index with fewer bytes than two time entries would always be full.
 _LIMITS = {
     "segment_bytes": (1, INT_MAX),
     "segment_ms": (1, _LONG_MAX),
@@ -34,7 +34,7 @@ _NONE_ALLOWED = {"flush_messages", "leader_epoch", "start_offset"}
 
 @dataclass(frozen=True, slots=True)
 class WriterSettings:
-    """The options of a SegmentWriter, described there. ValueError for a value out of range."""
+    """The options of a SegmentWriter, described there. Raises ValueError for a value out of range."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = WEEK_MS
@@ -54,11 +54,12 @@ class WriterSettings:
             if value is None and field.name in _NONE_ALLOWED:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise TypeError(f"{field.name} {value!r}: a whole number")
+                raise TypeError(f"{field.name} {value!r}: must be an integer")
             if not low <= value <= high:
-                raise ValueError(f"{field.name} {value}: {low} to {high}")
+                raise ValueError(f"{field.name} {value}: must be {low} to {high}")
 
     def entries_left(self, entries: tuple[int, int]) -> int:
-        """How many more entries fit into the indexes, which have `entries` (.index, .timeindex); 0 or less: full."""
+        """The number of entries that still fit into the indexes; 0 or less: full. entries: numbers of entries in the
+        .index and .timeindex."""
         most = self.max_index_size // offset_index.ENTRY_SIZE, self.max_index_size // time_index.ENTRY_SIZE - 1
         return min(most[0] - entries[0], most[1] - entries[1])

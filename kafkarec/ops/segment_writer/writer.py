@@ -1,14 +1,14 @@
 """SegmentWriter: writes a partition folder as a broker does, batch by batch
 
 
-    orders-0/00000000000000000000.log         batches; the last segment's grows
-    orders-0/00000000000000000000.index       with .timeindex and, where transactions were aborted, .txnindex
+    orders-0/00000000000000000000.log         batches; only the last segment grows
+    orders-0/00000000000000000000.index       with .timeindex and, if transactions were aborted, .txnindex
     orders-0/00000000000000000120.snapshot    producers before segment 120, and at the log's end
     orders-0/leader-epoch-checkpoint  partition.metadata
 
-After a kill, a full disk or a power failure every batch below `recovery_point` is there; after it there are whole
-batches or an incomplete one, which the next writer, a broker and every reader cut off. All files but the .log are
-complete or do not exist. A segment and its side files are synced before the next one is created.
+After a kill, a full disk or a power failure the log has every batch below `recovery_point`. It may have more whole
+batches, and an incomplete one, which the next writer and a broker truncate and readers ignore. All files but the .log
+are complete or do not exist. A segment and its side files are synced before the next one is created.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from uuid import UUID, uuid4
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
-from kafkarec.state.index_builders import SegmentRebuild
-from kafkarec.state.rebuild_folder import stem
+from kafkarec.state.index_builders import SegmentIndexBuilder
+from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.storage import names
 from kafkarec.support.durable import make_folder, sync_folder, write_file
+from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
 from .active_segment import ActiveSegment, SegmentFile
-from .append_checks import CheckedBatches, checked
+from .append_checks import CheckedBatches, check_batches
 from .folder_lock import FolderLock
-from .recovery import demand_partition, drop_snapshots, recover, remove_partial_files
+from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
 from .roll_params import INT_MAX, WEEK_MS, WriterSettings
 
 _log = logging.getLogger("kafkarec")
 
 
 def _now() -> int:
-    """ms"""
+    """The current time in milliseconds."""
     return time.time_ns() // 1_000_000
 
 
@@ -49,7 +50,7 @@ class SegmentWriter:
     """Writes record batches to a partition folder, TOPIC-PARTITION, for a broker. A context manager.
 
     folder                created if it does not exist; an existing log is appended to: an incomplete batch at its end
-                          is cut off (`.cut`), a log damaged before its end is refused (CorruptRecordError)
+                          is truncated (`.cut`), a log damaged before its end is refused (CorruptRecordError)
     segment_bytes         max size of a segment (segment.bytes)
     segment_ms            max time between the max timestamps of its first and last batch (segment.ms)
     index_interval_bytes  bytes of log between two index entries (index.interval.bytes)
@@ -60,18 +61,18 @@ class SegmentWriter:
                           possible gaps (a follower's, or a compacted log)
     start_offset          first offset of a new log; None: the first batch's base offset
     topic_id              a UUID or Kafka's 22 characters, for partition.metadata; None: keep it, or create one
-    preallocate           allocate a segment's bytes when it is created
-    check_all             read an existing log completely, with checksums; False: its last segment only
+    preallocate           allocate all bytes of a segment when it is created
+    check_all             read an existing log completely, with checksums; False: only its last segment
 
     .next_offset         the log end offset                    .segments   SegmentFile of each segment
     .recovery_point      everything below it is synced         .position   bytes in the last segment
-    .topic, .partition   from the folder's name, or None       .cut        bytes that were cut off at the end
+    .topic, .partition   from the folder's name, or None       .cut        bytes that were truncated at the end
 
-    OSError if writing fails. The writer then refuses further calls, as after a failed fsync it is not known what the
-    disk holds (a broker takes such a data folder offline); create a new one to continue. BlockingIOError if another
-    writer or a running broker has the folder. Not thread-safe.
+    Raises OSError if writing fails. The writer then refuses further calls, as after a failed fsync the state of the
+    disk is not known (a broker takes such a data folder offline); create a new writer to continue. Raises
+    BlockingIOError if another writer or a running broker uses the folder. Not thread-safe.
 
-    Follows LocalLog and LogSegment of Kafka 4.3; KIP-98, KIP-101, KIP-516.
+    Implements LocalLog and LogSegment of Kafka 4.3; KIP-98, KIP-101, KIP-516.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class SegmentWriter:
         named = names.folder(os.path.basename(self._folder))
         self.topic = named.topic if named else None
         self.partition = named.partition if named else None
-        demand_partition(self._folder)
+        check_is_partition(self._folder)
         make_folder(self._folder)
         self._lock = FolderLock(self._folder)
         try:
@@ -119,36 +120,36 @@ class SegmentWriter:
 
     def _begin(self, topic_id: str | UUID | None, check_all: bool) -> None:
         keep = _topic_id(self._folder, topic_id)
-        found = recover(self._folder, self._settings, check_all)
+        recovered = recover(self._folder, self._settings, check_all)
         remove_partial_files(self._folder)
-        start = found.segments[0].base_offset if found.segments else found.base
-        asked = self._settings.start_offset
-        if found.maker is not None and asked is not None and asked != start:
-            raise ValueError(f"start_offset {asked}: there is a log that begins at offset {start}")
-        self._states, self._epochs = found.states, found.epochs
-        self._segments = found.segments
-        self._next = found.next_offset
-        self._recovery_point = found.next_offset
-        self.cut = found.cut
-        if found.maker is not None:
+        start = recovered.segments[0].base_offset if recovered.segments else recovered.base
+        requested = self._settings.start_offset
+        if recovered.index_builder is not None and requested is not None and requested != start:
+            raise ValueError(f"start_offset {requested}: the existing log begins at offset {start}")
+        self._states, self._epochs = recovered.states, recovered.epochs
+        self._segments = recovered.segments
+        self._next = recovered.next_offset
+        self._recovery_point = recovered.next_offset
+        self.cut = recovered.cut
+        if recovered.index_builder is not None:
             self._active = ActiveSegment(
                 self._folder,
-                found.base,
-                found.maker,
+                recovered.base,
+                recovered.index_builder,
                 self._settings,
                 _now(),
-                size=found.size,
-                first_timestamp=found.first_timestamp,
+                size=recovered.size,
+                first_timestamp=recovered.first_timestamp,
             )
             self._active.remove_old_indexes()
             self._active.sync()
         else:
             drop_snapshots(self._folder, set())
-            if asked is not None:
-                self._open_segment(asked, _now())
-        if found.cut:
-            text = "%s: %d bytes behind offset %d were no whole good batch and are cut off"
-            _log.warning(text, self._active.path if self._active else "", found.cut, self._next - 1)
+            if requested is not None:
+                self._open_segment(requested, _now())
+        if recovered.cut:
+            text = "%s: %d bytes after offset %d are not a whole good batch and are truncated"
+            _log.warning(text, self._active.path if self._active else "", recovered.cut, self._next - 1)
         if keep is None:
             made = uuid4() if topic_id is None else topic_id
             write_file(self._folder, partition_metadata.NAME, partition_metadata.write(made))
@@ -159,36 +160,36 @@ class SegmentWriter:
     def append(self, data: Any) -> range:
         """Appends the record batches of a buffer and returns their offsets. All are checked before any is written.
 
-        KafkaRecordError for bytes that are not whole good batches (payloads are not decompressed), AppendRefused (a
-        ValueError) for batches that cannot be appended: offsets that do not ascend, a batch above `segment_bytes`, a
-        non-transactional batch within its producer's open transaction. Nothing is written then.
+        Raises KafkaRecordError for bytes that are not whole good batches (payloads are not decompressed), and
+        AppendRefused (a ValueError) for batches that cannot be appended: offsets that do not ascend, a batch above
+        `segment_bytes`, a non-transactional batch within its producer's open transaction. Nothing was written then.
         """
         return self._append(data, None)
 
     def _append(self, data: Any, blank_epoch: int | None) -> range:
-        self._demand_open()
+        self._check_open()
         epoch = self._epochs[-1].epoch if self._epochs else -1
-        batches = checked(data, self._settings, self._states, self._next, epoch, blank_epoch)
+        batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
         if not len(batches):
             return range(self._next, self._next)
         first = batches.columns["base_offset"][0]
         begin = self._next if first is None else first
-        with self._closing_at_failure():
-            self._put(batches)
+        with self._closing_on_failure():
+            self._write_batches(batches)
         most = self._settings.flush_messages
         if most is not None and self._next - self._recovery_point >= most:
             self.flush()
         return range(begin, self._next)
 
-    def _put(self, batches: CheckedBatches) -> None:
+    def _write_batches(self, batches: CheckedBatches) -> None:
         start = 0
         while start < len(batches):
             row, now = batches.row(start), _now()
-            if self._active is None or not self._active.takes(row, now):
+            if self._active is None or not self._active.fits(row, now):
                 self._roll(row, now)
             assert self._active is not None
-            stop = self._active.run(batches, start, now)
-            self._active.put(batches.part(start, stop, self._active.size))
+            stop = self._active.end_of_run(batches, start, now)
+            self._active.append(batches.slice(start, stop, self._active.size))
             self._next = batches.columns["last_offset"][stop - 1] + 1
             start = stop
 
@@ -199,16 +200,16 @@ class SegmentWriter:
         from kafkarec.write import encode
         from kafkarec.write.encoding import BATCH_SIZE
 
-        self._demand_open()
+        self._check_open()
         if self._settings.segment_bytes < BATCH_SIZE and not isinstance(records, RecordColumns):
             options.setdefault("batch_size", self._settings.segment_bytes)
         data = encode(records, **{"base_offset": self._next, **options})
         return self._append(data, self._epochs[-1].epoch if self._epochs else 0)
 
     def flush(self) -> int:
-        """Syncs everything written so far; returns `recovery_point`, which is then `next_offset`."""
-        self._demand_open()
-        with self._closing_at_failure():
+        """Syncs everything written so far. Returns `recovery_point`, which is then equal to `next_offset`."""
+        self._check_open()
+        with self._closing_on_failure():
             if self._active is not None:
                 self._active.sync()
             if self._write_epochs():
@@ -217,15 +218,15 @@ class SegmentWriter:
         return self._next
 
     def close(self) -> None:
-        """Seals the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A log
-        without batches gets one empty segment. May be called twice."""
+        """Finishes the last segment: everything is synced, with all side files, as after a broker's clean shutdown. A
+        log without batches gets one empty segment. May be called twice."""
         if self._lock is None and self._failure is None:
             return
-        self._demand_open()
-        with self._closing_at_failure():
+        self._check_open()
+        with self._closing_on_failure():
             if self._active is None:
                 self._open_segment(self._next, _now())
-            self._seal(self._next)
+            self._finish_segment(self._next)
         self._recovery_point = self._next
         self._release()
 
@@ -246,32 +247,32 @@ class SegmentWriter:
         return self._active.size if self._active else 0
 
     def _roll(self, row: dict[str, Any], now: int) -> None:
-        """Creates a segment for a batch, as UnifiedLog.maybeRoll: named by the batch's base offset, or if that is not
-        known (magic 0 and 1) by the log's end offset."""
+        """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
+        not known (magic 0 and 1), after the log end offset."""
         known = row["base_offset"] if row["magic"] >= 2 else None
         base = max(row["last_offset"] - INT_MAX if known is None else known, self._next)
         if self._active is not None:
-            self._seal(base)
+            self._finish_segment(base)
         self._open_segment(base, now)
 
     def _open_segment(self, base: int, now: int) -> None:
         self._states.end_offset = max(self._states.end_offset, base)
-        maker = SegmentRebuild(base, self._states, self._epochs, self._settings.index_interval_bytes)
+        index_builder = SegmentIndexBuilder(base, self._states, self._epochs, self._settings.index_interval_bytes)
         if self._active is None:  # the log's first segment
             self._recovery_point = base
             if base > 0:
                 self._write_snapshot(base)
-        begun = ActiveSegment(self._folder, base, maker, self._settings, now)
+        new_segment = ActiveSegment(self._folder, base, index_builder, self._settings, now)
         if self._active is not None:
             self._segments.append(self._active.file)
             self._active.close()
-        self._active = begun
+        self._active = new_segment
         sync_folder(self._folder)
 
-    def _seal(self, end: int) -> None:
-        """Seals the last segment and writes its side files. `end`: the log end offset, or the next base offset."""
+    def _finish_segment(self, end: int) -> None:
+        """Finishes the last segment and writes its side files. end: the log end offset, or the next base offset."""
         assert self._active is not None
-        self._active.seal()
+        self._active.finish()
         bases = {one.base_offset for one in self.segments}
         if end > self._active.base:
             self._write_snapshot(end)
@@ -282,7 +283,7 @@ class SegmentWriter:
 
     def _write_snapshot(self, offset: int) -> None:
         data = producer_snapshot.write(self._states.snapshot())
-        write_file(self._folder, stem(offset) + producer_snapshot.SUFFIX, data)
+        write_file(self._folder, filename_prefix(offset) + producer_snapshot.SUFFIX, data)
 
     def _write_epochs(self) -> bool:
         """Writes leader-epoch-checkpoint; returns False if nothing changed."""
@@ -294,8 +295,8 @@ class SegmentWriter:
         return True
 
     @contextmanager
-    def _closing_at_failure(self) -> Iterator[None]:
-        """After an exception the writer is closed without writing more: the next writer reads what the disk has."""
+    def _closing_on_failure(self) -> Iterator[None]:
+        """Closes the writer after an exception, without writing more. The next writer reads what is on the disk."""
         try:
             yield
         except BaseException as error:
@@ -303,12 +304,12 @@ class SegmentWriter:
             self._release()
             raise
 
-    def _demand_open(self) -> None:
+    def _check_open(self) -> None:
         if self._failure is not None:
             failure = self._failure
             number = failure.errno if isinstance(failure, OSError) and failure.errno else errno.EIO
-            safe = f"what is below offset {self._recovery_point} is on the disk"
-            text = f"the writer ended when writing failed ({failure}); {safe}"
+            synced = f"batches below offset {self._recovery_point} are on the disk"
+            text = f"the writer was closed when writing failed ({failure}); {synced}"
             raise OSError(number, text, self._folder) from failure
         if self._lock is None:
             raise ValueError(f"the writer of {self._folder} is closed")
@@ -326,14 +327,14 @@ class SegmentWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *failure: object) -> None:
-        """Seals the log, also after an exception, as the appended batches are good. If that fails after an exception,
-        it is only logged."""
+        """Closes the writer, also after an exception, as the appended batches are good. If closing fails after an
+        exception, this is only logged."""
         try:
             self.close()
         except OSError as error:
             if kind is None:
                 raise
-            _log.warning("%s is not sealed: %s", self._folder, error)
+            _log.warning("%s was not finished: %s", self._folder, error)
 
     def __del__(self) -> None:
         if getattr(self, "_lock", None) is not None:
@@ -342,23 +343,24 @@ class SegmentWriter:
 
     def __repr__(self) -> str:
         state = "failed" if self._failure else "closed" if self._lock is None else f"{self.position} bytes in the last"
-        count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
+        count = counted(len(self.segments), "segment")
         return f"<SegmentWriter {self._folder}: {count}, next offset {self._next}, {state}>"
 
 
-def _topic_id(folder: str, asked: str | UUID | None) -> str | None:
-    """The topic id in the folder's partition.metadata, or None. ValueError if `asked` is another or an invalid one."""
-    wanted = partition_metadata.topic_id_of(asked) if isinstance(asked, UUID) else asked
+def _topic_id(folder: str, requested: str | UUID | None) -> str | None:
+    """The topic id in the folder's partition.metadata, or None. Raises ValueError if `requested` is another or an
+    invalid one."""
+    wanted_id = partition_metadata.topic_id_of(requested) if isinstance(requested, UUID) else requested
     try:
-        if wanted is not None:
-            partition_metadata.read(partition_metadata.write(wanted))
+        if wanted_id is not None:
+            partition_metadata.read(partition_metadata.write(wanted_id))
     except KafkaRecordError:
-        raise ValueError(f"topic_id {asked!r}: a UUID, or its 22 characters as Kafka writes them") from None
+        raise ValueError(f"topic_id {requested!r}: a UUID, or its 22 characters as Kafka writes them") from None
     try:
         with open(os.path.join(folder, partition_metadata.NAME), "rb") as file:
-            there = partition_metadata.read(file.read()).topic_id
+            stored = partition_metadata.read(file.read()).topic_id
     except FileNotFoundError:
         return None
-    if wanted is not None and wanted != there:
-        raise ValueError(f"topic_id {asked}: the folder is of topic {there}")
-    return there
+    if wanted_id is not None and wanted_id != stored:
+        raise ValueError(f"topic_id {requested}: the folder has the topic id {stored}")
+    return stored

@@ -37,7 +37,8 @@ def codec_and_level(text: str) -> tuple[str, int | None]:
     """Parses `zstd:9`, `zstd` (Kafka's default level), `snappy`. ValueError for an unknown codec or level."""
     name, colon, level = text.strip().lower().partition(":")
     if name not in BY_NAME:
-        raise ValueError(f"{text!r}: one of {', '.join(codec.name for codec in TABLE)}, or with a level such as zstd:9")
+        known = ", ".join(codec.name for codec in TABLE)
+        raise ValueError(f"{text!r} is not a codec; there are {known}, also with a level, as zstd:9")
     try:
         wanted = int(level) if colon else None
     except ValueError:

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any
 
+from kafkarec.format.layout import V2_OVERHEAD
 from kafkarec.tables.records import RecordColumns
 
 from .candidates import Candidate
 from .trial import Trial
 
-_BATCH_HEADER = 61
 _MB = 1e6
 
 
@@ -37,7 +37,7 @@ class ByteShares:
 
     @property
     def batch_headers(self) -> int:
-        return self.batches * _BATCH_HEADER
+        return self.batches * V2_OVERHEAD
 
     @property
     def framing(self) -> int:
@@ -87,8 +87,8 @@ class Outcome:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        found = {name: value for name, value in vars(self).items() if name != "candidate"}
-        return {**self.candidate._asdict(), **found}
+        fields = {name: value for name, value in vars(self).items() if name != "candidate"}
+        return {**self.candidate._asdict(), **fields}
 
 
 @dataclass
@@ -120,8 +120,8 @@ class Study:
     @property
     def smallest(self) -> Outcome | None:
         """The outcome with the smallest size; None if none is below the current size."""
-        found = min(self.outcomes, key=lambda one: one.share, default=None)
-        return found if found is not None and found.share < 1 else None
+        smallest = min(self.outcomes, key=lambda one: one.share, default=None)
+        return smallest if smallest is not None and smallest.share < 1 else None
 
 
 class CandidateTotals:

@@ -46,15 +46,15 @@ def study(
     if there is no good batch in the pieces.
     """
     wanted = candidates(codecs, batch_sizes)
-    tallies = [CandidateTotals(candidate) for candidate in wanted]
+    totals = [CandidateTotals(candidate) for candidate in wanted]
     segments = _segments(log)
     size = sum(segment.size for segment in segments)
     whole = sample is None or size <= sample
-    makeup, seconds, looked, damage, count = ByteShares(), 0.0, 0, 0, 0
+    makeup, seconds, bytes_read, damage, count = ByteShares(), 0.0, 0, 0, 0
     limits: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": max_decompressed_bytes}
     for piece in pieces(segments, sample):
         columns = decode(piece.data, control=True, header_keys="binary", **limits)
-        looked += len(piece.data)
+        bytes_read += len(piece.data)
         damage += len(columns.damage)
         before = sum(columns.batches.column("size_in_bytes"))
         if not before:
@@ -62,15 +62,15 @@ def study(
         count += 1
         makeup.add(columns, len(convert(piece.data, compression="none", **limits)))
         seconds += read_seconds(piece.data, max_decompressed_bytes)
-        for number, tally in enumerate(tallies):
-            tally.add(before, run_trial(piece.data, columns, tally.candidate, max_decompressed_bytes))
-            share = (looked - len(piece.data) * (1 - (number + 1) / len(tallies))) / min(size, sample or size)
+        for number, total in enumerate(totals):
+            total.add(before, run_trial(piece.data, columns, total.candidate, max_decompressed_bytes))
+            share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
-        raise NothingToTry(f"no good batch in {looked} bytes")
-    outcomes = [tally.outcome(size, makeup.plain, whole) for tally in tallies]
+        raise NothingToTry(f"no good batch in {bytes_read} bytes")
+    outcomes = [total.outcome(size, makeup.plain, whole) for total in totals]
     mark_best(outcomes)
-    sampled = size if whole else looked
+    sampled = size if whole else bytes_read
     return Study(size, len(segments), count, sampled, makeup, rate(makeup.plain, seconds), damage, outcomes)
 
 

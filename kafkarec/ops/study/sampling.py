@@ -37,12 +37,12 @@ def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
             yield from _all_of(segment)
         return
     each = max(1, sample // PIECES)
-    reach: dict[str, int] = {}
+    read_to: dict[str, int] = {}
     for number in range(PIECES):
-        segment, place = _at(segments, (2 * number + 1) * total // (2 * PIECES))
-        piece = _near(segment, max(0, place - each // 2), each, reach.get(segment.path, 0))
+        segment, position = _at(segments, (2 * number + 1) * total // (2 * PIECES))
+        piece = _near(segment, max(0, position - each // 2), each, read_to.get(segment.path, 0))
         if piece is not None:
-            reach[segment.path] = piece.begin + len(piece.data)
+            read_to[segment.path] = piece.begin + len(piece.data)
             yield piece
 
 
@@ -58,26 +58,26 @@ def _all_of(segment: Segment) -> Iterator[Sample]:
         yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
 
 
-def _at(segments: Sequence[Segment], place: int) -> tuple[Segment, int]:
-    """(segment, position in it) of byte `place` of the log."""
+def _at(segments: Sequence[Segment], position: int) -> tuple[Segment, int]:
+    """(segment, position in it) of byte `position` of the log."""
     for segment in segments:
-        if place < segment.size:
-            return segment, place
-        place -= segment.size
+        if position < segment.size:
+            return segment, position
+        position -= segment.size
     return segments[-1], segments[-1].size
 
 
-def _near(segment: Segment, place: int, length: int, least: int) -> Sample | None:
-    """Batches from about position `place` on, but not below position `least`; None if there are none."""
+def _near(segment: Segment, position: int, length: int, least: int) -> Sample | None:
+    """Batches from about position `position` on, but not below position `least`; None if there are none."""
     seen = summarize(segment)
     start = None
     if seen.first_offset is not None and seen.next_offset is not None:
-        share = place / max(1, segment.size)
+        share = position / max(1, segment.size)
         start = seen.first_offset + int(share * (seen.next_offset - seen.first_offset))
     begin = end = None
     for table in segment.scan_pieces(errors="skip", start_offset=start):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
-            if position < least or (start is None and position < place):
+            if position < least or (start is None and position < position):
                 continue
             if begin is None:
                 begin = position

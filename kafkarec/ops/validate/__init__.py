@@ -4,7 +4,7 @@ _validator.pyx      batches are delimited and checked, records are scanned
 topic_rules         the rules of the topic and the sender
 batch_rules         checks of a batch
 validation_errors   errors of a batch and of single records
-accept              the batches of the log: modified in place, or rewritten
+accepted_batches    the batches of the log: modified in place, or rewritten
 result              ValidatedRecords
 run                 validate()
 

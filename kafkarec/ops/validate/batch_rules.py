@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from kafkarec._validator import Request
 from kafkarec.codecs import CODECS
+from kafkarec.format.java_integers import wrapped
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.ops.validate.topic_rules import Rules
 from kafkarec.ops.validate.validation_errors import refuse
-from kafkarec.write.fields import wrapped
 
 
 class FirstBatch(NamedTuple):
@@ -33,7 +34,7 @@ def first_of(request: Request) -> FirstBatch:
     if request.batches == 0:
         refuse("request_empty")
     first = FirstBatch(*request.first)
-    if request.batches > 1 and (first.magic == 2 or request.codec):
+    if request.batches > 1 and (first.magic >= BATCH_MAGIC or request.codec):
         refuse("batch_not_alone", position=first.size)
     return first
 
@@ -48,18 +49,20 @@ def check(batch: FirstBatch, rules: Rules) -> None:
     """Raises InvalidRecordError for a batch that the sender must not send or the wanted magic cannot store."""
     if rules.from_client:
         _check_of_client(batch)
-    if rules.magic < 2 and (batch.is_transactional or batch.producer_id >= 0):
+    if rules.magic < BATCH_MAGIC and (batch.is_transactional or batch.producer_id >= 0):
         what = "a transactional batch" if batch.is_transactional else f"producer id {batch.producer_id}"
         _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=what)
 
 
 def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp: int) -> None:
     """Raises for what Kafka's builder refuses when it rewrites the records (MemoryRecordsBuilder)."""
-    if rules.magic < 2 and CODECS[rules.codec].name == "zstd":
-        _refuse(batch, "unsupported_codec", expected=3, found=4, detail=f"zstd needs magic 2, wanted is {rules.magic}")
+    known = LATEST_CODECS[rules.magic]
+    if rules.codec > known:
+        detail = f"{CODECS[rules.codec].name} needs magic 2, wanted is {rules.magic}"
+        _refuse(batch, "unsupported_codec", expected=known, found=rules.codec, detail=detail)
     if least_timestamp < -1:
         _refuse(batch, "timestamp_negative", expected=-1, found=least_timestamp)
-    if rules.magic < 2 and headers:
+    if rules.magic < BATCH_MAGIC and headers:
         _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"{headers} record headers")
     if batch.is_transactional and batch.producer_id == -1:
         _refuse(batch, "producer_state_invalid", detail="transactional without a producer id")
@@ -67,12 +70,12 @@ def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp
         _refuse(batch, "producer_state_invalid", detail="producer id without a producer epoch")
     if batch.producer_id != -1 and batch.base_sequence < 0:
         _refuse(batch, "producer_state_invalid", detail=f"base sequence {batch.base_sequence}")
-    if batch.producer_id != -1 and rules.magic < 2:
+    if batch.producer_id != -1 and rules.magic < BATCH_MAGIC:
         _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
 
 
 def _check_of_client(batch: FirstBatch) -> None:
-    if batch.magic == 2:
+    if batch.magic >= BATCH_MAGIC:
         offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
         if offsets <= 0:
             _refuse(batch, "offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from kafkarec import _validator, codecs
+from kafkarec.codecs import checked_level
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.ops.validate.accept import ProduceRequest, RecordStats, accept_uncompressed, rewritten, rows, stamped
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
+from kafkarec.ops.validate.accepted_batches import (
+    ProduceRequest,
+    RecordStats,
+    accept_uncompressed,
+    rewritten,
+    rows,
+    stamped,
+)
 from kafkarec.ops.validate.batch_rules import FirstBatch, check, check_magic, first_of
 from kafkarec.ops.validate.result import ValidatedRecords, validated
-from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_options, checked_origin
+from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, time_limit
 from kafkarec.ops.validate.validation_errors import refuse, refuse_records
+from kafkarec.read.decode_options import checked_limit
+from kafkarec.write.fields import checked_magic, fitting
 
 
 def validate(
@@ -57,42 +69,51 @@ def validate(
     records, at most 10 000. LimitExceededError above max_decompressed_bytes, ValueError for invalid options. Header
     keys that are not UTF-8 are copied unchanged.
     """
-    options = checked_options(
-        magic=magic,
-        compression=compression,
-        level=level,
-        timestamp_type=timestamp_type,
-        timestamp_before_max_ms=timestamp_before_max_ms,
-        timestamp_after_max_ms=timestamp_after_max_ms,
-        compacted=compacted,
-        partition_leader_epoch=partition_leader_epoch,
-        origin=origin,
-        now=now,
-        first_offset=first_offset,
-        max_decompressed_bytes=max_decompressed_bytes,
+    topic_codec = None if compression in (None, "producer") else int(Compression.of(compression))
+    if topic_codec is not None:
+        checked_level(topic_codec, level)
+    sender = checked_origin(origin)
+    rules = Rules(
+        magic=2 if magic is None else checked_magic(magic),
+        codec=0,
+        level=None,
+        create_time=TimestampType.of(timestamp_type) is TimestampType.CREATE_TIME,
+        compacted=bool(compacted),
+        before_ms=time_limit("timestamp_before_max_ms", timestamp_before_max_ms),
+        after_ms=time_limit("timestamp_after_max_ms", timestamp_after_max_ms),
+        leader_epoch=fitting("partition_leader_epoch", partition_leader_epoch, 32),
+        from_client=sender == "client",
+        now=time.time_ns() // 1_000_000 if now is None else fitting("now", now, 64),
+        first_offset=fitting("first_offset", first_offset, 64),
+        limit=checked_limit(max_decompressed_bytes),
     )
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
     request = _validator.Request(
         view,
         check_crcs=bool(check_crcs),
-        from_zero=append_checks and checked_origin(origin) == "client",
+        from_zero=append_checks and sender == "client",
         rising=not assign_offsets,
-        leader_epoch=partition_leader_epoch if append_checks and checked_origin(origin) == "raft_leader" else None,
+        leader_epoch=partition_leader_epoch if append_checks and sender == "raft_leader" else None,
         most_bytes=NO_LIMIT if max_message_bytes is None else max_message_bytes,
     )
     if not assign_offsets:
-        return _later_segment(view, request, options.rest)
+        return _follower_append(view, request, rules)
     first = first_of(request)
-    rules = options.of(first.magic, request.codec)
+    codec = request.codec if topic_codec is None else topic_codec
+    rules = rules._replace(
+        magic=first.magic if magic is None else magic,
+        codec=codec,
+        level=None if level is None else checked_level(codec, level),
+    )
     check(first, rules)
     return _validate_records(view, request, first, rules)
 
 
-def _later_segment(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
+def _follower_append(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
     """A follower's append: unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)."""
     if request.batches:
         first = FirstBatch(*request.first)
-        begin = first.base_offset if first.magic == 2 else first.last_offset
+        begin = first.base_offset if first.magic >= BATCH_MAGIC else first.last_offset
         if begin < rules.first_offset:
             refuse("offsets_out_of_order", base_offset=first.base_offset, expected=rules.first_offset - 1, found=begin)
     return validated(
@@ -115,7 +136,7 @@ def _validate_records(
     payload = _records(view, batches, first, rules, stays)
     place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
     stats = RecordStats(*batches.stats)
-    kept = payload if first.magic == 2 else None
+    kept = payload if first.magic >= BATCH_MAGIC else None
     request = ProduceRequest(view[: batches.end], first, batches.batches, kept, stats, rules)
     converts = plain and not stays
     wrong = batches.refused()
@@ -128,7 +149,7 @@ def _validate_records(
         return accept_uncompressed(request)
     if stays and (stats.in_order or rules.magic == 0):
         return stamped(request)
-    if stays and first.codec and first.magic == 2:
+    if stays and first.codec and first.magic >= BATCH_MAGIC:
         # Kafka would rewrite it and fails, as it has skipped keys and values of the records
         detail = "they do not count up from 0 in a compressed batch that keeps its codec"
         refuse("offsets_out_of_order", base_offset=first.base_offset, next_position=first.size, detail=detail)
@@ -137,10 +158,11 @@ def _validate_records(
 
 def _records(view: memoryview, batches: _validator.Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
     """The decompressed records of the one batch; None for plain messages."""
-    if first.magic < 2 and not first.codec:
+    if first.magic < BATCH_MAGIC and not first.codec:
         return None
-    if first.magic < 2 and codecs.CODECS[first.codec].name == "zstd":
-        _refuse_payload(first, "unsupported_codec", expected=3, found=first.codec)
+    known = LATEST_CODECS[first.magic]
+    if first.codec > known:
+        _refuse_payload(first, "unsupported_codec", expected=known, found=first.codec)
     position, length = batches.payload()
     payload = view[position : position + length]
     if not first.codec:
@@ -157,7 +179,7 @@ def _records(view: memoryview, batches: _validator.Request, first: FirstBatch, r
         detail = f"max_decompressed_bytes={rules.limit} can be raised ({reached.detail})"
         _refuse_payload(first, "limit_exceeded", expected=rules.limit, found=rules.limit, detail=detail)
     except codecs.CodecError as error:
-        _refuse_payload(first, "payload_corrupt", detail=f"{codecs.CODECS[first.codec].name}: {error.detail}")
+        _refuse_payload(first, "payload_corrupt", detail=error.detail)
 
 
 def _refuse_payload(first: FirstBatch, reason: str, **sides: Any) -> None:

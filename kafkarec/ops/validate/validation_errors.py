@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from kafkarec.damage import error
+from kafkarec.format.java_integers import wrapped
 from kafkarec.ops.validate.result import RecordError
 from kafkarec.ops.validate.topic_rules import Rules
-from kafkarec.write.fields import wrapped
 
-_OTHER_MAGIC, _NO_KEY, _OUT_OF_RANGE, _APPEND_TIME = 1, 2, 3, 4  # the C enum Wrong of `_c/record_stats.pxd`
+OTHER_MAGIC, NO_KEY, OUT_OF_RANGE, APPEND_TIME = 1, 2, 3, 4  # the C enum RecordError of `_c/record_stats.pxd`
 
 
 def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **sides: Any) -> NoReturn:
@@ -39,11 +39,11 @@ def refuse_records(
 
 
 def _why(what: int, magic: int, rules: Rules, timestamp: int, offset: int, own_magic: int) -> str:
-    if what == _OTHER_MAGIC:
+    if what == OTHER_MAGIC:
         return f"its magic {own_magic} is not the outer magic {magic}"
-    if what == _NO_KEY:
+    if what == NO_KEY:
         return "it has no key, and the topic is compacted"
-    if what == _APPEND_TIME:
+    if what == APPEND_TIME:
         return "its timestamp type is log append time, which a producer does not set"
     least, most = wrapped(rules.now - rules.before_ms, 64), wrapped(rules.now + rules.after_ms, 64)
     return f"timestamp {timestamp} of offset {offset} is out of range: from {least} to {most}"

@@ -3,92 +3,174 @@
 from __future__ import annotations
 
 import os
-import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+
+from kafkarec.storage import remote
+from kafkarec.storage.output_rules import STANDARD_INPUT
+from kafkarec.storage.read_failures import REMEDIES
+from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.support.command_line import command
 
 from .finding_kinds import ANOMALY, ERROR, kind_of
-from .report_data import PartitionReport, ReportData
+from .report_data import PartitionReport, ReportData, is_no_damage
 from .side_file_finding import CHECKS
 
-_MOST = 3
+_MAX_COMMANDS = 3
 _INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
 _REBUILT_BY_REINDEX = ("index", ".snapshot")
 _COMPARE = {"epoch_goes_back", "base_offset_wrong", "segment_gap", "offset_gap", "offset_overlap"}
+_REPAIRED = {"header_restored", "segment_misnamed", "offset_below_file_name"}
 _TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
 
 def next_steps(report: ReportData) -> list[str]:
-    """Commands, the most urgent first, at most a few of a kind; some with a remark in brackets."""
-    steps: list[str] = []
-    if any(one.reason == "unreadable" for one in report.damage) or any(
-        one.kind == "unreadable_file" for one in report.findings
-    ):
-        steps.append("(the disk fails: copy it with ddrescue first, then work on the copy)")
-    if any(one.reason == "limit_exceeded" for one in report.damage):
-        again = f"kafkarec verify --max-decompressed-bytes 1g {_quoted(report.path)}"
-        steps.append(f"{again}   (payloads above the limit were not read)")
-    damaged = [one for one in report.partitions if one.places and one.total("batches")]
-    salvage = _salvage(report, damaged)
-    steps += salvage
-    steps += _found_elsewhere(report)
-    rest = [one for one in report.partitions if one not in damaged]
-    anew = len(salvage) == 1 < len(damaged)  # all partitions are copied, with new indexes
-    steps += _several([] if anew else [one for one in rest if _is_of_indexes(one, ERROR)], _reindex)
-    steps += _several(
-        [one for one in rest if _kinds(one) & _COMPARE],
-        lambda one: f"kafkarec diff {_quoted(one.path)} REPLICA   (the same partition from another broker)",
-    )
-    steps += _several(
-        [one for one in report.partitions if _kinds(one) & _TRANSACTIONS],
-        lambda one: f"kafkarec txn {_quoted(one.path)}",
-    )
-    if not steps:
-        steps += _explained(report)
-    return steps
+    """The commands, the most urgent first, a few of each kind, each alone in its line. Remarks on the command before
+    are in parentheses."""
+    causes = set(report.unread.values())
+    remedies = [f"({remedy})" for cause, remedy in REMEDIES.items() if cause in causes]
+    if STANDARD_INPUT in {report.path, *(one.path for one in report.partitions)}:
+        fine = report.state == "ok"
+        return remedies + ([] if fine else ["(save the input to a file: the commands of a repair need one)"])
+    return remedies + _Commands(report).steps(bool(remedies))
 
 
-def _salvage(report: ReportData, damaged: list[PartitionReport]) -> list[str]:
-    """The salvage commands: one for all partitions if they are in one data folder."""
-    folder = report.path.rstrip("/")
-    if len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged):
-        remark = f"{len(damaged)} partitions are damaged; the others are copied as they are"
-        return [f"kafkarec salvage {_quoted(folder)} -o rescued   ({remark})"]
-    return _several(damaged, lambda one: f"kafkarec salvage {_quoted(one.path)} -o {_quoted(_target(one))}")
+class _Commands:
+    """The commands for a report whose inputs can be read again."""
 
+    def __init__(self, report: ReportData) -> None:
+        self._report = report
+        self._inputs = _inputs(report)
+        self._folder: str | None = None
+        self._targets: dict[str, str] = {}  # name of an output -> path of its log
 
-def _found_elsewhere(report: ReportData) -> list[str]:
-    """Commands for files outside of the logs that have batches: to salvage what a log misses, or to inspect them."""
-    if report.state not in ("damaged", ERROR) and report.files:
+    def steps(self, has_remedies: bool) -> list[str]:
+        report, steps = self._report, list[str]()
+        if any(one.reason == "limit_exceeded" for one in report.damage):
+            steps.append(command("verify", self._inputs, ("--max-decompressed-bytes", "1g")))
+            steps.append("(payloads above the limit were not read)")
+        damaged = [one for one in report.partitions if _needs_salvage(one) or _has_replica(one, report.partitions)]
+        empty = [one for one in damaged if not any(each.total("batches") for each in _replicas(one, report.partitions))]
+        damaged = [one for one in damaged if one not in empty]
+        steps += self._salvage(damaged)
+        if empty:
+            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+            steps.append(f"({empty[0].name}{more}: no batch is left to save; look for a backup or a replica)")
+        steps += self._for_files_left_out()
+        rest = [one for one in report.partitions if one not in damaged and one not in empty]
+        reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
+        steps += _for_each(
+            [] if reindexed_by_salvage else [one for one in rest if _has_index_finding(one, ERROR)], self._reindex
+        )
+        compared = [one for one in rest if _kinds(one) & _COMPARE]
+        if compared:
+            where = compared[0].name + (f" and {len(compared) - 1} more" if len(compared) > 1 else "")
+            steps.append(f"({where}: salvage takes what is missing from a replica, if both folders are named)")
+        steps += _for_each(
+            [one for one in rest if _kinds(one) & _TRANSACTIONS],
+            lambda one: command("txn", [_path(one)]),
+        )
+        return steps if steps or has_remedies else self._for_anomalies()
+
+    def _salvage(self, damaged: list[PartitionReport]) -> list[str]:
+        """The salvage commands: one for all partitions if they are in one data folder."""
+        if self._is_whole_folder(damaged):
+            what = "damaged" if all(one.places for one in damaged) else "damaged or incomplete"
+            remark = f"({len(damaged)} partitions are {what}; the others are copied unchanged)"
+            return [command("salvage", [self._report.path], ("-o", self._rescued())), remark]
+        by_name: dict[str, PartitionReport] = {}
+        for one in damaged:
+            by_name.setdefault(one.path if one.topic is None else one.name, one)
+        return _for_each(list(by_name.values()), self._salvage_with_replicas)
+
+    def _salvage_with_replicas(self, one: PartitionReport) -> str:
+        paths = [_path(each) for each in _replicas(one, self._report.partitions)]
+        return command("salvage", paths, ("-o", self._target(one)))
+
+    def _is_whole_folder(self, damaged: list[PartitionReport]) -> bool:
+        """Whether several partitions of one data folder are damaged: the whole folder is salvaged then."""
+        folder = self._report.path.rstrip("/")
+        return len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged)
+
+    def _for_files_left_out(self) -> list[str]:
+        """The commands for files with batches outside of the logs: salvage if a log lacks their offsets; else verify,
+        unless nothing is wrong with the logs."""
+        report = self._report
+        left_out = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
+        steps, included = [], set()
+        for path, base in left_out[:_MAX_COMMANDS]:
+            for one in report.partitions:
+                if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
+                    place = ("--topic", one.topic), ("--partition", one.partition)
+                    steps.append(command("salvage", [_path(one), path], *place, ("-o", self._target(one))))
+                    steps.append(f"({one.name} lacks offset {base}, where the file begins)")
+                    included.add(path)
+        rest = [path for path, _ in left_out if path not in included]
+        if rest and (report.state in ("damaged", ERROR) or not report.files):
+            steps.append(command("verify", rest[:_MAX_COMMANDS]))
+            steps += [f"(and {len(rest) - _MAX_COMMANDS} more files)"] if len(rest) > _MAX_COMMANDS else []
+        return steps
+
+    def _for_anomalies(self) -> list[str]:
+        """The commands if nothing must be repaired: reindex for an index, else explain for the first anomaly."""
+        slow = [one for one in self._report.partitions if _has_index_finding(one, ANOMALY)]
+        if slow:
+            return _for_each(slow, self._reindex)
+        for one in self._report.findings:
+            if one.severity == ANOMALY and one.file and one.position is not None:
+                return [command("explain", [one.file], ("--at", one.position)), f"({one.kind})"]
         return []
-    strays = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
-    steps, included = [], set()
-    for path, base in strays[:_MOST]:
-        for one in report.partitions:
-            if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
-                target = _quoted(os.path.join("merged", os.path.basename(one.name)))
-                steps.append(
-                    f"kafkarec salvage {_quoted(one.path)} {_quoted(path)} --topic {_quoted(one.topic)} "
-                    f"--partition {one.partition} -o {target}   ({one.name} lacks offset {base}, where this begins)"
-                )
-                included.add(path)
-    rest = [path for path, _ in strays if path not in included]
-    if rest:
-        more = f"   (and {len(rest) - _MOST} more)" if len(rest) > _MOST else ""
-        steps.append(f"kafkarec verify {' '.join(map(_quoted, rest[:_MOST]))}{more}")
-    return steps
+
+    def _reindex(self, one: PartitionReport) -> str:
+        return command("reindex", [_path(one)], ("-o", self._target(one)))
+
+    def _rescued(self) -> str:
+        """The folder of all outputs."""
+        if self._folder is None:
+            self._folder = suggested_output("rescued", self._inputs)
+        return self._folder
+
+    def _target(self, one: PartitionReport) -> str:
+        name = os.path.basename(os.path.abspath(one.path) if one.topic is None else one.name) or "log"
+        while self._targets.setdefault(name, one.path) != one.path:
+            name += "-copy"
+        return os.path.join(self._rescued(), name)
 
 
-def _explained(report: ReportData) -> list[str]:
-    """Commands if nothing must be repaired: reindex for an index, else explain for the first anomaly."""
-    slow = [one for one in report.partitions if _is_of_indexes(one, ANOMALY)]
-    if slow:
-        return _several(slow, _reindex)
-    odd = [one for one in report.findings if one.severity == ANOMALY and one.file and one.position is not None]
-    return [f"kafkarec explain {_quoted(str(one.file))} --at {one.position}   ({one.kind})" for one in odd[:1]]
+def _inputs(report: ReportData) -> Sequence[str]:
+    """The verified path, or those of the logs if several paths were verified together."""
+    single = remote.is_url(report.path) or os.path.exists(report.path)
+    return [report.path] if single else [_path(one) for one in report.partitions]
 
 
-def _is_of_indexes(one: PartitionReport, severity: str) -> bool:
-    """Whether there is a finding of this severity that new indexes correct."""
+def _path(one: PartitionReport) -> str:
+    """The path of a log: a folder or a file. Files of the working directory that are named one by one have none."""
+    return one.path or os.curdir
+
+
+def _needs_salvage(one: PartitionReport) -> bool:
+    """Whether a log is damaged or was longer, header fields are wrong, names of segments are wrong, or files beside it
+    may have offsets that it lacks."""
+    kinds = {found.kind for found in one.findings}
+    beside = {"segment_gap", "file_beside_log"} <= kinds
+    damaged = any(not is_no_damage(each.reason) for each in one.damage)
+    return bool(damaged or one.damage_left_out or one.beyond_end or beside or kinds & _REPAIRED)
+
+
+def _has_replica(one: PartitionReport, partitions: Sequence[PartitionReport]) -> bool:
+    """Whether something is missing or damaged in a log, or in another one of the same partition."""
+    replicas = _replicas(one, partitions)
+    return len(replicas) > 1 and any(_needs_salvage(each) or _kinds(each) & _COMPARE for each in replicas)
+
+
+def _replicas(one: PartitionReport, partitions: Sequence[PartitionReport]) -> list[PartitionReport]:
+    """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
+    if one.topic is None:
+        return [one]
+    return sorted((each for each in partitions if each.name == one.name), key=lambda each: each.path)
+
+
+def _has_index_finding(one: PartitionReport, severity: str) -> bool:
+    """Whether there is a finding of this severity that reindex corrects."""
     return any(
         found.kind in _INDEXES
         or (found.kind == kind_of("unreadable") and str(found.file).endswith(_REBUILT_BY_REINDEX))
@@ -97,25 +179,12 @@ def _is_of_indexes(one: PartitionReport, severity: str) -> bool:
     )
 
 
-def _reindex(one: PartitionReport) -> str:
-    return f"kafkarec reindex {_quoted(one.path)} -o {_quoted(_target(one))}"
-
-
-def _several(partitions: list[PartitionReport], command: Callable[[PartitionReport], str]) -> list[str]:
-    made = [command(one) for one in partitions[:_MOST]]
-    if len(partitions) > _MOST:
-        made[-1] += f"   (and the same for {len(partitions) - _MOST} more)"
-    return made
+def _for_each(partitions: list[PartitionReport], line: Callable[[PartitionReport], str]) -> list[str]:
+    lines = [line(one) for one in partitions[:_MAX_COMMANDS]]
+    if len(partitions) > _MAX_COMMANDS:
+        lines.append(f"(and the same for {len(partitions) - _MAX_COMMANDS} more partitions)")
+    return lines
 
 
 def _kinds(one: PartitionReport) -> set[str]:
     return {one.kind for one in one.findings if one.severity == ERROR or one.kind in _TRANSACTIONS}
-
-
-def _target(one: PartitionReport) -> str:
-    """An output folder that is not within a source, which salvage refuses."""
-    return os.path.join("rescued", os.path.basename(one.name.rstrip("/")) or "log")
-
-
-def _quoted(path: str) -> str:
-    return shlex.quote(path)

@@ -1,6 +1,6 @@
 """Partition leader epochs: each batch of magic 2 has the epoch of the leader that appended it (KIP-101).
 
-They never decrease along a log, as followers truncate what a leader with a higher epoch does not have. For
+They never decrease along a log, as followers truncate records that a leader with a higher epoch does not have. For
 leader-epoch-checkpoint see `epoch_file_checks`.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .batch_columns import BatchColumns
-from .findings import NOWHERE, FindingNotes, FindingPlace
+from .cached_columns import CachedColumns
+from .findings import NO_PLACE, FindingCollector, FindingPlace
 
 
 @dataclass(slots=True)
-class EpochTrack:
-    """The epochs of one file: the first one with its position, the highest and the last."""
+class FileEpochs:
+    """The check of the epochs in one file: the first epoch with its position, the highest and the last one so far."""
 
     file: str
     first: int | None = None
-    first_place: FindingPlace = NOWHERE
+    first_place: FindingPlace = NO_PLACE
     highest: int | None = None
     last: int | None = None
 
-    def follow(self, rows: BatchColumns, notes: FindingNotes) -> None:
-        """The good batches of one piece, in order."""
+    def check(self, rows: CachedColumns, findings: FindingCollector) -> None:
+        """Checks the good batches of the next piece."""
         epochs = rows["partition_leader_epoch"]
         if epochs[0] == self.last and len(set(epochs)) == 1:
             return
@@ -34,17 +34,17 @@ class EpochTrack:
             if self.first is None:
                 self.first, self.first_place = epoch, rows.place(row)
             if self.highest is not None and epoch < self.highest:
-                notes.add("epoch_goes_back", f"leader epoch {epoch} behind {self.highest}", rows.place(row))
+                findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", rows.place(row))
             self.highest = epoch if self.highest is None else max(epoch, self.highest)
             self.last = epoch
 
 
-def across(tracks: Iterable[EpochTrack], notes: FindingNotes) -> None:
+def check_between_files(files: Iterable[FileEpochs], findings: FindingCollector) -> None:
     """Adds findings for epochs that decrease from one file of a log to the next."""
     highest: int | None = None
-    for track in tracks:
-        if track.first is not None and highest is not None and track.first < highest:
-            detail = f"leader epoch {track.first} behind {highest} of the segments in front"
-            notes.add("epoch_goes_back", detail, track.first_place, file=track.file)
-        if track.highest is not None:
-            highest = track.highest if highest is None else max(highest, track.highest)
+    for file in files:
+        if file.first is not None and highest is not None and file.first < highest:
+            detail = f"leader epoch {file.first} after {highest} in the segments before"
+            findings.add("epoch_goes_back", detail, file.first_place, file=file.file)
+        if file.highest is not None:
+            highest = file.highest if highest is None else max(highest, file.highest)

@@ -1,7 +1,7 @@
 """Checks of leader-epoch-checkpoint against the leader epochs of the batches of magic 2
 
-The file may have more: epochs of leaders that wrote nothing, and start offsets of batches that were cleaned. It must
-not differ from the batches that are there: a follower would truncate its log at the wrong offset.
+The file may also have epochs of leaders that wrote nothing, and start offsets of batches that were cleaned. It must not
+differ from the existing batches: a follower would truncate its log at the wrong offset.
 """
 
 from __future__ import annotations
@@ -10,39 +10,40 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.sidecars.leader_epochs import EpochEntry
 
-from .side_file_finding import ERROR, NOTE, WARNING, Findings
+from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
 
-_FIRST_LINE = 3
+_FIRST_LINE = 3  # of the first entry
 
 
 class EpochCheck:
-    """Compares the entries with the batches. Call `see` with all batches of a log in order, then `finish`."""
+    """Compares the entries with the batches. Call `add` with all batches of a log in order, then `finish`."""
 
-    def __init__(self, entries: Sequence[EpochEntry], file: str, findings: Findings) -> None:
+    def __init__(self, entries: Sequence[EpochEntry], file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
         self._entries = entries
-        self._at = -1  # the entry of the last batch
+        self._at = -1  # index of the entry for the last batch
         self._reported: tuple[int, int | None] | None = None  # a difference is reported once, not for every batch
-        for number, (before, entry) in enumerate(pairwise(entries), 1):
-            if entry.epoch <= before.epoch or entry.start_offset < before.start_offset:
+        for number, (previous, entry) in enumerate(pairwise(entries), 1):
+            if entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset:
                 findings.add(
                     ERROR,
                     "epoch_order",
                     file,
                     f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
-                    f"{before.epoch} from offset {before.start_offset}; both must rise",
+                    f"{previous.epoch} from offset {previous.start_offset}; both must ascend",
                     entry=number + _FIRST_LINE,
                 )
 
-    def see(self, columns: Mapping[str, list[Any]]) -> None:
-        """A stretch of batches."""
+    def add(self, columns: Mapping[str, list[Any]]) -> None:
+        """Compares the next batches."""
         entries = self._entries
         for base, magic, epoch in zip(
             columns["base_offset"], columns["magic"], columns["partition_leader_epoch"], strict=True
         ):
-            if magic < 2 or epoch is None or epoch < 0:
+            if magic < BATCH_MAGIC or epoch is None or epoch < 0:
                 continue
             while self._at + 1 < len(entries) and entries[self._at + 1].start_offset <= base:
                 self._at += 1
@@ -55,15 +56,15 @@ class EpochCheck:
 
     def _report(self, base: int, epoch: int, known: int | None) -> None:
         batch = f"the batch at offset {base} was written in leader epoch {epoch}"
-        harm = "a replica that compares epochs may cut its log at the wrong offset"
+        harm = "a replica that compares epochs may truncate its log at the wrong offset"
         if known is not None:
             severity, sentence = ERROR, f"{batch}, the file says {known}: {harm}"
         elif self._entries and epoch <= self._entries[0].epoch:
             severity, sentence = (
                 NOTE,
-                f"{batch}, in front of the first entry: records below that were deleted (DeleteRecords)",
+                f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)",
             )
         else:
-            severity, sentence = WARNING, f"{batch}, and no entry tells of it: {harm}"
+            severity, sentence = WARNING, f"{batch}, which has no entry: {harm}"
         line = self._at + _FIRST_LINE if self._at >= 0 else None
         self._findings.add(severity, "epoch_differs", self._file, sentence, entry=line, expected=epoch, found=known)

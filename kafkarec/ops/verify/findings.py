@@ -1,4 +1,4 @@
-"""Finding: one kind of problem at one or more positions; FindingNotes collects and counts them."""
+"""Finding: one kind of problem at one or more positions; FindingCollector collects and counts them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .finding_kinds import KINDS, NOTE
 
 
 class FindingPlace(NamedTuple):
-    """Position in the file and offset in the log; None if not applicable."""
+    """A position in the file and an offset in the log; None: not applicable."""
 
     position: int | None = None
     offset: int | None = None
 
 
-NOWHERE = FindingPlace()
+NO_PLACE = FindingPlace()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class Finding:
     position, offset: int | None   the first one: position in the file, offset in the log
     count: int                  number of positions
     more: tuple[int, ...]       a few more positions
+    cause: str | None           why a file could not be read: missing, permission, not_a_file, disk, encoded, other
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Finding:
     offset: int | None = None
     count: int = 1
     more: tuple[int, ...] = ()
+    cause: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
@@ -51,7 +53,7 @@ class Finding:
         return f"{self.severity}: {self.detail} [{self.kind}]{times}"
 
 
-class FindingNotes:
+class FindingCollector:
     """Collects the findings of one file or log by kind: the detail of the first, the number of all, a few positions."""
 
     _KEPT = 5
@@ -64,26 +66,27 @@ class FindingNotes:
         self,
         kind: str,
         detail: str,
-        at: FindingPlace = NOWHERE,
+        at: FindingPlace = NO_PLACE,
         *,
         severity: str | None = None,
         count: int = 1,
+        places: int = 1,
         file: str | None = None,
+        cause: str | None = None,
     ) -> None:
-        """Adds a finding of `kind`; `detail` is used only for the first one."""
+        """Adds a finding of `kind`, found `places` times at one position. `detail` is used only for the first one of
+        that kind and severity in a file."""
         severity = severity or KINDS[kind].severity
-        where = file or self._file
-        key = kind, severity, where
+        path = file or self._file
+        key = kind, severity, path
         old = self._found.get(key)
         if old is None:
-            self._found[key] = Finding(kind, severity, detail, where, at.position, at.offset, count)
-            return
+            old = Finding(kind, severity, detail, path, at.position, at.offset, 0, cause=cause)
+            places -= 1
         more = old.more
         if at.position is not None and len(more) < self._KEPT:
-            more = (*more, at.position)
-        self._found[key] = Finding(
-            kind, severity, old.detail, old.file, old.position, old.offset, old.count + count, more
-        )
+            more = (*more, *[at.position] * min(places, self._KEPT - len(more)))
+        self._found[key] = replace(old, count=old.count + count, more=more)
 
     def __iter__(self) -> Iterator[Finding]:
         return iter(self._found.values())
@@ -91,18 +94,16 @@ class FindingNotes:
     def __contains__(self, kind: str) -> bool:
         return any(known == kind for known, _, _ in self._found)
 
-    def take(self, other: FindingNotes, as_notes: Collection[str] = ()) -> None:
-        """Adds all findings of `other`; those of the kinds `as_notes` with severity note."""
+    def discard(self, kind: str) -> None:
+        """Removes the findings of one kind."""
+        self._found = {key: one for key, one in self._found.items() if one.kind != kind}
+
+    def add_all(self, other: FindingCollector, as_notes: Collection[str] = ()) -> None:
+        """Adds all findings of `other`, those of the kinds `as_notes` as notes: what their sentences say about readers
+        and what to do, behind a semicolon, is not true of a log with missing batches."""
         for (kind, severity, file), one in other._found.items():
-            if kind in as_notes:
-                self._found[kind, NOTE, file] = replace(one, severity=NOTE)
+            if kind in as_notes and severity != NOTE:
+                detail = f"{one.detail.partition('; ')[0]}, by the batches that are left"
+                self._found[kind, NOTE, file] = replace(one, severity=NOTE, detail=detail)
             else:
                 self._found[kind, severity, file] = one
-
-
-_PLURALS = {"good batch": "good batches", "oddity": "oddities", "file or folder": "files or folders"}
-
-
-def counted(count: int, what: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{count} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"

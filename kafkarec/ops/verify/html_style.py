@@ -1,4 +1,4 @@
-"""The CSS of the HTML report: light and dark by the system's setting, one colour per state."""
+"""The CSS of the HTML report: light or dark by the system's setting, one colour per state."""
 
 STYLE = """
 :root { --page: #f6f7f9; --card: #fff; --ink: #1b1f24; --soft: #5b6470; --line: #dfe3e8; --good: #2f9e63;

@@ -1,9 +1,9 @@
-"""Checks of .index and .timeindex against a segment's batches, one batch after the other
+"""Checks of .index and .timeindex against a segment's batches
 
 An entry of .index is right if reading from its position finds every record at or above its offset: the position is the
-start of a batch, all earlier batches end below the offset, and the batch has the offset. The offset is usually that
-batch's last one. Two cases look wrong and are not (KAFKA-7487): brokers before 4.1 (KAFKA-806) store the last offset of
-a whole append of several batches; and after cleaning a batch may be empty or begin above its old records.
+start of a batch, all earlier batches end below the offset, and the batch has the offset. Usually it is that batch's
+last offset. Two cases look wrong but are not (KAFKA-7487): brokers before 4.1 (KAFKA-806) store the last offset of a
+whole append of several batches; and after cleaning a batch may be empty or begin above its old records.
 """
 
 from __future__ import annotations
@@ -13,15 +13,24 @@ from collections.abc import Callable, Iterator, Sequence
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
-from .side_file_finding import ERROR, NOTE, WARNING, Findings
+from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
 
-_FAR = 1 << 20  # bytes without an entry at the end of a log that are reported, for the usual index intervals
-_AHEAD = " (the log was cut, or copied before its index; a broker mends it when it recovers the segment)"
+_MAX_WITHOUT_ENTRY = 1 << 20  # bytes at the end of a log; more are reported, at the usual index intervals
+_AHEAD = (
+    " (the log was truncated, or copied before its index; a broker rebuilds the index when it recovers the segment)"
+)
 InDamage = Callable[[int], bool]
 
 
 def _add(
-    findings: Findings, file: str, severity: str, check: str, number: int, expected: str | None, found: str, what: str
+    findings: SideFileFindings,
+    file: str,
+    severity: str,
+    check: str,
+    number: int,
+    expected: str | None,
+    found: str,
+    what: str,
 ) -> None:
     """Adds a finding about one entry of an index."""
     findings.add(
@@ -29,35 +38,50 @@ def _add(
     )
 
 
-class OffsetCheck:
-    """Checks an .index. Call `see` with every batch in order, then `finish`."""
+def _stale(index: OffsetIndex | TimeIndex, file: str, check: str, findings: SideFileFindings) -> int:
+    """The number of entries before those that a truncation left in the index of an active segment; 0: there are none.
+    A closed index has none, as its broker trimmed it."""
+    rising = index.rising if index.preallocated else len(index)
+    if rising == len(index):
+        return 0
+    what = f"{len(index) - rising} entries from entry {rising} on are left from before the log was truncated"
+    findings.add(NOTE, check, file, what, entry=rising)
+    return rising
 
-    def __init__(self, index: OffsetIndex, file: str, findings: Findings) -> None:
+
+class OffsetCheck:
+    """Checks an .index. Call `add` with every batch in order, then `finish`."""
+
+    def __init__(self, index: OffsetIndex, file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
         self._index = index
         self._entries = self._in_order(index)
         self._next = next(self._entries, None)
-        self._waiting: list[tuple[int, OffsetEntry]] = []  # offsets above the batch they point at
+        self._waiting: list[tuple[int, OffsetEntry]] = []  # entries with an offset above their batch
         self._previous_last: int | None = None
         self._largest_batch = 0
+        self._reached = 0  # the highest position of an entry
 
     def _in_order(self, index: OffsetIndex) -> Iterator[tuple[int, OffsetEntry]]:
-        """(number, entry) by position; adds findings for entries that do not ascend."""
+        """The (number, entry) pairs by position. Adds findings for entries that do not ascend."""
+        stale = _stale(index, self._file, "index_order", self._findings)
+        if stale:
+            return ((number, index[number]) for number in range(stale))
         ordered = True
-        before: OffsetEntry | None = None
+        previous: OffsetEntry | None = None
         for number, entry in enumerate(index):
-            if before is not None and (entry.offset <= before.offset or entry.position <= before.position):
+            if previous is not None and not index.follows(entry, previous):
                 ordered = False
                 self._add(
                     ERROR,
                     "index_order",
                     number,
-                    f"offset > {before.offset}, byte > {before.position}",
+                    f"offset > {previous.offset}, byte > {previous.position}",
                     entry,
-                    f"does not rise: it follows offset {before.offset} at byte {before.position}, so a search goes "
-                    "astray",
+                    f"does not ascend: it follows offset {previous.offset} at byte {previous.position}; a search may "
+                    "find a wrong entry",
                 )
-            before = entry
+            previous = entry
         numbers: Sequence[int] = range(len(index))
         if not ordered:
             numbers = sorted(numbers, key=lambda number: index[number].position)
@@ -67,9 +91,12 @@ class OffsetCheck:
         found = f"offset {entry.offset} at byte {entry.position}"
         _add(self._findings, self._file, severity, check, number, expected, found, what)
 
-    def see(self, position: int, size: int, base: int | None, last: int, in_damage: InDamage) -> None:
-        """The next batch. base None: a wrapper of magic 0 or 1, whose base offset is not known. in_damage: whether a
-        position is within damage; entries that point there are not reported."""
+    def add(self, position: int, size: int, base: int | None, last: int, in_damage: InDamage) -> None:
+        """Compares the next batch.
+
+        base        None: a wrapper of magic 0 or 1, whose base offset is not known
+        in_damage   whether a position is within damage; entries that point there are not reported
+        """
         while self._next is not None and self._next[1].position <= position:
             number, entry = self._next
             if entry.position == position:
@@ -83,22 +110,23 @@ class OffsetCheck:
                     entry,
                     f"points into a batch: the next one begins at byte {position}",
                 )
+            self._reached = max(self._reached, entry.position)
             self._next = next(self._entries, None)
         self._match_appends(last)
         self._previous_last = last
         self._largest_batch = max(self._largest_batch, size)
 
     def _check(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
-        before = self._previous_last
-        if before is not None and entry.offset <= before:
+        previous_last = self._previous_last
+        if previous_last is not None and entry.offset <= previous_last:
             self._add(
                 ERROR,
                 "index_offset",
                 number,
                 f"offset {last}",
                 entry,
-                f"is too far on: the batch in front of it goes up to offset {before}, so a search for {entry.offset} "
-                "misses it",
+                f"points too far: the batch before it ends at offset {previous_last}, so a search for {entry.offset} "
+                "does not find it",
             )
         elif entry.offset > last:
             self._waiting.append((number, entry))
@@ -109,12 +137,12 @@ class OffsetCheck:
                 number,
                 f"offset {last}",
                 entry,
-                f"points at a batch that does not hold its offset: that one has {base} to {last}",
+                f"points at a batch without its offset, with the offsets {base} to {last}",
             )
 
     def _match_appends(self, last: int) -> None:
-        """Entries with an offset above their batch: if it is the last offset of a later one, it is that of an append of
-        several batches."""
+        """Checks entries with an offset above their batch. If it is the last offset of a later batch, the broker stored
+        the last offset of an append of several batches."""
         waiting, self._waiting = self._waiting, []
         for number, entry in waiting:
             if entry.offset > last:
@@ -126,7 +154,7 @@ class OffsetCheck:
                     number,
                     None,
                     entry,
-                    "names the last offset of an append of several batches, as brokers before 4.1 do: no harm",
+                    "has the last offset of an append of several batches, as brokers before 4.1 write it: harmless",
                 )
             else:
                 self._add(
@@ -135,18 +163,21 @@ class OffsetCheck:
                     number,
                     "the last offset of the batch there",
                     entry,
-                    f"points at a batch that does not hold its offset: a later batch does, which ends at {last}",
+                    f"points at a batch without its offset: a later batch, which ends at {last}, has it",
                 )
 
     def finish(self, end: int, in_damage: InDamage, live: bool = False) -> None:
-        """end: end position of the last batch; live: the file was copied while it was written, or its broker crashed,
-        so it may be ahead of the log."""
+        """Reports entries beyond the last batch.
+
+        end    end position of the last batch
+        live   the file was copied while it was written, or its broker crashed, so it may be ahead of the log
+        """
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
             number, entry = self._next
             if not in_damage(entry.position):
-                behind = f"lies behind the log's end, {end}{why}"
-                self._add(severity, "index_position", number, f"below byte {end}", entry, behind)
+                text = f"points beyond the log's end, {end}{why}"
+                self._add(severity, "index_position", number, f"below byte {end}", entry, text)
             self._next = next(self._entries, None)
         for number, entry in self._waiting:
             self._add(
@@ -156,31 +187,31 @@ class OffsetCheck:
                 f"at most {self._previous_last}",
                 entry,
                 f"is above the segment's last offset, {self._previous_last}"
-                + (why or ": a broker takes the segment for empty"),
+                + (why or ": a broker regards the segment as empty"),
             )
         if self._previous_last is not None:
             self._coverage(end)
 
     def _coverage(self, end: int) -> None:
         """Reports a truncated index: more bytes without an entry than the usual intervals explain."""
-        reached = self._index[-1].position if len(self._index) else 0
+        reached = self._reached
         spacing = reached // len(self._index) if len(self._index) else 4096
-        if end - reached > _FAR + self._largest_batch + 8 * spacing:
+        if end - reached > _MAX_WITHOUT_ENTRY + self._largest_batch + 8 * spacing:
             self._findings.add(
                 WARNING,
                 "index_coverage",
                 self._file,
                 f"the last {end - reached} bytes of the log have no entry: reading there begins at byte {reached}; "
-                "kafkarec reindex makes a whole one",
+                "reindex writes a complete one",
                 expected=end,
                 found=reached,
             )
 
 
 class TimeCheck:
-    """Checks a .timeindex. Call `see` with every batch in order, then `finish`."""
+    """Checks a .timeindex. Call `add` with every batch in order, then `finish`."""
 
-    def __init__(self, index: TimeIndex, file: str, findings: Findings) -> None:
+    def __init__(self, index: TimeIndex, file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
         self._last_entry = index[-1] if len(index) else None
         self._entries = self._in_order(index)
@@ -189,20 +220,23 @@ class TimeCheck:
         self._last: int | None = None
 
     def _in_order(self, index: TimeIndex) -> Iterator[tuple[int, TimeEntry]]:
+        stale = _stale(index, self._file, "time_order", self._findings)
+        if stale:
+            return ((number, index[number]) for number in range(stale))
         ordered = True
-        before: TimeEntry | None = None
+        previous: TimeEntry | None = None
         for number, entry in enumerate(index):
-            if before is not None and (entry.timestamp <= before.timestamp or entry.offset < before.offset):
+            if previous is not None and not index.follows(entry, previous):
                 ordered = False
                 self._add(
                     ERROR,
                     "time_order",
                     number,
-                    f"timestamp > {before.timestamp}, offset >= {before.offset}",
+                    f"timestamp > {previous.timestamp}, offset >= {previous.offset}",
                     entry,
-                    f"does not rise: it follows timestamp {before.timestamp} at offset {before.offset}",
+                    f"does not ascend: it follows timestamp {previous.timestamp} at offset {previous.offset}",
                 )
-            before = entry
+            previous = entry
         numbers: Sequence[int] = range(len(index))
         if not ordered:
             numbers = sorted(numbers, key=lambda number: index[number].offset)
@@ -212,15 +246,15 @@ class TimeCheck:
         found = f"timestamp {entry.timestamp} at offset {entry.offset}"
         _add(self._findings, self._file, severity, check, number, expected, found, what)
 
-    def see(self, base: int | None, last: int, max_timestamp: int | None) -> None:
-        """The next batch."""
-        before = self._largest
-        if max_timestamp is not None and (before is None or max_timestamp > before):
+    def add(self, base: int | None, last: int, max_timestamp: int | None) -> None:
+        """Compares the next batch."""
+        earlier_largest = self._largest
+        if max_timestamp is not None and (earlier_largest is None or max_timestamp > earlier_largest):
             self._largest = max_timestamp
         while self._next is not None and self._next[1].offset <= last:
             number, entry = self._next
             inside = base is None or entry.offset >= base
-            self._check(number, entry, self._largest if inside else before)
+            self._check(number, entry, self._largest if inside else earlier_largest)
             self._next = next(self._entries, None)
         self._last = last
 
@@ -232,27 +266,28 @@ class TimeCheck:
                 number,
                 f"timestamp {largest}",
                 entry,
-                f"is too early: batches up to that offset go up to {largest}, and a search by time misses them",
+                f"is too early: the largest timestamp up to that offset is {largest}: searches by time miss records",
             )
         elif largest is None or entry.timestamp > largest:
-            there = "no timestamp" if largest is None else f"{largest} at most"
+            limit = "no timestamp" if largest is None else f"{largest} at most"
             self._add(
                 WARNING,
                 "time_largest",
                 number,
-                there,
+                limit,
                 entry,
-                f"is later than all records up to that offset ({there}): retention by time keeps the segment too long",
+                f"is later than all records up to that offset ({limit}): retention by time keeps the segment too long",
             )
 
     def finish(self, closed: bool, live: bool = False) -> None:
-        """closed: it is not the active segment; live: as for OffsetCheck."""
+        """Reports entries beyond the last batch, and a missing last entry. closed: it is not the active segment; live:
+        as for OffsetCheck."""
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
         while self._next is not None:
             number, entry = self._next
             end = "is empty" if self._last is None else f"ends at offset {self._last}"
-            behind = f"lies behind the segment, which {end}{why}"
-            self._add(severity, "time_offset", number, f"at most {self._last}", entry, behind)
+            text = f"is beyond the segment, which {end}{why}"
+            self._add(severity, "time_offset", number, f"at most {self._last}", entry, text)
             self._next = next(self._entries, None)
         if not closed or self._largest is None:
             return
@@ -262,7 +297,7 @@ class TimeCheck:
                 WARNING,
                 "time_end",
                 self._file,
-                f"the last entry has timestamp {latest} and the segment's largest is {self._largest}: retention by "
+                f"the last entry has timestamp {latest}, but the segment's largest is {self._largest}: retention by "
                 "time may remove the segment too early",
                 expected=self._largest,
                 found=latest,

@@ -1,60 +1,61 @@
 """Checks of control records, which a read_committed consumer and a KRaft controller must be able to read.
 
-With small transactions there are many markers, each a batch of its own: the control batches of a piece are decoded
-together, and records of equal bytes are parsed once.
+With small transactions there are many markers, each in a separate batch. So records with equal bytes are parsed once.
 
 A KRaft snapshot (.checkpoint, KIP-630) is written once and never appended to. It begins with a SNAPSHOT_HEADER and ends
-with a SNAPSHOT_FOOTER; without the footer it is incomplete.
+with a SNAPSHOT_FOOTER. Without the footer it is incomplete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
-from kafkarec.read.reader import decode
+from kafkarec.tables.records import RecordColumns
 
-from . import record_checks
-from .findings import FindingNotes, FindingPlace
+from .cached_columns import CachedColumns
+from .findings import FindingCollector
 
+COLUMNS = ("offset", "key", "value")
 CHECKPOINT = ".checkpoint"
-_MOST_KEPT = 4096
+_CACHED_RECORDS = 4096
 
 Problem = tuple[str, str] | None
 
 
-def check(batches: Sequence[tuple[Any, FindingPlace]], notes: FindingNotes) -> None:
-    """Checks the control batches of one piece, each given with its position."""
-    if not batches:
+def check(records: RecordColumns, rows: CachedColumns, findings: FindingCollector) -> None:
+    """Checks the control records of one piece, the only ones that the audit keeps. `rows`: the batches of the piece."""
+    if not len(records):
         return
-    try:
-        found = decode(
-            b"".join(batch for batch, _ in batches),
-            columns=["offset", "key", "value"],
-            control=True,
-            check_crcs=False,
-        )
-    except KafkaRecordError:
-        return  # not the bytes that were read before: the file changes while it is read
-    offsets, keys, values = (found.column(name) for name in ("offset", "key", "value"))
-    known: dict[tuple[bytes | None, bytes | None], Problem] = {}
-    for row, start, stop in record_checks.runs(found):
+    offsets, keys, values = (records.column(name) for name in COLUMNS)
+    cache: dict[tuple[bytes | None, bytes | None], Problem] = {}
+    for row, start, stop in _runs(records):
         for at in range(start, stop):
-            both = keys[at], values[at]
-            if both not in known:
-                if len(known) >= _MOST_KEPT:
-                    known.clear()
-                known[both] = _problem(*both)
-            problem = known[both]
+            key_and_value = keys[at], values[at]
+            if key_and_value not in cache:
+                if len(cache) >= _CACHED_RECORDS:
+                    cache.clear()
+                cache[key_and_value] = _problem(*key_and_value)
+            problem = cache[key_and_value]
             if problem is not None:
-                notes.add(*problem, batches[row][1]._replace(offset=offsets[at]))
+                findings.add(*problem, rows.place(row)._replace(offset=offsets[at]))
+
+
+def _runs(records: RecordColumns) -> Iterator[tuple[int, int, int]]:
+    """Yields (row of a batch in `records.batches`, start and stop of its rows in the record columns)."""
+    at = earlier_batches = 0
+    for chunk, _, _ in records._pieces:
+        numbers = chunk.runs().cast("q").tolist()
+        for batch, count in zip(numbers[::2], numbers[1::2], strict=True):
+            yield earlier_batches + batch, at, at + count
+            at += count
+        earlier_batches += len(chunk.rows)
 
 
 def _problem(key: bytes | None, value: bytes | None) -> Problem:
-    """(kind, detail) of the problem of a control record; None: no problem."""
+    """The (kind, detail) of the problem with a control record; None: no problem."""
     try:
         parsed = control.parse(key, value)
     except KafkaRecordError as error:
@@ -71,11 +72,11 @@ def is_snapshot(name: str) -> bool:
     return name.removesuffix(".gz").removesuffix(".zst").endswith(CHECKPOINT)
 
 
-def ends_with_footer(batch: Any) -> bool:
-    """Whether the last record of a batch is a SNAPSHOT_FOOTER."""
+def ends_with_footer(records: RecordColumns, rows: CachedColumns) -> bool:
+    """Whether the last record of a piece, whose control records these are, is a SNAPSHOT_FOOTER."""
+    if not len(records) or not rows["is_control"][-1] or not rows["record_count"][-1]:
+        return False
     try:
-        found = decode(batch, columns=["key"], control=True, check_crcs=False)
-        keys, controls = found.column("key"), found.batches.column("is_control")
-        return bool(keys) and bool(controls[-1]) and control.type_id(keys[-1]) == ControlRecordType.SNAPSHOT_FOOTER
+        return control.type_id(records[len(records) - 1].key) == ControlRecordType.SNAPSHOT_FOOTER
     except KafkaRecordError:
         return False

@@ -1,8 +1,8 @@
 """Checks that the offsets of the good batches of a file are consecutive.
 
 A broker assigns consecutive offsets, so the base offset of a batch is the last offset of the previous one + 1. The
-cleaner may remove records and batches later, which leaves gaps; a base offset is never lower. Offsets missing next to
-damage belong to the damage, see Damage.lost_from and lost_to.
+cleaner may remove records and batches later, which leaves gaps, but a base offset is never lower. Offsets that are
+missing next to damage belong to the damage; see Damage.lost_from and lost_to.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .batch_columns import BatchColumns
-from .findings import FindingNotes
+from kafkarec.read.offset_order import MAX_JUMP
 
-_MOST_GAPS = 1000
+from .cached_columns import CachedColumns
+from .findings import FindingCollector
+
+_MAX_GAPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Offsets first..last are missing before the batch at `position` of `file` (None: between two files).
+    """The offsets `first` to `last` are missing before the batch at `position` of `file` (None: between two files).
 
-    beside_damage: there is damage at that position
-    behind_transaction: the previous batch is transactional data
+    next_to_damage: whether there is damage at that position
+    after_transaction: whether the previous batch is transactional data
     why: the explanation, see offset_gaps.py
     """
 
@@ -29,8 +31,8 @@ class Gap:
     position: int | None
     first: int
     last: int
-    beside_damage: bool = False
-    behind_transaction: bool = False
+    next_to_damage: bool = False
+    after_transaction: bool = False
     why: str = "unexplained"
 
     @property
@@ -39,13 +41,20 @@ class Gap:
 
 
 @dataclass(slots=True)
-class OffsetTrack:
-    """The state of the offset check of one file. `gaps` has the first `_MOST_GAPS`; further ones are counted."""
+class FileOffsets:
+    """The offset check of one file.
+
+    rising               whether offsets must ascend, as in a log's segment
+    first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
+    gaps                 the first `_MAX_GAPS` gaps; `gap_count` and `gap_offsets` count all
+    holes                number of offsets without a record within batches
+    signs_of_cleaning    number of signs that the log cleaner worked on the file
+    """
 
     file: str
     rising: bool = True
     first: int | None = None
-    first_is_last: bool = False  # a wrapper of magic 0 or 1 begins the file: only its last offset is known
+    first_is_last: bool = False
     next: int | None = None
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
@@ -53,70 +62,77 @@ class OffsetTrack:
     holes: int = 0
     signs_of_cleaning: int = 0
 
-    def follow(self, rows: BatchColumns, damaged_ends: set[int], notes: FindingNotes) -> None:
-        """Checks the batches of one piece. `damaged_ends`: end positions of damage; a gap before a batch at one of them
-        belongs to the damage."""
+    def check(self, rows: CachedColumns, damaged_ends: set[int], findings: FindingCollector) -> None:
+        """Checks the good batches of the next piece. damaged_ends: end positions of damage; a gap before a batch at one
+        of them belongs to the damage."""
         if not len(rows):
             return
         bases, nexts = rows["base_offset"], rows["next_offset"]
         if self.first is None:
             self.first = bases[0] if bases[0] is not None else rows["last_offset"][0]
             self.first_is_last = bases[0] is None
-        if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self.next:
-            self._look(bases, nexts, rows, damaged_ends, notes)
-        self._signs(rows)
-        self.next = nexts[-1] if self.next is None else max(self.next, nexts[-1])
+        follows = self.next is None or bases[0] == self.next
+        end = nexts[-1]
+        if not follows or bases[1:] != nexts[:-1]:
+            end = self._check_rows(bases, nexts, rows, damaged_ends, findings)
+        self._count_signs_of_cleaning(rows)
+        self.next = end if self.next is None else max(self.next, end)
 
-    def _look(
+    def _check_rows(
         self,
         bases: Sequence[int | None],
         nexts: Sequence[int],
-        rows: BatchColumns,
+        rows: CachedColumns,
         damaged: set[int],
-        notes: FindingNotes,
-    ) -> None:
+        findings: FindingCollector,
+    ) -> int:
+        """Returns the next offset after these batches."""
         positions = rows["position"]
         expected = self.next
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
-            # Of a wrapper of magic 0 or 1 only the last offset is known: only a decrease can be detected.
+            # Only the last offset of a wrapper of magic 0 or 1 is known, so only a decrease can be detected.
             begin = after - 1 if base is None else base
-            if self.rising and self._is_misplaced(row, expected, bases, nexts):
-                fits = f"{expected} fits, as the batch behind begins at {bases[row + 1]}"
-                notes.add("base_offset_wrong", f"base offset {base} where {fits}", rows.place(row))
-                expected = bases[row + 1]
+            if self.rising and expected is not None and self._is_misplaced(row, expected, bases, nexts):
+                following = bases[row + 1] if row + 1 < len(bases) else None
+                ends = f", and the next one begins at {following}" if following is not None else ""
+                detail = f"base offset {base}, but the previous batch ends at offset {expected - 1}{ends}"
+                findings.add("base_offset_wrong", detail, rows.place(row))
+                expected = expected if following is None else max(expected, following)
                 continue
             if expected is not None and begin < expected:
-                detail = f"offsets {begin} to {after - 1}, and the batch in front ends at offset {expected - 1}"
+                detail = f"offsets {begin} to {after - 1}, but the previous batch ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
-                notes.add("offset_overlap", detail, rows.place(row), severity=severity)
+                findings.add("offset_overlap", detail, rows.place(row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
                 after_transaction = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
-                self._gap(Gap(self.file, positions[row], expected, base - 1, behind_transaction=after_transaction))
-            # After a batch that goes back the highest offset stays what it was in a log, and starts anew elsewhere.
+                self._add_gap(Gap(self.file, positions[row], expected, base - 1, after_transaction=after_transaction))
+            # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.
             expected = after if expected is None or not self.rising else max(expected, after)
         if not self.rising:
             self.next = None
+        return nexts[-1] if expected is None else expected
 
     @staticmethod
-    def _is_misplaced(row: int, expected: int | None, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
-        """Whether with another base offset, which no checksum covers, the batch would fit exactly between the previous
-        and the next one."""
-        base = bases[row]
-        if expected is None or base is None or base == expected or row + 1 == len(bases):
+    def _is_misplaced(row: int, expected: int, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
+        """Whether the base offset, which no checksum covers, is too high: above that of the next batch, which fits the
+        previous one, or further away than offsets of a segment are. (Where it has one right value it is restored.)"""
+        base, following = bases[row], bases[row + 1] if row + 1 < len(bases) else None
+        if base is None or base <= expected:
             return False
-        return bases[row + 1] == expected + nexts[row] - base
+        return base - expected > MAX_JUMP or (following is not None and expected <= following < nexts[row])
 
-    def _gap(self, gap: Gap) -> None:
+    def _add_gap(self, gap: Gap) -> None:
         self.gap_count += 1
         self.gap_offsets += gap.length
-        if len(self.gaps) < _MOST_GAPS:
+        if len(self.gaps) < _MAX_GAPS:
             self.gaps.append(gap)
 
-    def _signs(self, rows: BatchColumns) -> None:
-        """Notes signs of the cleaner: batches with fewer records than offsets, empty ones, delete horizons."""
-        spans = zip(rows["record_count"], rows["base_offset"], rows["last_offset"], strict=True)
-        missing = [last - base + 1 - count for count, base, last in spans if count is not None]
-        holes = [hole for hole in missing if hole > 0]
-        self.holes += sum(holes)
-        self.signs_of_cleaning += len(holes)
-        self.signs_of_cleaning += sum(horizon is not None for horizon in rows["delete_horizon_ms"])
+    def _count_signs_of_cleaning(self, rows: CachedColumns) -> None:
+        """Counts signs of the cleaner: batches with fewer records than offsets, empty ones, delete horizons."""
+        counts = rows["record_count"]
+        if counts != rows.offset_counts:
+            spans = zip(counts, rows.offset_counts, strict=True)
+            holes = [offsets - count for count, offsets in spans if count is not None and count < offsets]
+            self.holes += sum(holes)
+            self.signs_of_cleaning += len(holes)
+        self.signs_of_cleaning += len(rows) - rows["delete_horizon_ms"].count(None)

@@ -1,9 +1,9 @@
 """Checks segments in parallel: in threads, or in processes forked from this one.
 
-A unit of work is one segment, or one log if producer sequences are checked, which needs order; and the side files of a
-log. Decoding releases the GIL, but half of the work is Python: two processes are twice as fast as one, two threads
-hardly faster, and with gzip slower. Threads are for remote files, where most of the time is waiting and forking is not
-safe with their libraries.
+A unit of work is one segment (one log if producer sequences are checked, which needs the segments in order), or the
+side files of a log. Decoding releases the GIL, but decompressing gzip and snappy and comparing the columns of batches
+hold it, so local files are checked in processes. Threads are for remote files: most of the time is waiting, and the
+libraries for them are not safe with fork.
 """
 
 from __future__ import annotations
@@ -17,22 +17,21 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from .findings import FindingNotes
+from .findings import FindingCollector
 from .partition_files import check_log
-from .payload_checks import PayloadCheckOptions
-from .segment_check import FileFacts, examine
-from .sequence_checks import Sequences
+from .segment_check import FileResult, check_segment
+from .sequence_checks import SequenceCheck
 
-Tick = Callable[[str, int, int], None]
-_LOOK = 0.25
+FileProgress = Callable[[str, int, int], None]
+_POLL_SECONDS = 0.25
 
 
 class Stopped(Exception):
-    """Raised in the workers when the caller stops."""
+    """Raised in the workers after the caller stopped."""
 
 
 class Workers(NamedTuple):
-    """The number of threads, or of forked processes if above one."""
+    """The number of threads, and of forked processes. Threads are used if `processes` is 1."""
 
     threads: int
     processes: int
@@ -43,36 +42,38 @@ class Workers(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """A unit of work of the log with index `owner`.
+    """A unit of work for the log with index `log_index`.
 
-    first, segments   segments in order, and the index of the first one among all; no segments: the side files
-    follow            whether producer sequences are checked
+    first_segment     the index of the unit's first segment among all segments
+    segments          in order; none: the unit is the side files
+    check_sequences   whether producer sequences are checked
     """
 
-    owner: int
-    first: int
+    log_index: int
+    first_segment: int
     segments: Sequence[Any]
-    follow: bool = False
+    check_sequences: bool = False
 
 
 @dataclass
-class LogFacts:
+class LogResult:
     """The results of the workers for one log."""
 
-    files: list[FileFacts] = field(default_factory=list)
-    follower: Sequences | None = None
-    beside: FindingNotes = field(default_factory=FindingNotes)
+    files: list[FileResult] = field(default_factory=list)
+    sequences: SequenceCheck | None = None
+    side_file_findings: FindingCollector = field(default_factory=FindingCollector)
 
 
 class WorkPlan(NamedTuple):
     """The input of the workers; forked ones inherit it.
 
-    done: in shared memory, the bytes read of each segment; the last item tells the workers to stop
+    limit  max decompressed bytes of a payload
+    done   in shared memory, the bytes read of each segment; the last item is set to make the workers stop
     """
 
     logs: Sequence[Any]
     units: Sequence[WorkUnit]
-    options: PayloadCheckOptions
+    limit: int
     done: Any
 
     @property
@@ -80,42 +81,43 @@ class WorkPlan(NamedTuple):
         return [segment for unit in self.units for segment in unit.segments]
 
 
-Result = tuple[list[FileFacts], Sequences | None] | FindingNotes
-_inherited: WorkPlan | None = None
+Result = tuple[list[FileResult], SequenceCheck | None] | FindingCollector
+_inherited_plan: WorkPlan | None = None
 
 
-def examine_all(
-    logs: Sequence[Any], options: PayloadCheckOptions, sequences: bool, workers: Workers, progress: Tick | None
-) -> list[LogFacts]:
-    """The results for each log. ChildProcessError if a worker process was killed."""
+def check_all(
+    logs: Sequence[Any], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
+) -> list[LogResult]:
+    """The results for each log. Raises ChildProcessError if a worker process was killed."""
     units, first = [], 0
-    for owner, log in enumerate(logs):
-        alone = [[segment] for segment in (*(() if sequences else log.segments), *log.checkpoints)]
-        for some in ([log.segments] if sequences and log.segments else []) + alone:
-            units.append(WorkUnit(owner, first, some, sequences and some is log.segments))
-            first += len(some)
-    units += [WorkUnit(owner, 0, ()) for owner in range(len(logs))]
-    plan = WorkPlan(logs, units, options, multiprocessing.RawArray("q", first + 1))
-    found = [LogFacts() for _ in logs]
-    for unit, result in zip(units, _run(plan, workers, progress), strict=True):
-        if isinstance(result, FindingNotes):
-            found[unit.owner].beside = result
+    for log_index, log in enumerate(logs):
+        logged = log.all_segments
+        alone = [[segment] for segment in (*(() if sequences else logged), *log.checkpoints)]
+        for segments in ([logged] if sequences and logged else []) + alone:
+            units.append(WorkUnit(log_index, first, segments, sequences and segments is logged))
+            first += len(segments)
+    units += [WorkUnit(log_index, 0, ()) for log_index in range(len(logs))]
+    plan = WorkPlan(logs, units, limit, multiprocessing.RawArray("q", first + 1))
+    results = [LogResult() for _ in logs]
+    for unit, result in zip(units, _run_units(plan, workers, progress), strict=True):
+        if isinstance(result, FindingCollector):
+            results[unit.log_index].side_file_findings = result
         else:
-            found[unit.owner].files += result[0]
-            found[unit.owner].follower = result[1] or found[unit.owner].follower
-    return found
+            results[unit.log_index].files += result[0]
+            results[unit.log_index].sequences = result[1] or results[unit.log_index].sequences
+    return results
 
 
-def _run(plan: WorkPlan, workers: Workers, progress: Tick | None) -> list[Result]:
+def _run_units(plan: WorkPlan, workers: Workers, progress: FileProgress | None) -> list[Result]:
     """The result of each unit, in order."""
     numbers = range(len(plan.units))
     if workers.number == 1:
-        return [_work(plan, number, progress) for number in numbers]
-    global _inherited
+        return [_run_unit(plan, number, progress) for number in numbers]
+    global _inherited_plan
     pool: Executor
     count = min(workers.number, len(plan.units))
     if workers.processes > 1:
-        _inherited = plan
+        _inherited_plan = plan
         fork = multiprocessing.get_context("fork")
         pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_ignore_interrupts)
     else:
@@ -125,21 +127,21 @@ def _run(plan: WorkPlan, workers: Workers, progress: Tick | None) -> list[Result
     with pool:
         try:
             tasks: dict[int, Future[Result]] = {
-                number: pool.submit(_inherited_work, number) if forked else pool.submit(_work, plan, number)
+                number: pool.submit(_run_inherited_unit, number) if forked else pool.submit(_run_unit, plan, number)
                 for number in _largest_first(plan.units)
             }
-            _follow(set(tasks.values()), plan, progress)
+            _wait_for(set(tasks.values()), plan, progress)
             return [tasks[number].result() for number in numbers]
         except BrokenProcessPool as error:
-            raise ChildProcessError("a worker process ended before its work was done (out of memory?)") from error
+            raise ChildProcessError("a worker process ended before it was finished (out of memory?)") from error
         except BaseException:
             plan.done[len(plan.done) - 1] = 1
             pool.shutdown(wait=False, cancel_futures=True)
             for child in set(multiprocessing.active_children()) - others:
-                child.terminate()  # it only reads, so there is nothing to clean up
+                child.terminate()  # workers only read, so there is nothing to clean up
             raise
         finally:
-            _inherited = None
+            _inherited_plan = None
 
 
 def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
@@ -154,11 +156,11 @@ def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
     return sorted(range(len(units)), key=size, reverse=True)
 
 
-def _follow(waiting: set[Future[Result]], plan: WorkPlan, progress: Tick | None) -> None:
-    """Waits for all, or for the first that fails, and reports progress."""
+def _wait_for(waiting: set[Future[Result]], plan: WorkPlan, progress: FileProgress | None) -> None:
+    """Waits for all futures, or for the first that fails, and reports progress."""
     segments = plan.segments
     while waiting:
-        ended, waiting = wait(waiting, timeout=_LOOK, return_when=FIRST_COMPLETED)
+        ended, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         for task in ended:
             task.result()
         if progress is not None:
@@ -167,16 +169,16 @@ def _follow(waiting: set[Future[Result]], plan: WorkPlan, progress: Tick | None)
                     progress(segment.path, done, segment.size)
 
 
-def _work(plan: WorkPlan, number: int, progress: Tick | None = None) -> Result:
-    """The result of one unit. `progress`: None in a worker."""
+def _run_unit(plan: WorkPlan, number: int, progress: FileProgress | None = None) -> Result:
+    """The result of one unit. progress: None in a worker, where `plan.done` reports it."""
     unit = plan.units[number]
     if plan.done[len(plan.done) - 1]:
         raise Stopped
     if not unit.segments:
-        return check_log(plan.logs[unit.owner])
-    follower = Sequences() if unit.follow else None
-    facts = []
-    for at, segment in enumerate(unit.segments, unit.first):
+        return check_log(plan.logs[unit.log_index])
+    sequence_check = SequenceCheck() if unit.check_sequences else None
+    results = []
+    for at, segment in enumerate(unit.segments, unit.first_segment):
 
         def tick(done: int, at: int = at, segment: Any = segment) -> None:
             plan.done[at] = done
@@ -185,16 +187,17 @@ def _work(plan: WorkPlan, number: int, progress: Tick | None = None) -> Result:
             if progress is not None and done:
                 progress(segment.path, done, segment.size)
 
-        facts.append(examine(segment, plan.options, [] if follower is None else [follower], tick))
-    return facts, follower
+        results.append(check_segment(segment, plan.limit, [] if sequence_check is None else [sequence_check], tick))
+    return results, sequence_check
 
 
-def _inherited_work(number: int) -> Result:
-    assert _inherited is not None
-    return _work(_inherited, number)
+def _run_inherited_unit(number: int) -> Result:
+    assert _inherited_plan is not None
+    return _run_unit(_inherited_plan, number)
 
 
 def _ignore_interrupts() -> None:
-    """Ctrl-C goes to the whole process group: only the parent handles it, and stops the workers by `done`."""
+    """Ignores Ctrl-C, which the whole process group receives. Only the parent handles it, and stops the workers by
+    `done`."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)

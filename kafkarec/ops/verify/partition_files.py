@@ -3,138 +3,114 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.sidecars import offset_checkpoints, txn_index
+from kafkarec.sidecars import txn_index
+from kafkarec.storage import LeftOut, names, unnamed_files
 from kafkarec.storage.folders import LocalFolder
-from kafkarec.support.text_table import lasting
+from kafkarec.storage.read_failures import read_failure
+from kafkarec.support.text_table import duration_text
 
-from . import side_file_checks as index_check
-from . import unnamed_files
+from . import side_file_checks
 from .finding_kinds import ANOMALY, ERROR, NOTE, kind_of
-from .findings import FindingNotes, FindingPlace
-from .report_data import PartitionReport
+from .findings import FindingCollector, FindingPlace
 
-_SEVERITIES = {index_check.ERROR: ERROR, index_check.WARNING: ANOMALY, index_check.NOTE: NOTE}
+_SEVERITIES = {side_file_checks.ERROR: ERROR, side_file_checks.WARNING: ANOMALY, side_file_checks.NOTE: NOTE}
 _LISTED = 20
-# How the text of names.explain begins for a name that is not one of Kafka's.
-_FOREIGN = ("no partition folder", "not a name that Kafka gives")
-# Files with an offset up to which the log once went; log-start-offset-checkpoint may be above it.
-_END_CHECKPOINTS = (
-    "replication-offset-checkpoint",
-    "recovery-point-offset-checkpoint",
-    "cleaner-offset-checkpoint",
-)
 
 
-def check_log(log: Any) -> FindingNotes:
+def check_log(log: Any) -> FindingCollector:
     """Compares the side files of a partition with its batches. Reads headers and markers again."""
-    notes = FindingNotes()
-    _left_out(log, notes)
+    findings = FindingCollector()
+    _left_out(log, findings)
     try:
-        beside = any(segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex"))
-        if beside or all(is_local(segment) for segment in log.segments):  # else it would read all headers remotely
-            _take(index_check.check_log(log), str(log.path), notes)
+        # without an index, all headers would be read from a remote store for nothing
+        if all(map(is_local, log.segments)) or any(
+            segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex")
+        ):
+            _add_side_file_findings(side_file_checks.check_log(log), str(log.path), findings)
     except (OSError, KafkaRecordError) as error:
-        notes.add("sidefiles_unchecked", f"what stands beside the log could not be compared: {error}")
-    return notes
+        findings.add("sidefiles_unchecked", f"the log's side files could not be compared: {_reason(error)}")
+    return findings
 
 
-def _left_out(folder: Any, notes: FindingNotes) -> None:
-    """Adds findings for files and folders that were left out: an error if a folder cannot be listed. Batches in a file
-    without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
+def _left_out(folder: Any, findings: FindingCollector) -> None:
+    """Adds findings for files and folders that were left out: an error if a folder cannot be listed. A file with
+    batches but without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
     for one in folder.left_out:
-        found = unnamed_files.look(os.path.join(str(folder.path), one.name)) if one.why.startswith(_FOREIGN) else ()
+        if one.cause and names.is_segment(one.name):
+            continue  # verified as a segment, and reported there
+        batch_files = (
+            unnamed_files.files_with_batches(os.path.join(str(folder.path), one.name))
+            if one.kind == names.FOREIGN
+            else ()
+        )
         reported = False
-        for path, base in found:
-            detail = f"holds record batches, from offset {base} on, and was left out"
-            notes.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
+        for path, base in batch_files:
+            detail = f"contains record batches, from offset {base} on, but was left out"
+            findings.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
             reported = True
         if not reported:
-            kind = "unreadable_folder" if one.why.startswith("cannot be listed") else "file_left_out"
-            notes.add(kind, f"{one.name}: {one.why}")
+            findings.add(_kind_of_left_out(one), f"{one.name}: {one.why}", cause=one.cause or None)
 
 
-class _OffsetRange(NamedTuple):
-    """Start and end offset of a log, from its verified segments."""
-
-    topic: str | None
-    partition: int | None
-    start_offset: int | None
-    next_offset: int | None
+def _kind_of_left_out(one: LeftOut) -> str:
+    if one.kind == names.UNREADABLE:
+        return "unreadable_folder"
+    parsed = names.segment(one.name)
+    return "file_beside_log" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
 
 
-class _Folder:
-    """A data folder's own files, and the offset ranges of its logs."""
-
-    def __init__(self, folder: Any, logs: Sequence[_OffsetRange]) -> None:
-        self.folder_file = folder.folder_file
-        self._logs = logs
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._logs)
-
-
-def check_folder(folder: Any, partitions: Iterable[PartitionReport], notes: FindingNotes) -> None:
+def check_folder(folder: Any, findings: FindingCollector) -> None:
     """Checks meta.properties and the *-checkpoint files of a data folder."""
-    _left_out(folder, notes)
-    reach = []
-    for log in partitions:
-        files = [file for file in log.files if file.is_log]
-        ends = [file.next_offset for file in files if file.next_offset is not None]
-        begin = files[0].base_offset if files else None
-        reach.append(_OffsetRange(log.topic, log.partition, begin, max(ends, default=begin)))
+    _left_out(folder, findings)
     try:
-        _take(index_check.check_folder(_Folder(folder, reach)), str(folder.path), notes)
+        _add_side_file_findings(side_file_checks.check_folder(folder), str(folder.path), findings)
     except (OSError, KafkaRecordError) as error:
-        notes.add("sidefiles_unchecked", f"the folder's own files could not be compared: {error}")
+        findings.add("sidefiles_unchecked", f"the data folder's own files could not be compared: {_reason(error)}")
 
 
-def known_ends(folder: Any) -> dict[tuple[str, int], int]:
-    """(topic, partition) -> the highest offset of that log in the checkpoints of a data folder."""
-    ends: dict[tuple[str, int], int] = {}
-    for name in _END_CHECKPOINTS:
-        try:
-            data = folder.folder_file(name)
-            offsets = {} if data is None else offset_checkpoints.read(data)
-        except (OSError, KafkaRecordError):
-            continue  # check_folder reports it
-        for place, offset in offsets.items():
-            ends[place.topic, place.partition] = max(offset, ends.get((place.topic, place.partition), 0))
-    return ends
+def _reason(error: OSError | KafkaRecordError) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    path = str(error.filename or "a file")
+    return f"{path}: {read_failure(error, path).why}"
 
 
 def is_local(segment: Any) -> bool:
-    """Whether it is a local file, which is cheap to read again."""
+    """Whether a segment is a local file, which is cheap to read again."""
     return isinstance(segment._folder, LocalFolder)
 
 
-def _take(findings: Iterable[index_check.SideFileFinding], folder: str, notes: FindingNotes) -> None:
-    for one in findings:
-        notes.add(
+def _add_side_file_findings(
+    side_file_findings: Iterable[side_file_checks.SideFileFinding], folder: str, findings: FindingCollector
+) -> None:
+    for one in side_file_findings:
+        findings.add(
             kind_of(one.check),
-            one.sentence.removeprefix(f"{one.file}: "),
+            one.sentence,
             severity=_SEVERITIES[one.severity],
             count=1 + one.more,
             file=os.path.join(folder, one.file),
+            cause=one.found if one.check == "read_failure" else None,
         )
 
 
-def check_transactions(log: Any, notes: FindingNotes) -> None:
+def check_transactions(log: Any, findings: FindingCollector) -> None:
     """Adds findings for hanging transactions. Open ones are normal in a copy of a live log."""
     try:
         hanging = log.transactions().hanging
     except (OSError, KafkaRecordError) as error:
-        notes.add("sidefiles_unchecked", f"the log's transactions could not be followed: {error}")
+        findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_reason(error)}")
         return
     for txn in hanging[:_LISTED]:
-        age = "" if txn.duration_ms is None else f", open for {lasting(txn.duration_ms)} of the log's time"
+        age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} by the log's timestamps"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
-        notes.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
+        findings.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
     if len(hanging) > _LISTED:
-        notes.add("transaction_hanging", "", count=len(hanging) - _LISTED)
+        findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
 
 
 def aborted(log: Any) -> list[tuple[int, int]]:

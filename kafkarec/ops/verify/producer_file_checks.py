@@ -1,7 +1,7 @@
-"""Checks of .txnindex and .snapshot against the log's batches and markers; the markers are authoritative
+"""Checks of .txnindex and .snapshot against the log's batches and markers, which are authoritative
 
-If the start of a log was deleted, or the log was cleaned, the files may have transactions whose data is removed. A
-difference that can be explained by this is a note, or not reported.
+If the start of a log was deleted, or the log was cleaned, the files may have transactions whose data was removed. A
+difference that this explains is a note, or not reported.
 """
 
 from __future__ import annotations
@@ -13,25 +13,35 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates
 
-from .side_file_finding import ERROR, NOTE, WARNING, Findings
+from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
 
 
 class TransactionCheck:
-    """Checks a .txnindex. Call `see` with the segment's markers and ended transactions, then `finish` with the
+    """Checks a .txnindex. Call `add` with the segment's markers and ended transactions, then `finish` with the
     entries."""
 
-    def __init__(self, file: str, findings: Findings) -> None:
+    def __init__(self, file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
         self._expected: dict[tuple[int, int], EndedTransaction] = {}
         self._abort_markers: set[tuple[int, int]] = set()
+        self._lost: set[tuple[int, int]] = set()
 
-    def see(
+    def add_lost(self, entry: AbortedTransaction, states: ProducerStates) -> None:
+        """Adds an entry whose marker's offset is missing in the log. If its transaction is open there, the marker is
+        lost, and the entry proves it."""
+        ended = states.end_by_index(entry)
+        if ended is not None:
+            place = entry.producer_id, entry.last_offset
+            self._expected[place] = ended
+            self._lost.add(place)
+
+    def add(
         self,
         columns: Mapping[str, list[Any]],
         markers: Mapping[int, Marker | None],
         ended: Iterable[EndedTransaction],
     ) -> None:
-        """Consecutive batches with their markers, and the transactions that end in them."""
+        """Adds consecutive batches with their markers, and the transactions that end in them."""
         self._expected |= {(one.producer_id, one.last_offset): one for one in ended if one.aborted}
         if any(marker is not None and marker.aborted for marker in markers.values()):
             for position, producer_id, base in zip(
@@ -41,8 +51,13 @@ class TransactionCheck:
                 if marker is not None and marker.aborted:
                     self._abort_markers.add((producer_id, base))
 
-    def not_there(self) -> None:
-        """There is no .txnindex, which is right if no transaction was aborted."""
+    def leave_out_before(self, start: int) -> None:
+        """Expects no entries of transactions that began before the first segment, for a log with gaps: where all data
+        of one is deleted or cleaned, the log cleaner keeps the marker for a while, but not the entry."""
+        self._expected = {place: one for place, one in self._expected.items() if one.first_offset >= start}
+
+    def report_missing_file(self) -> None:
+        """Reports a missing .txnindex, which is an error unless no transaction was aborted."""
         if self._expected:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
@@ -50,14 +65,18 @@ class TransactionCheck:
                 ERROR,
                 "transaction_missing",
                 self._file,
-                f"is not there, and {count} aborted here: the first of producer {one.producer_id}, offsets "
-                f"{one.first_offset} to {one.last_offset}; without it consumers with read_committed are shown their "
-                "records; kafkarec reindex makes a new one",
+                f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
+                f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
+                "records; reindex writes a new one",
                 expected=len(self._expected),
             )
 
     def finish(self, entries: Iterable[AbortedTransaction], complete: bool, damaged: bool) -> None:
-        """complete: all batches of the log up to here were read; damaged: some of this segment's are lost."""
+        """Compares the entries of the file.
+
+        complete   whether all batches of the log up to here were read
+        damaged    whether some batches of this segment are lost
+        """
         missing = dict(self._expected)
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
@@ -65,13 +84,22 @@ class TransactionCheck:
             what = f"entry {number}: producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
             if expected is not None:
                 self._compare(number, what, entry, expected, complete)
-            elif place not in self._abort_markers:
+            if place in self._lost:
+                self._findings.add(
+                    NOTE,
+                    "transaction_unknown",
+                    self._file,
+                    f"{what}: the ABORT marker is lost, and this entry proves it: salvage writes the marker again",
+                    entry=number,
+                    found=entry.last_offset,
+                )
+            elif expected is None and place not in self._abort_markers:
                 self._findings.add(
                     WARNING if damaged else ERROR,
                     "transaction_unknown",
                     self._file,
                     f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}"
-                    + (" (it may lie in the damaged bytes)" if damaged else "; consumers skip records that are valid"),
+                    + (" (it may be in the damaged bytes)" if damaged else "; consumers skip records that are valid"),
                     entry=number,
                     found=entry.last_offset,
                 )
@@ -81,8 +109,8 @@ class TransactionCheck:
                 "transaction_missing",
                 self._file,
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
-                "aborted and is not listed: consumers with read_committed are shown its records; kafkarec reindex "
-                "makes a right one",
+                "aborted and is not listed: read_committed consumers get its records; reindex writes a "
+                "correct one",
                 expected=one.last_offset,
             )
 
@@ -95,7 +123,7 @@ class TransactionCheck:
                 NOTE if explained else ERROR,
                 "transaction_differs",
                 self._file,
-                f"{what}: by its batches it begins at offset {expected.first_offset}",
+                f"{what}: according to its batches it begins at offset {expected.first_offset}",
                 entry=number,
                 expected=expected.first_offset,
                 found=entry.first_offset,
@@ -107,15 +135,15 @@ class TransactionCheck:
                 WARNING if late and complete else NOTE,
                 "transaction_differs",
                 self._file,
-                f"{what}: last stable offset {entry.last_stable_offset}, by the batches it is {stable}"
-                + ("; a consumer may be told of too few aborted transactions" if late else ""),
+                f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
+                + ("; a consumer may be given too few aborted transactions" if late else ""),
                 entry=number,
                 expected=stable,
                 found=entry.last_stable_offset,
             )
 
 
-# (field of an entry, its description; None if recovery or cleaning may change it)
+# (field of an entry, its description, whether a difference is an error; recovery or cleaning may change the others)
 _COMPARED = (
     ("producer_epoch", "epoch", True),
     ("last_sequence", "last sequence", True),
@@ -128,17 +156,17 @@ _COMPARED = (
 
 
 def check_snapshot(
-    data: bytes, file: str, states: ProducerStates, findings: Findings, *, complete: bool, cleaned: bool
+    data: bytes, file: str, states: ProducerStates, findings: SideFileFindings, *, complete: bool, cleaned: bool
 ) -> None:
-    """Compares a snapshot with the states at its offset.
+    """Compares a snapshot with the producer states at its offset.
 
-    complete   all batches of the log up to here were read
-    cleaned    offsets are missing between them: the log cleaner removed batches, or they were lost
+    complete   whether all batches of the log up to here were read
+    cleaned    whether offsets are missing between them: the log cleaner removed batches, or they were lost
     """
     entries = producer_snapshot.read(data)
     for number, entry in enumerate(entries):
-        known = states.producers.get(entry.producer_id)
-        if known is None:
+        producer = states.producers.get(entry.producer_id)
+        if producer is None:
             if complete and not cleaned:
                 findings.add(
                     WARNING,
@@ -149,22 +177,24 @@ def check_snapshot(
                     found=entry.producer_id,
                 )
             continue
-        expected = known.entry()
+        expected = producer.entry()
         wrong = [
-            (name, vital, getattr(expected, field), getattr(entry, field))
-            for field, name, vital in _COMPARED
+            (name, significant, getattr(expected, field), getattr(entry, field))
+            for field, name, significant in _COMPARED
             if getattr(expected, field) != getattr(entry, field)
         ]
         if not wrong:
             continue
-        vital = any(matters for _, matters, _, _ in wrong) and complete and not cleaned
-        told = ", ".join(f"{name} {there} where the batches say {here}" for name, _, here, there in wrong)
+        significant = any(is_significant for _, is_significant, _, _ in wrong) and complete and not cleaned
+        differences = ", ".join(
+            f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
+        )
         findings.add(
-            ERROR if vital else NOTE,
+            ERROR if significant else NOTE,
             "producer_differs",
             file,
-            f"producer {entry.producer_id}: {told}",
+            f"producer {entry.producer_id}: {differences}",
             entry=number,
-            expected=", ".join(f"{name} {here}" for name, _, here, _ in wrong),
-            found=", ".join(f"{name} {there}" for name, _, _, there in wrong),
+            expected=", ".join(f"{name} {known}" for name, _, known, _ in wrong),
+            found=", ".join(f"{name} {stored}" for name, _, _, stored in wrong),
         )

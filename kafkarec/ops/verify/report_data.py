@@ -13,14 +13,17 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored, is_read_failure
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+from kafkarec.ops.end_witnesses import EndVerdict, LogEnd
+from kafkarec.storage.read_failures import DISK, OTHER
 
 from .finding_kinds import ANOMALY, ERROR
 from .findings import Finding
 from .offset_checks import Gap
 
 GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL = "good", "damaged", "unreadable", "preallocated", "tail"
+_NO_END = EndVerdict(LogEnd(0, 0, None))
 STATES = ("damaged", "error", "anomaly", "ok")
 
 
@@ -35,11 +38,12 @@ class ByteRange:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """One file. `ranges` cover it without gap and overlap; damage above `MOST_DAMAGE` is counted in `damage_left_out`.
+    """One file. `ranges` cover it without gap or overlap. `damage_left_out` counts the damage that is not listed.
 
-    size, good_bytes, damaged_bytes, unreadable_bytes, remaining: int   bytes; remaining is a cut tail or preallocated
+    size, good_bytes, damaged_bytes, unreadable_bytes, remaining: int   bytes; remaining: a cut tail or preallocated
     batches, records: int       good batches; records as their batches declare them (an outer message of magic 0, 1: 1)
     first_offset, next_offset   of the good batches; None if there are none
+    restored                    good batches whose header fields were restored; damaged on disk
     zeros                       (position, length) of the zeros that a damaged range begins with
     """
 
@@ -58,12 +62,13 @@ class FileReport:
     ranges: tuple[ByteRange, ...] = ()
     damage: tuple[Damage, ...] = ()
     damage_left_out: int = 0
+    restored: tuple[Restored, ...] = ()
     zeros: tuple[tuple[int, int], ...] = ()
     findings: tuple[Finding, ...] = ()
 
     @property
     def is_log(self) -> bool:
-        """Whether its name has its base offset (a .checkpoint's has the end offset)."""
+        """Whether it is a segment with its base offset in its name. A .checkpoint has its end offset in its name."""
         return self.base_offset is not None and ".log" in self.name
 
     @property
@@ -80,7 +85,8 @@ class FileReport:
         return shown | {
             "state": self.state,
             "ranges": [[one.state, one.position, one.length] for one in self.ranges],
-            "damage": [one._asdict() for one in self.damage],
+            "damage": [one.as_dict() for one in self.damage],
+            "restored": [one.as_dict() for one in self.restored],
             "zeros": [list(one) for one in self.zeros],
             "findings": [one.to_dict() for one in self.findings],
         }
@@ -88,13 +94,13 @@ class FileReport:
 
 @dataclass(frozen=True, slots=True)
 class PartitionReport:
-    """One log. `own_findings` are about the log as a whole; `findings` has those of its files too.
+    """One log. `own_findings` are about the log as a whole; `findings` includes those of its files.
 
-    gaps: with sequences=True each gap in the offsets, with its explanation (`.why`)
+    gaps: with sequences=True all gaps in the offsets, with their explanations (`.why`)
     missing: (first, last) offsets that are missing without damaged bytes: missing segments, gaps in a log that was
         never cleaned; at most 1000 of each file
     missing_offsets: number of all these offsets
-    beyond_end: number of offsets above the log's end that existed, by the data folder's checkpoints
+    end: the log's end, and the witnesses above it: files that say that the log was longer
     """
 
     path: str
@@ -105,7 +111,12 @@ class PartitionReport:
     gaps: tuple[Gap, ...] = ()
     missing: tuple[tuple[int, int], ...] = ()
     missing_offsets: int = 0
-    beyond_end: int = 0
+    end: EndVerdict = _NO_END
+
+    @property
+    def beyond_end(self) -> int:
+        """The number of offsets above the log's end that existed at least, according to a witness."""
+        return self.end.missing
 
     @property
     def name(self) -> str:
@@ -125,21 +136,26 @@ class PartitionReport:
         return sum(file.places for file in self.files)
 
     @property
+    def damage_left_out(self) -> int:
+        """The number of damaged ranges that `damage` does not list."""
+        return sum(file.damage_left_out for file in self.files)
+
+    @property
     def state(self) -> str:
         """The worst of damaged, error, anomaly, ok."""
         return _state(self.places, self.findings)
 
     @property
     def lost_offsets(self) -> int:
-        """Upper bound of lost offsets: in damage between good batches (see `lost_at_an_end`), in `missing`, and above
-        the log's end."""
+        """An upper bound of the number of lost offsets: in damage between good batches, in `missing`, and above the
+        log's end. For damage at the start or end of the log see `lost_at_an_end`."""
         spans = {(one.lost_from, one.lost_to) for one in self.damage}  # adjacent ranges have the same
         known = sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
         return known + self.missing_offsets + self.beyond_end
 
     @property
     def lost_bytes(self) -> int:
-        """Damaged and unreadable bytes."""
+        """The number of damaged and unreadable bytes."""
         return self.total("damaged_bytes") + self.total("unreadable_bytes")
 
     @property
@@ -161,6 +177,8 @@ class PartitionReport:
             "lost_at_an_end": self.lost_at_an_end,
             "missing_offsets": self.missing_offsets,
             "beyond_end": self.beyond_end,
+            "next_offset": self.end.end.offset,
+            "end_witnesses": [one.to_dict() for one in self.end.higher],
             "files": [file.to_dict() for file in self.files],
             "findings": [one.to_dict() for one in self.own_findings],
             "gaps": [asdict(gap) for gap in self.gaps],
@@ -192,6 +210,10 @@ class ReportData:
         return tuple(one for partition in self.partitions for one in partition.damage)
 
     @property
+    def restored(self) -> tuple[Restored, ...]:
+        return tuple(one for file in self.files for one in file.restored)
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         return (*self.own_findings, *(one for partition in self.partitions for one in partition.findings))
 
@@ -204,14 +226,36 @@ class ReportData:
         return _state(sum(file.places for file in self.files), self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
-        """0: fine. 1: damage or an error (strict: or an anomaly). 3: only failures that are not damage: a limit,
-        permissions, the network."""
-        troubles = {one.kind for one in self.findings if one.severity == ERROR} - _COULD_NOT
-        troubles |= {one.reason for one in self.damage if not _is_ours(one.reason)}
-        if self.state in ("damaged", ERROR) and not troubles:
+        """The exit status of the command line.
+
+        0   fine
+        1   damage or an error, with `strict` also an anomaly
+        3   a file could not be read, whatever else there is; or only payloads above a limit or without a library
+        """
+        if self.unread or self.is_only_unchecked:
             return 3
         bad = self.state in ("damaged", "error") or (strict and self.state == "anomaly")
         return int(bad)
+
+    @property
+    def is_only_unchecked(self) -> bool:
+        """Whether all that is wrong are payloads above a limit or without a library."""
+        errors = any(one.severity == ERROR for one in self.findings)
+        return self.state == "damaged" and not errors and all(is_no_damage(one.reason) for one in self.damage)
+
+    @property
+    def unread(self) -> dict[str, str]:
+        """{path: cause} of the files and folders that could not be read, or not completely. Causes: see
+        `Finding.cause`."""
+        found = {
+            one.file or one.detail: one.cause or OTHER
+            for one in self.findings
+            if one.kind in READ_FAILURES and one.severity == ERROR
+        }
+        for one in self.damage:
+            if is_read_failure(one):
+                found.setdefault(str(one.file), DISK)
+        return found
 
     def total(self, name: str) -> int:
         """The sum over all files of one of FileReport's numbers."""
@@ -239,7 +283,7 @@ class ReportData:
         return f"<Report: {self.state}, {sums}, {len(self.damage)} damaged ranges, {len(self.findings)} findings>"
 
 
-_COULD_NOT = {"unreadable_file", "unreadable_folder"}
+READ_FAILURES = {"unreadable_file", "unreadable_folder"}
 
 
 def _state(places: int, findings: Iterable[Finding]) -> str:
@@ -253,6 +297,6 @@ def _has(findings: Iterable[Finding], severity: str) -> bool:
     return any(one.severity == severity for one in findings)
 
 
-def _is_ours(reason: str) -> bool:
-    """Whether the reason is a limit or a missing library, not damage."""
+def is_no_damage(reason: str) -> bool:
+    """Whether the reason is a limit or a missing library, which is no damage."""
     return issubclass(REASONS[reason].error, LimitExceededError | MissingCodecError)

@@ -1,4 +1,4 @@
-"""A report as one HTML page: a map of each file's bytes, the findings, the next commands.
+"""A report as one HTML page: maps of the files' bytes, the findings, the next commands.
 
 The page has no script and loads no font or image; its Content-Security-Policy forbids them. All text is escaped, as
 names of topics and files may contain any character.
@@ -11,21 +11,21 @@ from html import escape
 
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS
-from kafkarec.support.text_table import safe
+from kafkarec.support.text_table import counted, noun, safe
 
 from . import advice
 from .finding_kinds import ERROR, KINDS, SEVERITIES
-from .findings import Finding, counted
+from .findings import Finding
 from .html_style import STYLE
 from .report import Report
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport, PartitionReport
-from .report_text import amount, lost_in_short, name_of, offsets, sides, summary, zeros_of
+from .report_text import byte_size, expected_and_found, file_name, lost_offsets_short, offsets, summary, zeros_text
 
 _WIDTH = 1000
-_LEAST = 3
-_MOST_RANGES = 400
-_MOST_ROWS = 200
-_MOST_SECTIONS = 100
+_MIN_WIDTH = 3
+_MAX_RANGES = 400
+_MAX_ROWS = 200
+_MAX_SECTIONS = 100
 _FEW_FILES = 12
 _STATES = (GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL)
 _HEAD = """<!doctype html>
@@ -39,7 +39,7 @@ _HEAD = """<!doctype html>
 
 
 def render(report: Report) -> Iterator[str]:
-    """The page, in pieces."""
+    """Yields the page in pieces."""
     head, *details = summary(report).split("\n")
     yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
     yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
@@ -49,12 +49,12 @@ def render(report: Report) -> Iterator[str]:
     if len(report.partitions) > 1:
         yield from _overview(report.partitions)
     shown = [one for one in report.partitions if one.state != "ok" or len(report.partitions) == 1]
-    for number, one in enumerate(shown[:_MOST_SECTIONS]):
+    for number, one in enumerate(shown[:_MAX_SECTIONS]):
         yield from _section(one, number)
-    if len(shown) > _MOST_SECTIONS:
-        yield f"<p>{_more(len(shown) - _MOST_SECTIONS, 'partition')} with findings: in --format json.</p>\n"
+    if len(shown) > _MAX_SECTIONS:
+        yield f"<p>{_more(len(shown) - _MAX_SECTIONS, 'partition')} with findings: in --format json.</p>\n"
     if report.own_findings:
-        yield "<section><h2>Around them</h2>\n"
+        yield "<section><h2>The data folder</h2>\n"
         yield from _findings(report.own_findings)
         yield "</section>\n"
     yield "</main>\n</body>\n</html>\n"
@@ -74,7 +74,7 @@ def _next(report: Report) -> Iterator[str]:
 
 def _legend() -> str:
     marks = "".join(f'<span class="key"><i class="{state}"></i>{state}</span>' for state in _STATES)
-    return f'<p class="legend">{marks}<span>each line is a file from its first byte to its last</span></p>\n'
+    return f'<p class="legend">{marks}<span>each bar is a file from its first to its last byte</span></p>\n'
 
 
 def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
@@ -82,48 +82,48 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
     titles = ("partition", "state", "map", "files", "bytes", "records", "places", "bytes lost", "offsets lost")
     yield "".join(f"<th{' class=n' if at > 2 else ''}>{title}</th>" for at, title in enumerate(titles))
     yield "</tr></thead>\n<tbody>\n"
-    for one in partitions[:_MOST_ROWS]:
+    for one in partitions[:_MAX_ROWS]:
         numbers = (
             len(one.files),
-            amount(one.total("size")),
+            byte_size(one.total("size")),
             one.total("records"),
             one.places or "",
             one.lost_bytes or "",
-            lost_in_short(one),
+            lost_offsets_short(one),
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
-        strip = _strip(list(_joined(one.files)), one.total("size"))
+        svg_map = _svg_map(list(_concatenated(one.files)), one.total("size"))
         yield f'<tr><td>{_text(one.name)}</td><td><b class="{one.state}">{one.state}</b></td>'
-        yield f"<td class=map>{strip}</td>{cells}</tr>\n"
+        yield f"<td class=map>{svg_map}</td>{cells}</tr>\n"
     yield "</tbody></table></div>\n"
-    if len(partitions) > _MOST_ROWS:
-        yield f"<p>{len(partitions) - _MOST_ROWS} more, and none of them is worse.</p>\n"
+    if len(partitions) > _MAX_ROWS:
+        yield f"<p>{len(partitions) - _MAX_ROWS} more, none of them worse.</p>\n"
     yield "</section>\n"
 
 
-def _joined(files: Iterable[FileReport]) -> Iterator[ByteRange]:
-    """The ranges of all files of a partition, concatenated."""
-    before = 0
+def _concatenated(files: Iterable[FileReport]) -> Iterator[ByteRange]:
+    """Yields the ranges of all files of a partition as if the files were concatenated."""
+    start = 0
     for file in files:
         for one in file.ranges:
-            yield ByteRange(one.state, before + one.position, one.length)
-        before += file.size
+            yield ByteRange(one.state, start + one.position, one.length)
+        start += file.size
 
 
 def _section(one: PartitionReport, number: int) -> Iterator[str]:
     yield f'<section id="p{number}"><h2>{_text(one.name)} <b class="{one.state}">{one.state}</b></h2>\n'
     yield f"<p class=path>{_text(one.path)}</p>\n"
     files = one.files if len(one.files) <= _FEW_FILES else [file for file in one.files if file.places or file.findings]
-    shown = sorted(files, key=lambda file: not file.places)[:_MOST_ROWS] if len(files) > _MOST_ROWS else files
+    shown = sorted(files, key=lambda file: not file.places)[:_MAX_ROWS] if len(files) > _MAX_ROWS else files
     for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
-        yield f"<div class=file>{_strip(file.ranges, file.size)}</div>\n"
+        yield f"<div class=file>{_svg_map(file.ranges, file.size)}</div>\n"
         if file.size:
             yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
         if file.damage:
             yield from _damage(file)
     if len(one.files) > len(shown):
-        none = "" if len(files) > _MOST_ROWS else ", with nothing to tell of"
+        none = "" if len(files) > _MAX_ROWS else ", without findings"
         yield f"<p>{_more(len(one.files) - len(shown), 'file')}{none}.</p>\n"
     yield from _findings(one.findings)
     yield "</section>\n"
@@ -133,33 +133,35 @@ def _sums(file: FileReport) -> str:
     span = "no offsets"
     if file.first_offset is not None and file.next_offset is not None:
         span = f"offsets {file.first_offset} to {file.next_offset - 1}"
-    return f"{amount(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
+    return f"{byte_size(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
 
 
-def _strip(ranges: Sequence[ByteRange], size: int) -> str:
-    """A file as a row of SVG rectangles. Ranges that are not good are drawn last and at least `_LEAST` wide."""
+def _svg_map(ranges: Sequence[ByteRange], size: int) -> str:
+    """A file as a row of SVG rectangles. Ranges that are not good are drawn last and at least `_MIN_WIDTH` wide."""
     if not size:
         return "<span class=none>empty</span>"
-    kept = sorted(ranges if len(ranges) <= _MOST_RANGES else _coarse(ranges, size), key=lambda one: one.state != GOOD)
-    rects = [f'<rect class="{GOOD}" width="{_WIDTH}" height="20"/>'] if len(ranges) > _MOST_RANGES else []
-    for one in kept:
-        width = max(one.length * _WIDTH / size, _LEAST)
+    drawn_ranges = sorted(
+        ranges if len(ranges) <= _MAX_RANGES else _joined_in_cells(ranges, size), key=lambda one: one.state != GOOD
+    )
+    rects = [f'<rect class="{GOOD}" width="{_WIDTH}" height="20"/>'] if len(ranges) > _MAX_RANGES else []
+    for one in drawn_ranges:
+        width = max(one.length * _WIDTH / size, _MIN_WIDTH)
         at = min(one.position * _WIDTH / size, _WIDTH - width)
-        title = f"{one.state}: bytes {one.position} to {one.position + one.length - 1} ({amount(one.length)})"
+        title = f"{one.state}: bytes {one.position} to {one.position + one.length - 1} ({byte_size(one.length)})"
         rects.append(
             f'<rect class="{one.state}" x="{at:.2f}" width="{width:.2f}" height="20"><title>{title}</title></rect>'
         )
     return f'<svg viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{"".join(rects)}</svg>'
 
 
-def _coarse(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
-    """Ranges that are not good, joined within one cell of the map."""
+def _joined_in_cells(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
+    """The ranges that are not good, joined if they are within one cell of the map."""
     found: list[ByteRange] = []
     for one in ranges:
         if one.state == GOOD:
             continue
         last = found[-1] if found else None
-        if last and last.state == one.state and (one.position - last.position) * _MOST_RANGES < size:
+        if last and last.state == one.state and (one.position - last.position) * _MAX_RANGES < size:
             found[-1] = ByteRange(last.state, last.position, one.position + one.length - last.position)
         else:
             found.append(one)
@@ -167,24 +169,24 @@ def _coarse(ranges: Sequence[ByteRange], size: int) -> list[ByteRange]:
 
 
 def _damage(file: FileReport) -> Iterator[str]:
-    titles = "<th class=n>first byte</th><th class=n>bytes</th><th>offsets</th><th>reason</th><th>what it says</th>"
+    titles = "<th class=n>first byte</th><th class=n>bytes</th><th>offsets</th><th>reason</th><th>detail</th>"
     yield f"<div class='wide'><table><thead><tr>{titles}</tr></thead><tbody>\n"
-    for one in file.damage[:_MOST_ROWS]:
+    for one in file.damage[:_MAX_ROWS]:
         yield f"<tr><td class=n>{one.position}</td><td class=n>{one.length}</td><td>{_text(offsets(one))}</td>"
-        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_said(one, file))}</td></tr>\n"
+        yield f"<td><code>{_text(one.reason)}</code></td><td>{_text(_reason_text(one, file))}</td></tr>\n"
     yield "</tbody></table></div>\n"
-    if file.places > _MOST_ROWS:
-        yield f"<p>{_more(file.places - _MOST_ROWS, 'place')}.</p>\n"
+    if file.places > _MAX_ROWS:
+        yield f"<p>{_more(file.places - _MAX_ROWS, 'place')}.</p>\n"
 
 
-def _said(one: Damage, file: FileReport) -> str:
-    """The reason's sentence with expected and found value, without the position; mentions zeros."""
-    text = zeros_of(one, file) or sides(one)
+def _reason_text(one: Damage, file: FileReport) -> str:
+    """The reason's sentence with the expected and found value, or with a text about zeros; without the position."""
+    text = zeros_text(one, file) or expected_and_found(one)
     return f"{REASONS[one.reason].sentence}: {text}" if text else REASONS[one.reason].sentence
 
 
 def _more(count: int, what: str) -> str:
-    return f"{count} more {counted(count, what).partition(' ')[2]}"
+    return f"{count} more {noun(count, what)}"
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -192,12 +194,12 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         return
     ordered = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
     yield "<div class='wide'><table><thead><tr><th>severity</th><th>file</th><th class=n>byte</th>"
-    yield "<th class=n>offset</th><th class=n>places</th><th>what</th><th>what to do</th></tr></thead><tbody>\n"
-    for one in ordered[:_MOST_ROWS]:
+    yield "<th class=n>offset</th><th class=n>places</th><th>finding</th><th>what to do</th></tr></thead><tbody>\n"
+    for one in ordered[:_MAX_ROWS]:
         state = "error" if one.severity == ERROR else one.severity
         place = "".join(f"<td class=n>{'' if n is None else n}</td>" for n in (one.position, one.offset, one.count))
-        yield f'<tr><td><b class="{state}">{state}</b></td><td>{_text(name_of(one))}</td>{place}'
+        yield f'<tr><td><b class="{state}">{state}</b></td><td>{_text(file_name(one))}</td>{place}'
         yield f"<td>{_text(one.detail)} <code>{one.kind}</code></td><td>{_text(KINDS[one.kind].advice)}</td></tr>\n"
     yield "</tbody></table></div>\n"
-    if len(ordered) > _MOST_ROWS:
-        yield f"<p>{_more(len(ordered) - _MOST_ROWS, 'finding')}.</p>\n"
+    if len(ordered) > _MAX_ROWS:
+        yield f"<p>{_more(len(ordered) - _MAX_ROWS, 'finding')}.</p>\n"

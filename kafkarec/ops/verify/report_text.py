@@ -1,30 +1,41 @@
-"""A report as text: a summary, one line per partition, the worst ones in detail, the next commands.
+"""A report as text: a summary, one line per partition, the worst partitions in detail, the next commands.
 
-It fits on one screen; what does not fit is counted, and `everything` prints it.
+It fits on one screen. Lines that do not fit are counted; with `everything` they are printed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kafkarec.damage import Damage
-from kafkarec.support.text_table import lost_offsets, safe
-from kafkarec.support.text_table import render as laid_out
+from kafkarec.damage import Damage, comparison
+from kafkarec.support.text_table import counted, lost_offsets, noun, safe
+from kafkarec.support.text_table import render as text_table
 
 from . import advice
-from .finding_kinds import ANOMALY, ERROR, NOTE, SEVERITIES
-from .findings import Finding, counted
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, ReportData
+from .finding_kinds import ANOMALY, END_KINDS, ERROR, NOTE, SEVERITIES
+from .findings import Finding
+from .report_data import (
+    DAMAGED,
+    GOOD,
+    PREALLOCATED,
+    READ_FAILURES,
+    TAIL,
+    UNREADABLE,
+    FileReport,
+    PartitionReport,
+    ReportData,
+)
 
 MAP_WIDTH = 64
 SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
-# The worst state within a cell of a map is shown.
+# A cell of a map shows the worst state of its bytes.
 _WORST_FIRST = (UNREADABLE, DAMAGED, TAIL, PREALLOCATED, GOOD)
 
 
 class LineLimits(NamedTuple):
-    """Limits of the text: lines of the partition table, partitions in detail, lines of each."""
+    """Limits of the text: lines of the partition table, partitions in detail, lines of each of them."""
 
     partitions: int
     in_detail: int
@@ -57,78 +68,126 @@ def render(report: ReportData, everything: bool = False) -> str:
 
 
 def summary(report: ReportData) -> str:
-    """The summary: whether there is damage, and what is lost."""
-    sums = f"{amount(report.total('size'))} in {counted(len(report.files), 'file')}"
+    """The summary: whether there is damage, and how much is lost."""
+    sums = f"{byte_size(report.total('size'))} in {counted(len(report.files), 'file')}"
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
-    held = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
-    speed = f" ({report.total('size') / report.seconds / 1e6:.0f} MB/s)" if report.seconds > 0.5 else ""
-    told = f"{_named(report)}: {sums}, {held}, read in {report.seconds:.1f} s{speed}"
-    if not report.files:
-        return f"NOTHING TO VERIFY: {_named(report)} holds no segment"
-    if report.state == "damaged":
+    counts = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
+    rate = report.total("size") / report.seconds / 1e6 if report.seconds > 0.5 else 0
+    speed = f" ({rate:.0f} MB/s)" if rate >= 1 else ""
+    totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
+    if not report.files and report.state != ERROR:
+        return f"NOTHING TO VERIFY: {_named(report)} contains no segment"
+    if report.state == "damaged" and report.is_only_unchecked:
+        batches = counted(sum(one.places for one in report.partitions), "batch")
+        size = byte_size(report.total("damaged_bytes") + report.total("unreadable_bytes"))
+        head = f"COULD NOT CHECK EVERYTHING: {batches}, {size}, above a limit or without a library; no damage was found"
+    elif report.state == "damaged":
         bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
         places = sum(one.places for one in report.partitions)
-        head = f"DAMAGED: {counted(places, 'place')}, {amount(bad)} lost, {_all_lost(report.partitions)}"
-    elif report.exit_status() == 3:
-        missed = counted(_count(report.findings, ERROR), "file or folder")
-        head = f"COULD NOT READ ALL: {missed}; the rest is not damaged"
+        lost = [f"DAMAGED: {counted(places, 'place')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
+        unread = f"{_unread(report)} could not be read completely" if report.unread else ""
+        head = _joined(", ".join(lost), _beyond_end(report.partitions), unread)
     elif report.state == ERROR:
-        head = f"NOT RIGHT: every batch can be read, but there {_there(_count(report.findings, ERROR), 'error')}"
-        lost = sum(one.lost_offsets for one in report.partitions)
-        head += f"; {counted(lost, 'offset')} lost{_apart(report.partitions)}" if lost else ""
+        head = _without_damage(report)
     elif report.state == ANOMALY:
-        head = f"NOT DAMAGED, with {counted(_count(report.findings, ANOMALY), 'oddity')} that Kafka reads in silence"
+        anomalies = counted(_count(report.findings, ANOMALY), "anomaly")
+        missing = sum(one.missing_offsets for one in report.partitions)
+        gaps = f"{counted(missing, 'offset')} missing between segments: compacted or lost" if missing else ""
+        head = _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
     elif not report.total("batches"):
-        head = "NO BATCH: nothing is damaged, and nothing is there"
+        zeros = any(one.kind == "preallocated" for one in report.findings)
+        nothing = "there are only zeros: empty or lost, no file here says which" if zeros else "there are no batches"
+        head = f"NO BATCHES: nothing is damaged, but {nothing}"
     else:
-        head = "NOT DAMAGED: every checksum holds and every payload can be read"
-    return f"{head}\n{told}"
+        head = "NOT DAMAGED: every checksum is right and every payload can be read"
+    return f"{head}\n{totals}"
 
 
 def _named(report: ReportData) -> str:
     return "standard input" if report.path == "-" else safe(report.path)
 
 
-def _all_lost(partitions: Sequence[PartitionReport]) -> str:
+def _without_damage(report: ReportData) -> str:
+    """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
+    errors = [one for one in report.findings if one.severity == ERROR and one.kind not in END_KINDS | READ_FAILURES]
+    beyond = _beyond_end(report.partitions)
+    good = "every batch can be read" if report.total("batches") else "there are no batches"
+    read = f"{_unread(report)} could not be read" if report.unread else good
+    restored = [one for one in errors if one.kind == "header_restored"]
+    if restored and len(restored) == len(errors):
+        hurt = f"header fields of {counted(_count(restored, ERROR), 'batch')}, which can be restored"
+        return _joined(f"DAMAGED: {hurt}; {read}", beyond)
+    if errors:
+        there = f"{read}, {'and' if report.unread else 'but'} there {_is_or_are(_count(errors, ERROR), 'error')}"
+        lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
+        gaps = f"{counted(lost, 'offset')} lost{_in_gaps(report.partitions, lost)}" if lost else ""
+        return _joined(f"INCONSISTENT: {there}", gaps, beyond)
+    if beyond:
+        return f"INCOMPLETE: {read}; {beyond}"
+    return f"COULD NOT READ EVERYTHING: {_unread(report)}; the rest is not damaged"
+
+
+def _joined(*parts: str) -> str:
+    return "; ".join(part for part in parts if part)
+
+
+def _unread(report: ReportData) -> str:
+    return counted(len(report.unread), "file or folder")
+
+
+def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
+    """What the strongest witness above a log's end says, and in how many other logs there are any; empty: none."""
+    ended = sorted((one for one in partitions if one.end.higher), key=lambda one: one.end.rank)
+    if not ended:
+        return ""
+    where = f" ({ended[0].name})" if len(partitions) > 1 else ""
+    more = f"; the same in {counted(len(ended) - 1, 'more partition')}" if len(ended) > 1 else ""
+    return f"{ended[0].end.headline}{where}{more}"
+
+
+def _all_lost(partitions: Sequence[PartitionReport]) -> list[str]:
+    """The offsets lost by damage and in gaps, without those above a log's end, which `_beyond_end` counts."""
     spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.damage}
-    apart = _apart(partitions)
-    if len(spans) == 1 and not apart:
-        return offsets(*spans.values())
-    known = sum(one.lost_offsets for one in partitions)
-    open_end = any(one.lost_at_an_end for one in partitions)
-    if not known and open_end:
-        return "how many offsets is not known"
-    return f"at most {counted(known, 'offset')}{apart}" + (", and those at a log's end" if open_end else "")
+    known = sum(one.lost_offsets - one.beyond_end for one in partitions)
+    in_gaps = _in_gaps(partitions, known)
+    counted_above = [one for one in partitions if one.beyond_end]
+    open_end = any(one.lost_at_an_end for one in partitions if one not in counted_above)
+    if len(spans) == 1 and not in_gaps and (open_end or not counted_above):
+        return [offsets(*spans.values())]
+    if not known:
+        return ["the number of lost offsets is not known"] if open_end else []
+    more = ", and at a log's start or end a number that is not known" if open_end else ""
+    return [f"at most {counted(known, 'offset')}{in_gaps}{more}"]
 
 
-def _apart(partitions: Sequence[PartitionReport]) -> str:
-    """The part of the lost offsets that has no damaged bytes."""
+def _in_gaps(partitions: Sequence[PartitionReport], lost: int) -> str:
+    """How many of the lost offsets are missing without damaged bytes; empty: none."""
     missing = sum(one.missing_offsets for one in partitions)
-    beyond = sum(one.beyond_end for one in partitions)
-    parts = [f"{missing} in gaps"] if missing else []
-    parts += [f"{beyond} above a log's end"] if beyond else []
-    return f" ({', '.join(parts)})" if parts else ""
+    if missing == lost:
+        return f" in {'a gap' if missing == 1 else 'gaps'}" if missing else ""
+    return f", {missing} of them in gaps" if missing else ""
 
 
 def _count(findings: Sequence[Finding], severity: str) -> int:
     return sum(one.count for one in findings if one.severity == severity)
 
 
-def _table(partitions: Sequence[PartitionReport], most: int) -> str:
-    shown = partitions[:most]
+def _table(partitions: Sequence[PartitionReport], limit: int) -> str:
+    shown = partitions[:limit]
+    times = Counter(one.name for one in partitions)
 
     def lost(one: PartitionReport) -> str:
-        return lost_in_short(one) or "-"
+        return lost_offsets_short(one) or "-"
 
     def findings(one: PartitionReport, severity: str) -> str:
         return str(_count(one.findings, severity) or "-")
 
     columns = [
-        ("partition", [one.name for one in shown]),
+        ("partition", [one.name if times[one.name] == 1 else one.path for one in shown]),
         ("state", [one.state.upper() if one.state == "damaged" else one.state for one in shown]),
         ("files", [str(len(one.files)) for one in shown]),
-        ("bytes", [amount(one.total("size")) for one in shown]),
+        ("bytes", [byte_size(one.total("size")) for one in shown]),
         ("records", [str(one.total("records")) for one in shown]),
         ("places", [str(one.places or "-") for one in shown]),
         ("bytes lost", [str(one.lost_bytes or "-") for one in shown]),
@@ -136,46 +195,47 @@ def _table(partitions: Sequence[PartitionReport], most: int) -> str:
         ("errors", [findings(one, ERROR) for one in shown]),
         ("anomalies", [findings(one, ANOMALY) for one in shown]),
     ]
-    rest = partitions[most:]
-    text = laid_out(columns)
+    rest = partitions[limit:]
+    text = text_table(columns)
     if rest:
         bad = sum(one.state != "ok" for one in rest)
         how = (f"{bad} of them not ok" if len(rest) > 1 else "not ok") if bad else "all ok" if len(rest) > 1 else "ok"
-        text += f"and {len(rest)} more, {how}: --all prints {_them(len(rest))}\n"
+        text += f"and {len(rest)} more, {how}: --all prints {_it_or_them(len(rest))}\n"
     return text
 
 
-def _detail(one: PartitionReport, most: int, notes: bool) -> list[str]:
+def _detail(one: PartitionReport, limit: int, notes: bool) -> list[str]:
     head = [f"{safe(one.name)} ({safe(one.path)})"] if one.name != one.path else [safe(one.path)]
     lines: list[str] = []
     files = [file for file in one.files if file.places]
-    for file in files[: max(most // 6, 1)]:
-        lines += ["", *_damage(file, max(most // max(min(len(files), 2), 1) - 3, 2))]
-    if len(files) > max(most // 6, 1):
-        lines.append(f"  and {_more(len(files) - max(most // 6, 1), 'damaged file')}")
+    for file in files[: max(limit // 6, 1)]:
+        lines += ["", *_damage(file, max(limit // max(min(len(files), 2), 1) - 3, 2))]
+    if len(files) > max(limit // 6, 1):
+        lines.append(f"  and {_more(len(files) - max(limit // 6, 1), 'damaged file')}")
     found = sorted((f for f in one.findings if notes or f.severity != NOTE), key=_by_severity)
     finding_lines = [line for finding in _merged(found) for line in _finding(finding)]
     if finding_lines:
-        lines += ["", *finding_lines[:most]]
-    if len(finding_lines) > most:
-        lines.append(f"  and {_more(len(finding_lines) - most, 'finding')}")
-    lines += _gaps(one, most)
+        lines += ["", *finding_lines[:limit]]
+    if len(finding_lines) > limit:
+        lines.append(f"  and {_more(len(finding_lines) - limit, 'finding')}")
+    lines += _gaps(one, limit)
     return [*head, *lines] if lines else []
 
 
-def _gaps(one: PartitionReport, most: int) -> list[str]:
-    """Offset gaps with their explanations (only with sequences=True)."""
+def _gaps(one: PartitionReport, limit: int) -> list[str]:
+    """The lines about offset gaps with their explanations, which exist only with sequences=True."""
     lines = []
-    for gap in one.gaps[:most]:
+    for gap in one.gaps[:limit]:
         span = f"offset {gap.first}" if gap.length == 1 else f"offsets {gap.first} to {gap.last}"
         lines.append(f"  gap      {span}: {gap.why}")
-    if len(one.gaps) > most:
-        lines.append(f"  and {_more(len(one.gaps) - most, 'gap')}")
+    if len(one.gaps) > limit:
+        lines.append(f"  and {_more(len(one.gaps) - limit, 'gap')}")
     return ["", *lines] if lines else []
 
 
 def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Joins findings of one kind in several files: the first one, with the count of all."""
+    """Yields the findings, with those of one kind in several files joined to the first one, with the count of all.
+    Errors are not joined."""
     together: dict[tuple[str, str], Finding] = {}
     for one in findings:
         old = together.get((one.kind, one.severity))
@@ -188,16 +248,16 @@ def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
     yield from together.values()
 
 
-def _damage(file: FileReport, most: int) -> list[str]:
-    lines = [f"  {safe(file.name)}  {amount(file.size)}", f"  |{drawn(file)}|  {legend(file)}"]
+def _damage(file: FileReport, limit: int) -> list[str]:
+    lines = [f"  {safe(file.name)}  {byte_size(file.size)}", f"  |{byte_map(file)}|  {legend(file)}"]
     listed = 0
-    for group in _in_a_row(file.damage):
-        if len(lines) > most:
+    for group in _adjacent(file.damage):
+        if len(lines) > limit:
             break
         first, last = group[0], group[-1]
         end = last.position + last.length - 1
         span = f"byte {end}" if end == first.position else f"bytes {first.position} to {end}"
-        why = _why(first, file) + (f", and {len(group) - 1} more up to there" if len(group) > 1 else "")
+        why = _why(first, file) + (f", and {len(group) - 1} more within" if len(group) > 1 else "")
         lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
         listed += len(group)
     if file.places > listed:
@@ -205,8 +265,8 @@ def _damage(file: FileReport, most: int) -> list[str]:
     return lines
 
 
-def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
-    """Groups of damage without a good batch between; they have the same lost offsets."""
+def _adjacent(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
+    """Yields groups of adjacent damage, without good batches between; they have the same lost offsets."""
     group: list[Damage] = []
     for one in damage:
         if group and group[-1].position + group[-1].length != one.position:
@@ -218,29 +278,29 @@ def _in_a_row(damage: Sequence[Damage]) -> Iterator[list[Damage]]:
 
 
 def _why(one: Damage, file: FileReport) -> str:
-    """The reason with expected and found value; the line has the position already."""
-    zeros = zeros_of(one, file)
+    """The reason with the expected and found value, without the position."""
+    zeros = zeros_text(one, file)
     if zeros:
         return f"{zeros} [{one.reason}]"
-    text = sides(one)
+    text = expected_and_found(one)
     return f"{one.reason}: {text}" if text else one.reason
 
 
-def zeros_of(one: Damage, file: FileReport) -> str:
-    """The text about zeros at the start of the damage (a page that was never written, or wiped); empty without them."""
+def zeros_text(one: Damage, file: FileReport) -> str:
+    """The text about zeros at the start of the damage (a page that was never written, or wiped); empty: none."""
     zeros = dict(file.zeros).get(one.position, 0)
     if not zeros:
         return ""
-    return "all of it is zeros" if zeros == one.length else f"zeros, for {zeros} bytes"
+    return "all zeros" if zeros == one.length else f"begins with {zeros} zero bytes"
 
 
-def sides(one: Damage) -> str:
-    """The part of a damage's sentence after the position: the expected and the found value."""
-    return one.detail.partition(f" at byte {one.position}")[2].partition(": ")[2]
+def expected_and_found(one: Damage) -> str:
+    """The expected and the found value of a damage; empty: none."""
+    return comparison(one.reason, {"expected": one.expected, "found": one.found, "detail": one.cause})
 
 
-def name_of(one: Finding) -> str:
-    """The name of a finding's file within its folder; empty if it is not about one file."""
+def file_name(one: Finding) -> str:
+    """The name of a finding's file within its folder; empty: it is not about one file."""
     parts = 2 if one.kind == "batches_left_out" else 1  # lost+found/#12345
     return "" if one.file is None else "/".join(one.file.split("/")[-parts:])
 
@@ -250,7 +310,7 @@ def _by_severity(one: Finding) -> int:
 
 
 def _finding(one: Finding) -> list[str]:
-    file = name_of(one)
+    file = file_name(one)
     place = " at byte " + str(one.position) if one.position is not None else ""
     where = f"{file}{place}: " if file or place else ""
     times = f" ({one.count} places)" if one.count > 1 else ""
@@ -263,8 +323,8 @@ def offsets(one: Damage) -> str:
     return words if one.lost_from is one.lost_to is None else f"{words} lost"
 
 
-def drawn(file: FileReport, width: int = MAP_WIDTH) -> str:
-    """The map of a file: one sign per range of bytes; damage of a single byte is visible."""
+def byte_map(file: FileReport, width: int = MAP_WIDTH) -> str:
+    """The map of a file: one sign per range of bytes. Even damage of a single byte is visible."""
     cells = [GOOD] * width
     rank = {state: at for at, state in enumerate(_WORST_FIRST)}
     for one in file.ranges:
@@ -287,8 +347,8 @@ def _next(report: ReportData) -> str:
     return "".join(f"{'next: ' if not at else '      '}{safe(step)}\n" for at, step in enumerate(steps))
 
 
-def amount(count: int) -> str:
-    """A number of bytes with a unit."""
+def byte_size(count: int) -> str:
+    """A number of bytes as text with a unit."""
     size = float(count)
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -297,21 +357,21 @@ def amount(count: int) -> str:
     return f"{size:.1f} TiB"
 
 
-def lost_in_short(one: PartitionReport) -> str:
-    """Upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; empty: none."""
+def lost_offsets_short(one: PartitionReport) -> str:
+    """An upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; empty: none."""
     if one.lost_at_an_end:
         return f"{one.lost_offsets}+"
     return str(one.lost_offsets) if one.places or one.lost_offsets else ""
 
 
-def _there(count: int, what: str) -> str:
+def _is_or_are(count: int, what: str) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
 
 
-def _more(count: int, what: str, behind: str = "") -> str:
+def _more(count: int, what: str, suffix: str = "") -> str:
     """`1 more place: --all prints it`, `2 more places: --all prints them`."""
-    return f"{count} more {counted(count, what).partition(' ')[2]}{behind}: --all prints {_them(count)}"
+    return f"{count} more {noun(count, what)}{suffix}: --all prints {_it_or_them(count)}"
 
 
-def _them(count: int) -> str:
+def _it_or_them(count: int) -> str:
     return "it" if count == 1 else "them"

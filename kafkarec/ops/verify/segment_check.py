@@ -1,53 +1,58 @@
-"""Checks of one segment: every byte is read once, in constant memory, and passed to all checks.
+"""Checks one segment: every byte is read once, in constant memory, and passed to all checks.
 
     good bytes + damaged bytes + tail (cut, or preallocated zeros) == size of the file
 
-This equation is asserted for every file, and that no two batches overlap.
+It is checked for every file that this equation holds and that no two batches overlap.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import add
 from typing import Any, Protocol
 
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, Restored
+from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns
+from kafkarec.storage.read_failures import is_gone, read_failure
 from kafkarec.tables.records import RecordColumns
 
-from . import header_checks, marker_checks, payload_checks, record_checks
-from .batch_columns import BatchColumns
-from .epoch_checks import EpochTrack
-from .findings import FindingNotes, FindingPlace
-from .offset_checks import OffsetTrack
-from .recent_windows import with_cache
+from . import audit_findings, header_checks, marker_checks
+from .cached_columns import CachedColumns
+from .epoch_checks import FileEpochs
+from .findings import FindingCollector, FindingPlace
+from .offset_checks import FileOffsets
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
 _BLOCK = 1 << 20
 _PAGE = 4096
-_LOOKED_AT = 1000
-_FEWEST_ZEROS = 17  # up to the magic: no batch begins with that many
+_MAX_ZERO_CHECKS = 1000
+_MIN_ZEROS = 17  # bytes up to the magic; no batch begins with so many zeros
 
-Progress = Callable[[int], None]
+BytesRead = Callable[[int], None]
 
 
-class Follower(Protocol):
-    """A check that needs all good batches of a log in order."""
+class LogCheck(Protocol):
+    """A check that needs all good batches of a log, in order."""
 
-    def follow(self, file: str, rows: BatchColumns) -> None: ...
+    def check(self, file: str, rows: CachedColumns) -> None: ...
 
 
 @dataclass(slots=True)
-class FileFacts:
-    """The results for one file while it and its log are checked."""
+class FileResult:
+    """The results for one file, updated while the file and its log are checked."""
 
     path: str
     name: str
     base_offset: int | None
-    notes: FindingNotes
-    offsets: OffsetTrack
-    epochs: EpochTrack
+    findings: FindingCollector
+    offsets: FileOffsets
+    epochs: FileEpochs
     size: int = 0
     good_bytes: int = 0
     batches: int = 0
@@ -56,25 +61,37 @@ class FileFacts:
     preallocated: bool = False
     damage: list[Damage] = field(default_factory=list)
     damage_left_out: int = 0
+    restored: list[Restored] = field(default_factory=list)
     damaged_bytes: int = 0
     unreadable_bytes: int = 0
     unread: int = 0
     transactional: bool = False
-    last_batch: tuple[int, int] | None = None
+    last_position: int | None = None
+    has_footer: bool = False
     zeros: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def is_log(self) -> bool:
-        """Whether its name has its base offset (a .checkpoint's has the end offset)."""
+        """Whether it is a segment with its base offset in its name. A .checkpoint has its end offset in its name."""
         return self.base_offset is not None and ".log" in self.name
 
     @property
+    def is_unread(self) -> bool:
+        """Whether the file could not be read at all, or not to its end."""
+        return "unreadable_file" in self.findings or "removed_meanwhile" in self.findings
+
+    @property
     def begin(self) -> int:
-        """The base offset in the name of a log's segment."""
+        """The base offset in the name of the segment; 0: it has none."""
         return self.base_offset or 0
 
+    @property
+    def good_end(self) -> int:
+        """End position of the last good batch."""
+        return max((one.position + one.length for one in self._ranges() if one.state == GOOD), default=0)
+
     def add_damage(self, found: Iterable[Damage]) -> None:
-        """Adds damage; counts each range as damaged or as unreadable bytes."""
+        """Adds damage, and counts its bytes as damaged or unreadable."""
         for one in found:
             if one.reason == "unreadable":
                 self.unreadable_bytes += one.length
@@ -84,6 +101,13 @@ class FileFacts:
                 self.damage.append(one)
             else:
                 self.damage_left_out += 1
+
+    def add_restored(self, found: Iterable[Restored]) -> None:
+        """Adds restored batches, each with a finding: on disk they are damaged."""
+        for one in found:
+            self.findings.add("header_restored", str(one), FindingPlace(one.position))
+            if len(self.restored) < MOST_DAMAGE:
+                self.restored.append(one)
 
     def report(self) -> FileReport:
         """The FileReport."""
@@ -103,12 +127,13 @@ class FileFacts:
             ranges=self._ranges(),
             damage=tuple(self.damage),
             damage_left_out=self.damage_left_out,
+            restored=tuple(self.restored),
             zeros=tuple(self.zeros),
-            findings=tuple(self.notes),
+            findings=tuple(self.findings),
         )
 
     def _ranges(self) -> tuple[ByteRange, ...]:
-        """The ranges of the whole file: what is neither damage nor tail is good."""
+        """The ranges of the whole file. Bytes that are neither damage nor tail are good."""
         found: list[ByteRange] = []
         at = 0
         end = self.size - self.remaining - self.unread
@@ -128,121 +153,124 @@ class FileFacts:
         return tuple(found)
 
 
-def examine(
-    segment: Any,
-    options: payload_checks.PayloadCheckOptions,
-    followers: Iterable[Follower] = (),
-    progress: Progress | None = None,
-) -> FileFacts:
-    """Checks a whole segment. If the file cannot be read at all, this is a finding and its bytes are unreadable."""
+def check_segment(
+    segment: Any, limit: int, log_checks: Iterable[LogCheck] = (), progress: BytesRead | None = None
+) -> FileResult:
+    """Checks a whole segment. If it cannot be read at all, this is a finding and its bytes are unreadable.
+
+    limit: max decompressed bytes of a payload
+    """
     path, base = segment.path, segment.base_offset
-    facts = FileFacts(path, segment.name, base, FindingNotes(path), OffsetTrack(path), EpochTrack(path))
-    facts.offsets.rising = facts.is_log
+    result = FileResult(path, segment.name, base, FindingCollector(path), FileOffsets(path), FileEpochs(path))
+    result.offsets.rising = result.is_log
     try:
-        facts.size = segment.size
-        with with_cache(segment) as reading:
-            _read(reading, facts, options, list(followers), progress or (lambda done: None))
-    except OSError as error:
-        # Permissions, network, a deleted file. Disk errors are reported as damage by the reader.
-        facts.notes.add("unreadable_file", (error.strerror or str(error)).lower())
-    _check_file(facts, segment)
-    return facts
-
-
-def _read(
-    segment: Any,
-    facts: FileFacts,
-    options: payload_checks.PayloadCheckOptions,
-    followers: list[Follower],
-    progress: Progress,
-) -> None:
-    raw = payload_checks.ReadAhead(segment.raw)
-    end = 0
-    pieces = segment.stream(
-        columns=list(record_checks.COLUMNS),
-        control=True,
-        errors="skip",
-        check_crcs="all",
-        max_decompressed_bytes=options.limit,
-    )
-    for piece in pieces:
-        rows = BatchColumns(piece.batches)
-        end = raw.until = _tile(facts, rows, piece, end)
-        if len(rows):
-            facts.offsets.follow(rows, {one.position + one.length for one in piece.damage}, facts.notes)
-            facts.epochs.follow(rows, facts.notes)
-            header_checks.check(rows, facts.notes)
-            record_checks.check_offsets(piece, rows, facts.notes)
-            record_checks.check_header_keys(piece, rows, raw, facts.notes)
-            payload_checks.check(rows, raw, options, facts.notes)
-            for follower in followers:
-                follower.follow(facts.path, rows)
-            _sum_up(facts, rows)
-        facts.remaining = piece.remaining
-        progress(end)
-    progress(facts.size)
-
-
-def _tile(facts: FileFacts, rows: BatchColumns, piece: RecordColumns, end: int) -> int:
-    """Checks that batches and damage of a piece are adjacent; returns their end. A gap or overlap is a bug here."""
-    facts.add_damage(piece.damage)
-    positions, sizes = rows["position"], rows["size_in_bytes"]
-    facts.good_bytes += sum(sizes)
-    ends = [position + size for position, size in zip(positions, sizes, strict=True)]
-    if not piece.damage and (not ends or (positions[0] == end and list(positions[1:]) == ends[:-1])):
-        return ends[-1] if ends else end
-    tiles = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
-    for (_, before), (begin, _) in pairwise([(0, end), *tiles]):
-        if begin != before:
-            detail = f"bytes {before} to {begin} are counted twice or not at all"
-            facts.notes.add("tiling_broken", detail, FindingPlace(begin))
-    return int(tiles[-1][1])
-
-
-def _sum_up(facts: FileFacts, rows: BatchColumns) -> None:
-    facts.batches += len(rows)
-    facts.records += sum(1 if count is None else count for count in rows["record_count"])
-    facts.transactional = facts.transactional or any(rows["is_transactional"])
-    facts.last_batch = rows["position"][-1], rows["size_in_bytes"][-1]
-
-
-def _check_file(facts: FileFacts, segment: Any) -> None:
-    """Adds findings about the file as a whole."""
-    notes, size = facts.notes, facts.size
-    counted = facts.good_bytes + facts.damaged_bytes + facts.unreadable_bytes + facts.remaining
-    if counted != size and "unreadable_file" not in notes:
-        notes.add("tiling_broken", f"{counted} bytes counted of {size}")
-    if "unreadable_file" in notes:
-        facts.unread = max(size - counted, 0)
-        facts.unreadable_bytes += facts.unread
-    if not size and "unreadable_file" not in notes:
-        notes.add("snapshot_incomplete" if marker_checks.is_snapshot(facts.name) else "empty_file", "no bytes")
-    if facts.damage and not facts.batches:
-        notes.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
-    facts.zeros = list(_zeros(segment, facts.damage[:_LOOKED_AT]))
-    if facts.remaining:
-        at = size - facts.remaining
-        facts.preallocated = _is_zero(segment, at, facts.remaining)
-        kind = "preallocated" if facts.preallocated else "cut_tail"
-        what = "zeros behind the last batch" if facts.preallocated else "bytes of a batch that was cut"
-        detail = f"{facts.remaining} {what}"
-        if marker_checks.is_snapshot(facts.name):
-            notes.add("snapshot_incomplete", f"{detail}, and nothing is ever appended to such a file", FindingPlace(at))
+        result.size = segment.size
+        with segment.opened() as source:
+            result.size = int(source.size)  # a broker may have written more since the folder was listed
+            _read(segment, result, limit, list(log_checks), progress or (lambda done: None))
+    except MissingCodecError:
+        raise
+    except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
+        if is_gone(error, path):
+            result.findings.add("removed_meanwhile", "no longer there: a broker deleted or replaced it")
         else:
-            notes.add(kind, detail, FindingPlace(at, facts.offsets.next))
-    elif marker_checks.is_snapshot(facts.name) and facts.last_batch and not _has_footer(segment, *facts.last_batch):
-        place = FindingPlace(facts.last_batch[0])
-        notes.add("snapshot_incomplete", "the last record is no SNAPSHOT_FOOTER: the end is missing", place)
-    first, base = facts.offsets.first, facts.begin
-    if facts.is_log and first is not None and first < base:
-        detail = f"offset {first} in a file of base offset {base}"
-        notes.add("offset_below_file_name", detail, FindingPlace(offset=first))
+            failure = read_failure(error, path)
+            result.findings.add("unreadable_file", failure.why, cause=failure.cause)
+    _check_file(result, segment)
+    return result
 
 
-# First bytes of file types that are given instead of a log.
-_OTHERS = {
-    b"\x1f\x8b": "a gzip file: name it .log.gz",
-    b"\x28\xb5\x2f\xfd": "a zstd file: name it .log.zst",
+def _read(segment: Any, result: FileResult, limit: int, log_checks: list[LogCheck], progress: BytesRead) -> None:
+    asked = request(
+        columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
+    )
+    asked = asked._replace(options=replace(asked.options, audit=True))
+    end = 0
+    with closing(segment.parts(asked)) as parts:
+        for part in parts:
+            piece = as_columns(asked, part)
+            rows = CachedColumns(piece.batches)
+            end = _check_coverage(result, rows, piece, end)
+            result.add_restored(piece.restored)
+            if len(rows):
+                result.offsets.check(rows, {one.position + one.length for one in piece.damage}, result.findings)
+                result.epochs.check(rows, result.findings)
+                header_checks.check(rows, result.findings)
+                audit_findings.add(part.tables, rows, result.findings)
+                marker_checks.check(piece, rows, result.findings)
+                for log_check in log_checks:
+                    log_check.check(result.path, rows)
+                _add_counts(result, rows)
+                result.has_footer = marker_checks.ends_with_footer(piece, rows)
+            result.remaining = piece.remaining
+            progress(end)
+    progress(result.size)
+
+
+def _check_coverage(result: FileResult, rows: CachedColumns, piece: RecordColumns, end: int) -> int:
+    """The end position of a piece. Checks that its batches and damage are adjacent; a gap or an overlap would be a bug
+    in kafkarec."""
+    result.add_damage(piece.damage)
+    positions, sizes = rows["position"], rows["size_in_bytes"]
+    result.good_bytes += sum(sizes)
+    ends = list(map(add, positions, sizes))
+    if not piece.damage and (not ends or (positions[0] == end and positions[1:] == ends[:-1])):
+        return ends[-1] if ends else end
+    ranges = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
+    for (_, previous_end), (begin, _) in pairwise([(0, end), *ranges]):
+        if begin != previous_end:
+            detail = f"bytes {previous_end} to {begin} are counted twice or not at all"
+            result.findings.add("bytes_unaccounted", detail, FindingPlace(begin))
+    return int(ranges[-1][1])
+
+
+def _add_counts(result: FileResult, rows: CachedColumns) -> None:
+    result.batches += len(rows)
+    counts = rows["record_count"]
+    result.records += sum(1 if count is None else count for count in counts) if None in counts else sum(counts)
+    result.transactional = result.transactional or any(rows["is_transactional"])
+    result.last_position = rows["position"][-1]
+
+
+def _check_file(result: FileResult, segment: Any) -> None:
+    """Adds findings about the file as a whole."""
+    findings, size = result.findings, result.size
+    counted = result.good_bytes + result.damaged_bytes + result.unreadable_bytes + result.remaining
+    if counted != size and not result.is_unread:
+        findings.add("bytes_unaccounted", f"{counted} bytes counted of {size}")
+    if result.is_unread:
+        result.unread = max(size - counted, 0)
+        result.unreadable_bytes += result.unread
+    if not size and not result.is_unread:
+        findings.add("snapshot_incomplete" if marker_checks.is_snapshot(result.name) else "empty_file", "no bytes")
+    if result.damage and not result.batches:
+        findings.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
+    result.zeros = list(_zeros(segment, result.damage[:_MAX_ZERO_CHECKS]))
+    if result.remaining:
+        at = size - result.remaining
+        result.preallocated = _is_zero(segment, at, result.remaining)
+        kind = "preallocated" if result.preallocated else "cut_tail"
+        what = "zeros after the last batch" if result.preallocated else "bytes of an incomplete batch"
+        detail = f"{result.remaining} {what}"
+        if result.preallocated and not marker_checks.is_snapshot(result.name):
+            detail += ": preallocated, or lost; no file here says which"
+        if marker_checks.is_snapshot(result.name):
+            findings.add("snapshot_incomplete", f"{detail}, but a snapshot is never appended to", FindingPlace(at))
+        else:
+            findings.add(kind, detail, FindingPlace(at, result.offsets.next))
+    elif marker_checks.is_snapshot(result.name) and result.last_position is not None and not result.has_footer:
+        place = FindingPlace(result.last_position)
+        findings.add("snapshot_incomplete", "the last record is not a SNAPSHOT_FOOTER: the end is missing", place)
+    first, base = result.offsets.first, result.begin
+    if result.is_log and first is not None and first < base:
+        detail = f"offset {first} in a file with base offset {base}"
+        findings.add("offset_below_file_name", detail, FindingPlace(offset=first))
+
+
+# First bytes of other file types that users may take for a log.
+_OTHER_FILE_TYPES = {
+    b"\x1f\x8b": "a gzip file: rename it to .log.gz",
+    b"\x28\xb5\x2f\xfd": "a zstd file: rename it to .log.zst",
     b"\x04\x22\x4d\x18": "an lz4 file: decompress it first",
     b"PK\x03\x04": "a zip archive: unpack it first",
     b"PAR1": "a Parquet file",
@@ -255,18 +283,11 @@ def _looks_like(segment: Any) -> str:
         head = bytes(segment.raw(0, 8))
     except OSError:
         return ""
-    return next((f"; it looks like {what}" for start, what in _OTHERS.items() if head.startswith(start)), "")
-
-
-def _has_footer(segment: Any, position: int, size: int) -> bool:
-    try:
-        return marker_checks.ends_with_footer(segment.raw(position, size))
-    except OSError:
-        return True  # reported as unreadable
+    return next((f"; it looks like {what}" for start, what in _OTHER_FILE_TYPES.items() if head.startswith(start)), "")
 
 
 def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
-    """(position, length) of the zeros at the start of damage: a page that was never written, or wiped."""
+    """Yields (position, length) of the zeros at the start of damage: a page that was never written, or wiped."""
     for one in damage:
         if one.reason == "unreadable":
             continue
@@ -279,7 +300,7 @@ def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
                     break
         except OSError:
             continue
-        if at - one.position >= _FEWEST_ZEROS:
+        if at - one.position >= _MIN_ZEROS:
             yield one.position, at - one.position
 
 

@@ -1,6 +1,6 @@
-"""Producers' sequences along a log, by the broker's own rules: what it would have refused is in `producers.VIOLATIONS`.
+"""Checks producers' sequences along a log by the rules of a broker (`producers.VIOLATIONS`).
 
-The broker checks a batch against the producer's state. Here, a sequence gap is not reported if offsets are missing or
+A broker checks a batch against the producer's state. Here, a sequence gap is not reported if offsets are missing or
 bytes are damaged between two batches of a producer. A duplicate, or a batch with an old epoch, is reported and then
 ignored, so that one extra batch is one finding.
 """
@@ -11,11 +11,11 @@ from typing import Any
 
 from kafkarec.state.producers import NONE, Marker, ProducerStates
 
-from .batch_columns import BatchColumns
-from .findings import FindingNotes, FindingPlace
+from .cached_columns import CachedColumns
+from .findings import FindingCollector, FindingPlace
 
 _MOST_PRODUCERS = 200_000
-# problem -> kind of finding
+# key of producers.VIOLATIONS -> kind of finding
 _KINDS = {
     "old_epoch": "producer_epoch_goes_back",
     "duplicate": "sequence_duplicate",
@@ -25,7 +25,7 @@ _KINDS = {
     "not_transactional": "producer_not_transactional",
 }
 _EXCUSED_BY_A_GAP = {"sequence_gap", "out_of_order", "new_epoch_not_from_zero", "not_transactional"}
-_PASSED_OVER = {"old_epoch", "duplicate"}
+_IGNORED = {"old_epoch", "duplicate"}
 _COLUMNS = (
     "producer_id",
     "producer_epoch",
@@ -37,22 +37,22 @@ _COLUMNS = (
     "is_control",
     "record_count",
 )
-# The type of a marker does not matter here: it ends a transaction.
+# Whether a marker commits or aborts does not matter here: it ends a transaction.
 _SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
 
-class Sequences:
-    """The producer states of one log; `notes` has the findings of each file."""
+class SequenceCheck:
+    """The producer states of one log; `findings` has the findings of all its files."""
 
     def __init__(self) -> None:
-        self.notes = FindingNotes()
+        self.findings = FindingCollector()
         self._states = ProducerStates()
-        self._seen: dict[int, int] = {}  # producer -> end offset of its last batch
+        self._ends: dict[int, int] = {}  # producer -> end offset of its last batch
         self._next: int | None = None
         self._gap_ends = NONE
 
-    def follow(self, file: str, rows: BatchColumns) -> None:
-        """The good batches of one piece, in order."""
+    def check(self, file: str, rows: CachedColumns) -> None:
+        """Checks the good batches of the next piece."""
         bases, nexts = rows["base_offset"], rows["next_offset"]
         if not any(producer is not None for producer in rows["producer_id"]):
             if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
@@ -66,9 +66,9 @@ class Sequences:
                 self._gap_ends = end if base is None else base
             self._next = end + 1
             if batch["producer_id"] is not None and batch["producer_id"] >= 0:
-                self._one(batch, file, rows.place(row))
+                self._check_batch(batch, file, rows.place(row))
 
-    def _one(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
+    def _check_batch(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         producer, epoch = batch["producer_id"], batch["producer_epoch"]
         epoch = NONE if epoch is None else epoch
         if batch["is_control"]:
@@ -76,11 +76,11 @@ class Sequences:
             self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
         else:
             problem = self._states.violation(batch)
-            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._seen.get(producer, NONE):
+            if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
                 problem = None
             if problem is not None:
                 self._report(problem, batch, file, place)
-            if problem not in _PASSED_OVER:
+            if problem not in _IGNORED:
                 last = batch["last_sequence"]
                 self._states.append_data(
                     producer,
@@ -91,21 +91,21 @@ class Sequences:
                     NONE,
                     batch["is_transactional"],
                 )
-        self._seen.pop(producer, None)
-        self._seen[producer] = batch["last_offset"]
-        if len(self._seen) > _MOST_PRODUCERS:
-            oldest = next(iter(self._seen))
-            del self._seen[oldest]
+        self._ends.pop(producer, None)
+        self._ends[producer] = batch["last_offset"]
+        if len(self._ends) > _MOST_PRODUCERS:
+            oldest = next(iter(self._ends))
+            del self._ends[oldest]
             self._states.producers.pop(oldest, None)
 
     def _report(self, problem: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         known = self._states.producers[batch["producer_id"]]
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
         span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-        behind = f"behind sequence {known.last.last_sequence}" if known.last else "at the begin of an epoch"
+        after = f"after sequence {known.last.last_sequence}" if known.last else "at the start of an epoch"
         detail = {
-            "old_epoch": f"{who} behind epoch {known.producer_epoch}",
-            "duplicate": f"{who}: {span} are there already",
+            "old_epoch": f"{who} after epoch {known.producer_epoch}",
+            "duplicate": f"{who}: {span} are already in the log",
             "not_transactional": f"{who}: a plain batch within its transaction",
-        }.get(problem, f"{who}: {span} {behind}")
-        self.notes.add(_KINDS[problem], detail, place, file=file)
+        }.get(problem, f"{who}: {span} {after}")
+        self.findings.add(_KINDS[problem], detail, place, file=file)

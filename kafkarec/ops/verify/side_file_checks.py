@@ -6,11 +6,15 @@ reported here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol, TypeVar
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -21,76 +25,104 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
-from kafkarec.state.index_builders import follow
-from kafkarec.state.producers import ProducerStates
-from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, stem
+from kafkarec.state.index_builders import append_batches
+from kafkarec.state.producers import Marker, ProducerStates
+from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, filename_prefix
 from kafkarec.state.recovery_walk import GoodBatches, walk
+from kafkarec.storage.read_failures import of_one_file, read_failure
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck
 from .producer_file_checks import TransactionCheck, check_snapshot
-from .side_file_finding import CHECKS, ERROR, NOTE, SEVERITIES, WARNING, Findings, SideFileFinding
+from .side_file_finding import CHECKS, ERROR, NOTE, SEVERITIES, WARNING, SideFileFinding, SideFileFindings
 
 __all__ = ["CHECKS", "ERROR", "NOTE", "SEVERITIES", "WARNING", "SideFileFinding", "check_folder", "check_log"]
 
 T = TypeVar("T")
-_LOST = "kafkarec reindex makes a new one"
-# missing index, files it belongs to, what a broker does without it (LogSegment.sanityCheck)
+_REINDEX = "reindex writes a new one"
+# file that reindex does not write -> where a new one comes from
+_STALE = {"index_position", "time_largest", "transaction_missing"}
+"""What a truncation or a kill leaves in the files of the active segment."""
+_NOT_INDEXED = {
+    meta_properties.NAME: "copy it from a backup, or write one with the broker's node.id, cluster.id, directory.id",
+    partition_metadata.NAME: "write one with the topic id that kafka-topics --describe prints",
+    **dict.fromkeys(offset_checkpoints.NAMES, "without it a broker writes a new one"),
+}
+# missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
 _MISSING = (
     (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
     (
         time_index.SUFFIX,
         offset_index.SUFFIX,
-        "a broker that starts on this folder makes an empty one: searches by time read all",
+        "a broker that starts on this folder creates an empty one: searches by time read the whole segment",
     ),
 )
 
 
 def check_log(log: LogLike) -> Iterator[SideFileFinding]:
-    """Findings about the side files of a partition: those of each segment, worst first, then those of the whole log.
+    """Yields findings about the side files of a partition: those of each segment, worst first, then those of the log.
 
     log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
     and a copy may have left them out.
     """
-    findings = Findings()
-    entries = _read(findings, log.folder_file, leader_epochs.NAME, leader_epochs.read) or ()
-    epochs_check = EpochCheck(entries, leader_epochs.NAME, findings)
-    told = log.folder_file(leader_epochs.NAME) is not None
+    findings = SideFileFindings()
+    entries = _read(findings, log.folder_file, leader_epochs.NAME, leader_epochs.read)
+    epochs_check = EpochCheck(entries or (), leader_epochs.NAME, findings)
+    has_epochs = entries is not None
     _read(findings, log.folder_file, partition_metadata.NAME, partition_metadata.read)
-    progress: _Progress | None = None
+    state: _LogState | None = None
     for number, segment in enumerate(log.segments):
-        of_segment = Findings()
-        walked = _Segment(segment, number + 1 < len(log.segments), of_segment)
-        if progress is None:
-            progress = _Progress.at(segment, walked.base)
+        of_segment = SideFileFindings()
+        indexes = _SegmentIndexes(segment, number + 1 < len(log.segments), of_segment)
+        if state is None:
+            state = _LogState.at(segment, indexes.base)
         else:
-            progress.compare(segment, walked.base, of_segment)
-        for stretch in walk(segment, check_crcs=False):
-            walked.see(stretch, progress)
-            if told:
-                epochs_check.see(stretch.columns)
-        walked.finish(progress)
-        yield from of_segment
-    if progress is not None and log.segments:
-        end = stem(progress.states.end_offset) + producer_snapshot.SUFFIX
-        data = log.folder_file(end)
-        if data is not None and progress.states.end_offset != walked.base:
-            progress.compare_data(data, end, findings)
+            name = filename_prefix(indexes.base) + producer_snapshot.SUFFIX
+            state.compare(partial(segment.sidecar, producer_snapshot.SUFFIX), name, of_segment)
+        try:
+            for batches in walk(segment, check_crcs=False):
+                indexes.add(batches, state)
+                if has_epochs:
+                    epochs_check.add(batches.columns)
+        except (OSError, KafkaRecordError) as error:
+            if not of_one_file(error):
+                raise
+            state.complete, state.cleaned = False, True  # verify reports the segment itself
+        else:
+            indexes.finish(state)
+        yield from map(_of_active_segment, of_segment) if indexes.is_active else of_segment
+    if state is not None and log.segments:
+        end = filename_prefix(state.states.end_offset) + producer_snapshot.SUFFIX
+        if state.states.end_offset != indexes.base:
+            state.compare(partial(log.folder_file, end), end, findings)
     yield from findings
 
 
+def _of_active_segment(one: SideFileFinding) -> SideFileFinding:
+    """The finding, but no error where it is about a file that a broker is still writing, or rebuilds as it was killed:
+    after a truncation an index has old entries, which the broker knows, behind the new ones."""
+    if one.severity != ERROR or one.check not in _STALE:
+        return one
+    more = "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
+    return replace(one, severity=WARNING, sentence=one.sentence + more)
+
+
 def _read(
-    findings: Findings, reading: Callable[[str], bytes | None], name: str, read: Callable[[bytes, str | None], T]
+    findings: SideFileFindings,
+    reading: Callable[[str], bytes | None],
+    name: str,
+    read: Callable[[bytes, str | None], T],
 ) -> T | None:
-    """The content of a file; None if it does not exist or, with a finding, cannot be read."""
+    """The content of a file; None: it does not exist, or cannot be read, for which a finding is added."""
     try:
         data = reading(name)
-        return None if data is None else read(data, None)  # no name: every finding begins with it
+        return None if data is None else read(data, None)  # None: every finding begins with the name anyway
     except KafkaRecordError as error:
         severity = WARNING if name.endswith(producer_snapshot.SUFFIX) else ERROR
-        findings.add(severity, "unreadable", name, f"{error}; {_LOST}")
+        findings.add(severity, "unreadable", name, f"{error}; {_NOT_INDEXED.get(name, _REINDEX)}")
     except OSError as error:
-        findings.add(ERROR, "unreadable", name, f"cannot be read: {(error.strerror or str(error)).lower()}")
+        failure = read_failure(error, error.filename or name)
+        findings.add(ERROR, "read_failure", name, f"cannot be read: {failure.why}", found=failure.cause)
     return None
 
 
@@ -101,39 +133,43 @@ def _is_there(segment: SidecarSegment, suffix: str) -> bool:
         return True  # reported as unreadable
 
 
-class _Progress:
-    """The state of the log after the batches read so far."""
+class _LogState:
+    """The state of the log after the batches read so far.
 
-    def __init__(self, states: ProducerStates, complete: bool) -> None:
+    start      the base offset of the first segment
+    complete   whether no batches before the first segment are missing
+    cleaned    whether offsets were missing so far
+    """
+
+    def __init__(self, states: ProducerStates, start: int, complete: bool) -> None:
         self.states = states
-        self.complete = complete  # nothing is missing before the first segment
+        self.start = start
+        self.complete = complete
         self.cleaned = False
 
     @classmethod
-    def at(cls, segment: SidecarSegment, base: int) -> _Progress:
+    def at(cls, segment: SidecarSegment, base: int) -> _LogState:
         """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
-        name = stem(base) + producer_snapshot.SUFFIX
-        entries = _read(Findings(), lambda _: segment.sidecar(producer_snapshot.SUFFIX), name, producer_snapshot.read)
+        name = filename_prefix(base) + producer_snapshot.SUFFIX
+        entries = _read(
+            SideFileFindings(), lambda _: segment.sidecar(producer_snapshot.SUFFIX), name, producer_snapshot.read
+        )
         known = base > 0 and entries is not None
-        return cls(ProducerStates(entries or () if known else (), base), base == 0 or known)
+        return cls(ProducerStates(entries or () if known else (), base), base, base == 0 or known)
 
-    def compare(self, segment: SidecarSegment, base: int, findings: Findings) -> None:
-        """Compares the snapshot at the start of a later segment."""
-        data = segment.sidecar(producer_snapshot.SUFFIX)
-        if data is not None:
-            self.compare_data(data, stem(base) + producer_snapshot.SUFFIX, findings)
+    def compare(self, reading: Callable[[], bytes | None], name: str, findings: SideFileFindings) -> None:
+        """Compares the snapshot `name`, which is read by `reading`."""
 
-    def compare_data(self, data: bytes, name: str, findings: Findings) -> None:
         def compared(content: bytes, _: str | None) -> None:
             check_snapshot(content, name, self.states, findings, complete=self.complete, cleaned=self.cleaned)
 
-        _read(findings, lambda _: data, name, compared)
+        _read(findings, lambda _: reading(), name, compared)
 
 
-class _Segment:
-    """The three indexes of one segment, compared batch by batch."""
+class _SegmentIndexes:
+    """The three indexes of one segment, compared with its batches."""
 
-    def __init__(self, segment: SidecarSegment, later_segment: bool, findings: Findings) -> None:
+    def __init__(self, segment: SidecarSegment, later_segment: bool, findings: SideFileFindings) -> None:
         self.base = segment.base_offset or 0
         self._findings = findings
         self._later_segment = later_segment
@@ -142,22 +178,32 @@ class _Segment:
         self._next_offset: int | None = None
 
         def sidecar(module: Any, read: Callable[[bytes, str | None], T]) -> T | None:
-            return _read(findings, lambda _: segment.sidecar(module.SUFFIX), stem(self.base) + module.SUFFIX, read)
+            return _read(
+                findings, lambda _: segment.sidecar(module.SUFFIX), filename_prefix(self.base) + module.SUFFIX, read
+            )
 
         offsets = sidecar(offset_index, lambda data, name: offset_index.read(data, self.base, name))
         times = sidecar(time_index, lambda data, name: time_index.read(data, self.base, name))
         self._aborted = sidecar(txn_index, txn_index.read)
-        # A segment without any index was copied alone; with other indexes, no .txnindex means nothing was aborted.
-        there = {module.SUFFIX: _is_there(segment, module.SUFFIX) for module in (offset_index, time_index, txn_index)}
-        for suffix, other, then in _MISSING:
-            if there[other] and not there[suffix]:
-                findings.add(WARNING, "index_missing", stem(self.base) + suffix, f"is not there: {then}; {_LOST}")
-        self._no_transactions = any(there.values()) and not there[txn_index.SUFFIX]
-        self._name = stem(self.base)
+        # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
+        # transaction was aborted.
+        exists = {module.SUFFIX: _is_there(segment, module.SUFFIX) for module in (offset_index, time_index, txn_index)}
+        for suffix, other, consequence in _MISSING:
+            if exists[other] and not exists[suffix]:
+                findings.add(
+                    WARNING,
+                    "index_missing",
+                    filename_prefix(self.base) + suffix,
+                    f"is missing: {consequence}; {_REINDEX}",
+                )
+        self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
+        self._name = filename_prefix(self.base)
         self._offsets = None if offsets is None else OffsetCheck(offsets, self._name + offset_index.SUFFIX, findings)
         self._times = None if times is None else TimeCheck(times, self._name + time_index.SUFFIX, findings)
+        self._entries = sorted(self._aborted or (), key=lambda entry: entry.last_offset)
         self._transactions = TransactionCheck(self._name + txn_index.SUFFIX, findings)
         self._live = any(one is not None and one.preallocated for one in (offsets, times))
+        self.is_active = self._live and not later_segment
         if later_segment:
             for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
                 if one is not None and one.preallocated:
@@ -165,103 +211,101 @@ class _Segment:
                         WARNING,
                         "preallocated",
                         self._name + suffix,
-                        f"the last {one.preallocated} bytes are zeros made in advance, although a later segment "
-                        "exists: a broker that does not recover the segment takes them for entries",
+                        f"the last {one.preallocated} bytes are preallocated zeros, although a later segment "
+                        "exists: a broker that does not recover the segment reads them as entries",
                         expected=0,
                         found=one.preallocated,
                     )
 
-    def see(self, stretch: GoodBatches, progress: _Progress) -> None:
-        columns = stretch.columns
-        self._damage += stretch.damage
-        for position, size, base, last, timestamp in zip(
-            *(columns[n] for n in ("position", "size_in_bytes", "base_offset", "last_offset", "max_timestamp")),
-            strict=True,
-        ):
-            if self._offsets is not None:
-                self._offsets.see(position, size, base, last, self._in_damage)
-            if self._times is not None:
-                self._times.see(base, last, timestamp)
-            if base is not None and self._next_offset is not None and base > self._next_offset:
-                progress.cleaned = True
-            self._next_offset = last + 1
-            self._end = position + size
-        ended = list(follow(progress.states, columns, stretch.markers))
-        self._transactions.see(columns, stretch.markers, ended)
+    def add(self, batches: GoodBatches, state: _LogState) -> None:
+        columns = batches.columns
+        self._damage += batches.damage
+        names = ("position", "size_in_bytes", "base_offset", "last_offset", "max_timestamp")
+        positions, sizes, bases, lasts, timestamps = (columns[name] for name in names)
+        if self._offsets is not None:
+            for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
+                self._offsets.add(position, size, base, last, self._in_damage)
+        if self._times is not None:
+            for base, last, timestamp in zip(bases, lasts, timestamps, strict=True):
+                self._times.add(base, last, timestamp)
+        if positions:
+            next_offsets = [last + 1 for last in lasts]
+            before = [bases[0] if self._next_offset is None else self._next_offset, *next_offsets[:-1]]
+            if bases != before and any(base is not None and base > at for base, at in zip(bases, before, strict=True)):
+                state.cleaned = True
+            self._next_offset = next_offsets[-1]
+            self._end = positions[-1] + sizes[-1]
+        start = 0
+        for row, entry in self._without_marker(batches):
+            self._append(columns, batches.markers, state.states, start, row)
+            start = row
+            self._transactions.add_lost(entry, state.states)
+        self._append(columns, batches.markers, state.states, start, None)
+
+    def _append(
+        self,
+        columns: Mapping[str, list[Any]],
+        markers: Mapping[int, Marker | None],
+        states: ProducerStates,
+        start: int,
+        stop: int | None,
+    ) -> None:
+        part = {name: values[start:stop] for name, values in columns.items()}
+        self._transactions.add(part, markers, list(append_batches(states, part, markers)))
+
+    def _without_marker(self, batches: GoodBatches) -> list[tuple[int, AbortedTransaction]]:
+        """(row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are lost, and
+        the entries are then what is known of them."""
+        bases, lasts = batches.columns["base_offset"], batches.columns["last_offset"]
+        found = []
+        while self._entries and lasts and self._entries[0].last_offset <= lasts[-1]:
+            entry = self._entries.pop(0)
+            row = bisect_left(lasts, entry.last_offset)
+            if bases[row] is not None and bases[row] > entry.last_offset:
+                found.append((row, entry))
+        return found
 
     def _in_damage(self, position: int) -> bool:
         return any(one.position <= position < one.position + one.length for one in self._damage)
 
-    def finish(self, progress: _Progress) -> None:
-        ahead = self._live and not self._later_segment
+    def finish(self, state: _LogState) -> None:
+        if self._later_segment:
+            for entry in self._entries:
+                self._transactions.add_lost(entry, state.states)
         if self._offsets is not None:
-            self._offsets.finish(self._end, self._in_damage, ahead)
+            self._offsets.finish(self._end, self._in_damage, self.is_active)
         if self._times is not None:
-            self._times.finish(self._later_segment and not self._live, ahead)
-        progress.cleaned = progress.cleaned or bool(self._damage)
+            self._times.finish(self._later_segment and not self._live, self.is_active)
+        if state.cleaned:
+            self._transactions.leave_out_before(state.start)
+        state.cleaned = state.cleaned or bool(self._damage)
         if self._no_transactions:
-            self._transactions.not_there()
+            self._transactions.report_missing_file()
         elif self._aborted is not None:
-            complete = progress.complete and not progress.cleaned
+            complete = state.complete and not state.cleaned
             self._transactions.finish(self._aborted, complete, bool(self._damage))
 
 
-class DataFolder(Protocol):
+class CheckpointFolder(Protocol):
     """The interface of storage.LogDir that is used here."""
 
     def folder_file(self, name: str) -> bytes | None: ...
     def __iter__(self) -> Iterator[Any]: ...
 
 
-class _OffsetRange(NamedTuple):
-    """The offsets of a log: [start, end]; None: not known."""
+def check_folder(folder: CheckpointFolder) -> Iterator[SideFileFinding]:
+    """Yields findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
+    above a log's end are found by `ops.end_witnesses`.
 
-    start: int | None
-    end: int | None
-
-
-# file -> (whether an offset above the log's end is wrong, the consequence)
-_BEYOND = {
-    "recovery-point-offset-checkpoint": "the broker takes all of it for flushed: records behind the end are lost",
-    "replication-offset-checkpoint": "records up to there were in all in-sync replicas and are not here: lost here",
-    "log-start-offset-checkpoint": "all records of the log count as deleted",
-    "cleaner-offset-checkpoint": "the cleaner has been further than the log goes: records are lost",
-}
-
-
-def check_folder(folder: DataFolder) -> Iterator[SideFileFinding]:
-    """Findings about the files of a broker's data folder itself: meta.properties and the four *-checkpoint files.
-
-    folder: a storage.LogDir. Reads the headers of each log's last segment.
+    folder: a storage.LogDir
     """
-    findings = Findings()
+    findings = SideFileFindings()
     _read(findings, folder.folder_file, meta_properties.NAME, meta_properties.read)
-    known = [
-        (name, offsets)
-        for name in offset_checkpoints.NAMES
-        if (offsets := _read(findings, folder.folder_file, name, offset_checkpoints.read)) is not None
-    ]
-    logs = {(log.topic, log.partition): log for log in folder} if known else {}
-    reach: dict[tuple[str, int], _OffsetRange] = {}
-    for name, offsets in known:
-        for place, offset in offsets.items():
-            log = logs.get(place)
-            shown = f"{place.topic}-{place.partition}"
-            if log is None:
-                findings.add(
-                    WARNING, "log_missing", name, f"{shown} with offset {offset} has no folder here", found=shown
-                )
-                continue
-            if place not in reach:
-                reach[place] = _OffsetRange(log.start_offset, log.next_offset)
-            end = reach[place].end
-            if end is not None and offset > end:
-                findings.add(
-                    ERROR,
-                    "offset_beyond_log",
-                    name,
-                    f"{shown} has offset {offset}, and the log ends at {end}: {_BEYOND[name]}",
-                    expected=f"at most {end}",
-                    found=offset,
-                )
+    logs = {(log.topic, log.partition) for log in folder}
+    for name in offset_checkpoints.NAMES:
+        for place, offset in (_read(findings, folder.folder_file, name, offset_checkpoints.read) or {}).items():
+            if place not in logs:
+                shown = f"{place.topic}-{place.partition}"
+                sentence = f"{shown} with offset {offset} has no folder here"
+                findings.add(NOTE, "log_missing", name, sentence, found=shown)
     yield from findings

@@ -1,4 +1,4 @@
-"""The findings of the side file checks"""
+"""The findings of the checks of side files."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _LISTED = 5
 class SideFileFinding:
     """A finding about one file.
 
-    severity   "error": a reader or a broker that uses the file gets wrong results; "warning": it costs time, or a
-               broker corrects it at its next start; "note": different from the log's batches, but harmless
-    check      a key of `CHECKS`: what was compared
+    severity   "error": a reader or a broker that uses the file gets wrong results; "warning": reading is slower, or a
+               broker corrects the file at its next start; "note": it differs from the log's batches, but is harmless
+    check      a key of `CHECKS`
     file       the file's name
     entry      the entry's number from 0 in a binary file, the line from 1 in a text file; None: the whole file
-    expected   value by the batches or the format, as text; None if there is none
+    expected   value according to the batches or the format, as text; None: there is none
     found      value in the file, as text
-    sentence   one line, complete without the other fields
-    more       how many findings of the same check in the same file are not listed
+    sentence   one line, complete with the file's name
+    more       number of further findings of the same check in the same file
     """
 
     severity: str
@@ -35,37 +35,39 @@ class SideFileFinding:
     more: int = 0
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.sentence}" + (f" (and {self.more} more like this)" if self.more else "")
+        return f"{self.severity}: {self.file}: {self.sentence}" + (
+            f" (and {self.more} more like this)" if self.more else ""
+        )
 
 
-# What is compared. The keys are public, like those of errors.REASONS: users' scripts depend on them.
+# The checks. The keys are public, like those of errors.REASONS: users' scripts depend on them.
 CHECKS = {
-    "unreadable": "the file follows its format, and its checksum holds",
+    "read_failure": "the file can be opened and read",
+    "unreadable": "the file follows its format, and its checksum is right",
     "index_missing": "a segment with one of .index and .timeindex has both",
-    "preallocated": "a closed file does not end in zeros made in advance",
-    "index_order": "entries of .index rise in offset and position",
-    "index_position": "every entry of .index points at the beginning of a batch",
-    "index_offset": "that batch holds the entry's offset, and all before it are below",
-    "index_append": "the offset is the last one of that batch, not of the whole append that brought it",
+    "preallocated": "the index of a closed segment does not end in preallocated zeros",
+    "index_order": "entries of .index ascend in offset and position",
+    "index_position": "every entry of .index points at the start of a batch",
+    "index_offset": "that batch has the entry's offset, and all earlier batches end below it",
+    "index_append": "the offset is the last one of that batch, not of a whole append of several batches",
     "index_coverage": "the entries of .index reach to the end of the log",
-    "time_order": "entries of .timeindex rise in timestamp and do not fall in offset",
-    "time_offset": "the offset of an entry of .timeindex lies within the segment",
+    "time_order": "entries of .timeindex ascend in timestamp and do not descend in offset",
+    "time_offset": "the offset of an entry of .timeindex is within the segment",
     "time_largest": "the timestamp is the largest of all batches up to that offset",
-    "time_end": "the last entry of a closed .timeindex is the segment's largest timestamp",
+    "time_end": "the last entry of a closed segment's .timeindex has the segment's largest timestamp",
     "transaction_missing": "every aborted transaction whose marker is in the segment is in .txnindex",
     "transaction_unknown": "every entry of .txnindex has its ABORT marker in the segment",
-    "transaction_differs": "first offset and last stable offset of an entry of .txnindex",
-    "producer_differs": "epoch, sequence, offset and open transaction of a producer in .snapshot",
+    "transaction_differs": "first offset and last stable offset of an entry of .txnindex are those of the batches",
+    "producer_differs": "epoch, sequence, offset, open transaction of a producer in .snapshot are those of the batches",
     "producer_unknown": "a producer in .snapshot has batches in the log",
-    "epoch_order": "entries of leader-epoch-checkpoint rise in epoch and start offset",
-    "epoch_differs": "the leader epoch in each batch is the one the file has for its offset",
-    "offset_beyond_log": "an offset in a *-checkpoint file lies within its log",
+    "epoch_order": "entries of leader-epoch-checkpoint ascend in epoch and start offset",
+    "epoch_differs": "each batch has the leader epoch that leader-epoch-checkpoint has for its offset",
     "log_missing": "a partition in a *-checkpoint file has a folder",
 }
 
 
-class Findings:
-    """Collects findings: of one check in one file the first few are kept, further ones are counted."""
+class SideFileFindings:
+    """Collects findings. The first few of one check in one file are kept; further ones are counted."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], list[SideFileFinding]] = {}
@@ -84,12 +86,12 @@ class Findings:
         sides = [None if side is None else str(side) for side in (expected, found)]
         kept = self._kept.setdefault((file, check, severity), [])
         if len(kept) < _LISTED:
-            kept.append(SideFileFinding(severity, check, file, entry, sides[0], sides[1], f"{file}: {sentence}"))
+            kept.append(SideFileFinding(severity, check, file, entry, sides[0], sides[1], sentence))
         else:
             kept[-1] = replace(kept[-1], more=kept[-1].more + 1)
 
     def __iter__(self) -> Iterator[SideFileFinding]:
-        """Worst first; within one severity in the order of addition."""
+        """Yields the findings, worst first; within one severity in the order in which they were added."""
         for severity in SEVERITIES:
             for (_, _, kind), kept in self._kept.items():
                 if kind == severity:

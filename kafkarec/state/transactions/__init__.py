@@ -1,10 +1,10 @@
-"""The transactions of a log: open, hanging, aborted and committed ones.
+"""The transactions of a log: open, hanging, aborted and committed.
 
-Segment, buffer -> read.marker_columns.MarkerInput -> read.marker_matching.match -> listing.listing
+Segment, buffer -> read.marker_columns.MarkerInput -> read.marker_matching.match -> transaction_listing.listing
                                                                                  -> read.isolation (decode, read)
 """
 
-from .listing import HANGING_AFTER, STATES, Spread, TransactionListing, listing
-from .open_before import Transaction
+from .open_at_log_start import Transaction
+from .transaction_listing import HANGING_AFTER, STATES, Spread, TransactionListing, listing
 
 __all__ = ["HANGING_AFTER", "STATES", "Spread", "Transaction", "TransactionListing", "listing"]

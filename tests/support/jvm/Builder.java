@@ -21,7 +21,6 @@ import org.apache.kafka.common.record.internal.AbstractRecords;
 import org.apache.kafka.common.record.internal.CompressionRatioEstimator;
 import org.apache.kafka.common.record.internal.CompressionType;
 import org.apache.kafka.common.record.internal.ControlRecordType;
-import org.apache.kafka.common.record.internal.DefaultRecordBatch;
 import org.apache.kafka.common.record.internal.EndTransactionMarker;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
@@ -101,29 +100,17 @@ final class Builder {
             case "voters":
                 builder.appendVotersMessage(number(w[1]), new VotersRecord().setVoters(voters(w)));
                 return "";
-            case "state":
-                builder.setProducerState(number(w[1]), Short.parseShort(w[2]), integer(w[3]), flag(w[4]));
-                return "";
-            case "reopen":
-                builder.reopenAndRewriteProducerState(
-                    number(w[1]), Short.parseShort(w[2]), integer(w[3]), flag(w[4]));
-                return "";
             case "last":
                 builder.overrideLastOffset(number(w[1]));
-                return "";
-            case "close":
-                builder.closeForRecordAppends();
                 return "";
             case "abort":
                 builder.abort();
                 return "";
             case "facts":
                 return builder.numRecords() + " " + builder.isFull() + " " + builder.isClosed() + " "
-                    + builder.estimatedSizeInBytes() + " " + builder.uncompressedBytesWritten() + " "
-                    + builder.maxAllowedBytes() + " " + builder.hasDeleteHorizonMs();
-            case "info":
-                MemoryRecordsBuilder.RecordsInfo info = builder.info();
-                return info.maxTimestamp + " " + info.shallowOffsetOfMaxTimestamp;
+                    + builder.estimatedSizeInBytes() + " " + builder.hasDeleteHorizonMs();
+            case "time":
+                return String.valueOf(builder.info().maxTimestamp);
             case "build":
                 MemoryRecords records = builder.build();
                 return hex(records.buffer()) + " " + Float.floatToIntBits((float) builder.compressionRatio());
@@ -145,19 +132,9 @@ final class Builder {
                     lines.append(AbstractRecords.estimateSizeInBytes(
                         Byte.parseByte(w[1]), CompressionType.forName(w[2]), records));
                     break;
-                case "most":
-                    lines.append(AbstractRecords.estimateSizeInBytesUpperBound(Byte.parseByte(w[1]),
-                        CompressionType.forName(w[2]), buffer(w[3]), buffer(w[4]), headers(w[5])));
-                    break;
                 case "observed":
                     lines.append(Float.floatToIntBits(CompressionRatioEstimator.updateEstimation(
                         w[1], CompressionType.forName(w[2]), Float.parseFloat(w[3]))));
-                    break;
-                case "set":
-                    CompressionRatioEstimator.setEstimation(w[1], CompressionType.forName(w[2]), Float.parseFloat(w[3]));
-                    break;
-                case "reset":
-                    CompressionRatioEstimator.resetEstimation(w[1]);
                     break;
                 default:
                     lines.append(Float.floatToIntBits(
@@ -202,15 +179,6 @@ final class Builder {
         } catch (Exception refusal) {
             System.out.print("refused " + refusal.getClass().getSimpleName());
         }
-    }
-
-    /** The fields of writeEmptyHeader in its order, without the buffer. */
-    static void empty(String[] w) {
-        ByteBuffer out = ByteBuffer.allocate(DefaultRecordBatch.RECORD_BATCH_OVERHEAD);
-        DefaultRecordBatch.writeEmptyHeader(out, Byte.parseByte(w[0]), number(w[1]), Short.parseShort(w[2]),
-            integer(w[3]), number(w[4]), number(w[5]), integer(w[6]), timestampType(w[7]), number(w[8]), flag(w[9]),
-            flag(w[10]));
-        System.out.print(hex(ByteBuffer.wrap(out.array())));
     }
 
     private static Compression compression(String name, String level) {

@@ -35,6 +35,13 @@ public final class Oracle {
         Map.entry("analyze", Validator::analyze),
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
+        Map.entry("consume all", Served::consumeAll),
+        Map.entry("transact", Served::transact),
+        Map.entry("abort open", Served::abortOpen),
+        Map.entry("alter", Served::alter),
+        Map.entry("delete topics", Served::delete),
+        Map.entry("move", Served::move),
+        Map.entry("traffic", Served::traffic),
         Map.entry("produce", Served::produce),
         Map.entry("group", Groups::main),
         Map.entry("text", Oracle::text),
@@ -44,7 +51,6 @@ public final class Oracle {
         Map.entry("pack", Builder::pack),
         Map.entry("unpack", Builder::unpack),
         Map.entry("stamp", Builder::stamp),
-        Map.entry("empty", Builder::empty),
         Map.entry("filter", Compaction::filter),
         Map.entry("clean", Compaction::clean)
     );

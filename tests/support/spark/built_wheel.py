@@ -1,4 +1,4 @@
-"""The fat wheel of these sources, in wheelhouse/."""
+"""The fat wheel of the current sources, in wheelhouse/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import wheelhouse
 
 
 def current() -> Path:
-    """Built anew where a source is younger than it."""
+    """Return the fat wheel, built again if a source file is newer."""
     built = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
     sources = [
         path

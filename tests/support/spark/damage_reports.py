@@ -1,4 +1,4 @@
-"""damage_report without a Spark session: its tasks are run here."""
+"""damage_report without a Spark session: its tasks run in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Frames:
-    """What damage_report asks of a session, done here: the tasks travel as they do to executors."""
+    """The session methods that damage_report calls; tasks are pickled and unpickled, as on their way to executors."""
 
     def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
         assert slices == stop - start

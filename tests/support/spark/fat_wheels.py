@@ -1,4 +1,4 @@
-"""Small fat wheels for the bootstrap tests: a stand-in `kafkarec` with one real library, whole or spoiled."""
+"""Small fat wheels for the bootstrap tests: a fake `kafkarec` with one real shared library, whole or damaged."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ import json, os, sys
 sys.path.insert(0, sys.argv[1])
 from spark_udfs import bootstrap
 try:
-    there = bootstrap.activate()
+    activated = bootstrap.activate()
     import kafkarec
-    told = {"path": there.path, "source": there.source, "notes": there.notes, "file": kafkarec.__file__}
+    output = {"path": activated.path, "source": activated.source, "notes": activated.notes, "file": kafkarec.__file__}
 except bootstrap.BootstrapError as error:
-    told = {"error": str(error)}
-print(json.dumps(told))
+    output = {"error": str(error)}
+print(json.dumps(output))
 """
 
 
 def a_shared_library() -> bytes:
-    """Any real extension module of this interpreter: the bootstrap tries to load one of them."""
+    """Return the bytes of a real extension module of this interpreter, for the bootstrap to load."""
     spec = importlib.util.find_spec("crc32c._crc32c")
     assert spec is not None and spec.origin is not None
     return Path(spec.origin).read_bytes()
 
 
 def kafkarec_files(version: str = VERSION) -> tuple[Files, str]:
-    """The files of a stand-in kafkarec wheel (without RECORD) and the name of its .dist-info folder."""
+    """Return the files of a fake kafkarec wheel (without RECORD) and the name of its .dist-info folder."""
     dist_info = f"kafkarec-{version}.dist-info"
     return {
         "kafkarec/__init__.py": b"from ._version import __version__\n",
@@ -63,8 +63,8 @@ def fat_wheel(
     spoil: Callable[[bytes], bytes] | None = None,
     change: Callable[[Files], None] | None = None,
 ) -> Path:
-    """A fat wheel around the stand-in. `change` edits its files, `spoil` its finished bytes (the manifest has
-    the spoiled wheel's hash, as for a wheel that was bad when it was packed)."""
+    """Write a fat wheel with the fake kafkarec. `change` edits its files, `spoil` the finished wheel's bytes (the
+    manifest has the damaged wheel's hash, as for a wheel that was damaged before it was packed)."""
     folder.mkdir(parents=True, exist_ok=True)
     files, dist_info = kafkarec_files(version)
     if change:
@@ -76,7 +76,7 @@ def fat_wheel(
 
 
 def rewritten(raw: bytes, edit: Callable[[list[tuple[zipfile.ZipInfo, bytes]]], None]) -> bytes:
-    """A zip with its list of members edited."""
+    """Return a zip with its list of members edited."""
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         members = [(info, archive.read(info)) for info in archive.infolist()]
     edit(members)
@@ -93,12 +93,12 @@ def record_line(name: str, content: bytes) -> bytes:
 
 
 def activate(fat: Path, root: Path | None, program: str = PROGRAM, **options: Any) -> dict[str, Any]:
-    """Runs the bootstrap in a process of its own and returns its output."""
+    """Run the bootstrap in a new process and return its JSON output."""
     python = options.pop("python", sys.executable)
     done = subprocess.run(command(fat, program, python), **settings(root, **options))
     assert done.stdout.strip(), done.stderr
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    output: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return output
 
 
 def command(fat: Path, program: str = PROGRAM, python: str = sys.executable) -> list[str]:
@@ -106,7 +106,7 @@ def command(fat: Path, program: str = PROGRAM, python: str = sys.executable) -> 
 
 
 def settings(root: Path | None, environ: dict[str, str] | None = None, **options: Any) -> dict[str, Any]:
-    """Arguments of subprocess.run: no HOME, an empty environment but for what a test sets."""
+    """Return arguments of subprocess.run: an environment of PATH and what the test sets, no HOME."""
     chosen = {"PATH": os.environ.get("PATH", "")} | (environ or {})
     if root is not None:
         chosen["KAFKAREC_CACHE"] = str(root)

@@ -1,6 +1,6 @@
-"""Spark's own Kafka source and sink beside a real broker: the jars, and what a test asks the broker for.
+"""Spark's own Kafka source and sink with a real broker: the jars, and consumer groups on the broker.
 
-KAFKAREC_SPARK_KAFKA_JARS   folder of the connector's jars; default: beside Kafka's, where tools/kafka_jars puts them
+KAFKAREC_SPARK_KAFKA_JARS   folder of the connector's jars; default: next to Kafka's, where tools/kafka_jars puts them
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from paths import ROOT
 
 CONNECTOR = Path(os.environ.get("KAFKAREC_SPARK_KAFKA_JARS") or Path(jvm_oracle.JARS).parent / "spark-kafka-4.2.0")
 INTERCEPTOR = ROOT / "examples" / "RecordTimestamps.java"
-# Few partitions of internal topics, and what is committed for a time only is looked at twice a second.
+# Few partitions of internal topics; expired offset commits are looked for twice a second.
 SETTINGS = {
     "num_partitions": "2",
     "offsets_topic_num_partitions": "4",
@@ -31,7 +31,7 @@ _OFFSET_COMMIT = 8
 
 
 def connector() -> list[Path]:
-    """The jars; skips the calling test, with the reason, where they are missing."""
+    """Return the jars; skip the calling test, with the reason, if they are missing."""
     found = sorted(CONNECTOR.glob("*.jar"))
     if not (CONNECTOR / "complete").exists():
         pytest.skip(f"no Kafka source and sink of Spark in {CONNECTOR.name}; run tools/kafka_jars")
@@ -39,7 +39,7 @@ def connector() -> list[Path]:
 
 
 def interceptor(folder: Path) -> Path:
-    """examples/RecordTimestamps.java as a jar, made as its page says."""
+    """Build examples/RecordTimestamps.java as a jar, as its docs page says."""
     (clients,) = CONNECTOR.glob("kafka-clients-*.jar")
     java, jar = str(jvm_oracle.tool("javac")), str(jvm_oracle.tool("jar"))
     classes = folder / "classes"
@@ -50,7 +50,7 @@ def interceptor(folder: Path) -> Path:
 
 
 class Groups:
-    """Verbs of tests/support/jvm/Groups.java at one broker."""
+    """Runs the verbs of tests/support/jvm/Groups.java against one broker."""
 
     def __init__(self, kafka: Oracle, broker: Broker) -> None:
         self._kafka, self._address = kafka, broker.address
@@ -61,7 +61,7 @@ class Groups:
         return answer.out
 
     def lag(self) -> dict[tuple[str, str, int], tuple[int, int, int]]:
-        """(group, topic, partition): (committed, end, lag), as kafka-consumer-groups tells it."""
+        """Return {(group, topic, partition): (committed, end, lag)}, as kafka-consumer-groups reports it."""
         found = {}
         for line in self("describe").splitlines():
             words = line.split()
@@ -71,7 +71,7 @@ class Groups:
         return found
 
     def commit_for(self, milliseconds: int, group: str, topic: str, offset: int) -> None:
-        """An OffsetCommit of version 2, the last that says how long it shall last: old clients send it."""
+        """Send an OffsetCommit of version 2, as old clients do: the last version with a retention time."""
         body = struct.pack(">hhi", _OFFSET_COMMIT, 2, 1) + _text("old client") + _text(group)
         body += struct.pack(">i", -1) + _text("") + struct.pack(">qi", milliseconds, 1)
         body += _text(topic) + struct.pack(">iiqh", 1, 0, offset, -1)

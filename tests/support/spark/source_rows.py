@@ -1,10 +1,9 @@
-"""The data source without a session: its modules called as Spark's workers call them, and the expected rows."""
+"""Runs the data source without a session, as Spark's workers call it, and makes the expected rows."""
 
 from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,12 @@ EVERYTHING = {"includeHeaders": "true", "columnNameOfCorruptRecord": schema.CORR
 
 
 class Read:
-    """What a job read: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their splits."""
+    """The result of a read job: `rows` as dicts in order, `batches` as Spark gets them, `tasks` with their splits."""
 
-    def __init__(
-        self, given: dict[str, str], user_schema: StructType | None = None, pushed: Iterable[Any] = ()
-    ) -> None:
+    def __init__(self, given: dict[str, str], user_schema: StructType | None = None) -> None:
         source = KafkarecDataSource({name.lower(): value for name, value in given.items()})
         struct = user_schema or source.schema()
         self.reader = source.reader(struct)
-        if pushed:
-            assert list(self.reader.pushFilters(list(pushed))) == list(pushed)
         self.tasks = self.reader.partitions()
         travelled = pickle.loads(pickle.dumps(self.reader))
         wanted = to_arrow_schema(struct, timezone="UTC")
@@ -49,7 +44,7 @@ def read(path: Path | str, /, user_schema: StructType | None = None, **given: st
 
 
 def expected(record: kafkarec.Record, topic: str | None, partition: int | None) -> dict[str, Any]:
-    """A record in the words of Spark's Kafka source; `_corrupt_record` is null."""
+    """Return a record under the column names of Spark's Kafka source; `_corrupt_record` is null."""
     kind = schema.NO_TIMESTAMP_TYPE if record.timestamp_type is None else int(record.timestamp_type)
     headers = [{"key": key, "value": value} for key, value in record.headers] or None
     return {
@@ -66,7 +61,7 @@ def expected(record: kafkarec.Record, topic: str | None, partition: int | None) 
 
 
 def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
-    """Some bits flipped."""
+    """Return the bytes with some bits flipped."""
     chance, spoiled = random.Random(seed), bytearray(data)
     for _ in range(count):
         spoiled[chance.randrange(len(spoiled))] ^= 1 << chance.randrange(8)
@@ -74,7 +69,7 @@ def spoil(data: bytes, seed: int, count: int = 2) -> bytes:
 
 
 def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
-    """A partition folder of (base offset, bytes)."""
+    """Write a partition folder of segments (base offset, bytes)."""
     folder.mkdir(parents=True, exist_ok=True)
     for base, data in segments:
         (folder / f"{base:020}.log").write_bytes(data)
@@ -82,7 +77,7 @@ def log_folder(folder: Path, *segments: tuple[int, bytes]) -> Path:
 
 
 def repeated(data: bytes, times: int, step: int) -> bytes:
-    """Batches of magic 2 again and again, offsets `step` further each time; the base offset is outside of the CRC."""
+    """Repeat batches of magic 2, each time with offsets `step` higher; the CRC does not cover the base offset."""
     found = []
     for turn in range(times):
         for batch in kafkarec.batches(data):

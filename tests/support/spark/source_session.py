@@ -3,7 +3,7 @@
     def test_something(spark_session):
         spark_session.read.format("kafkarec").load(path)
 
-The packages of this checkout are what the workers import; tests on executors without them run what is in apps/.
+Workers import the packages of this checkout; tests on executors without them run the applications in apps/.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONF = {
 
 @pytest.fixture(scope="session")
 def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """What the session is started with; it is stopped at the end, whoever made it anew in between."""
+    """The session's settings; at the end the active session is stopped, even if a test has made a new one."""
     pytest.importorskip("pyspark", reason="pyspark is not installed")
     from pyspark.sql import SparkSession
 
@@ -45,7 +45,7 @@ def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict
 
 @pytest.fixture
 def spark_session(spark_environment: dict[str, str]) -> Any:
-    """The session, with everything registered; made anew where something has stopped it."""
+    """The session, with everything registered; a new one if a test has stopped it."""
     from pyspark.sql import SparkSession
 
     import spark_udfs

@@ -1,4 +1,4 @@
-"""Records of the standalone decode in the words of Spark: what the rows of a Spark job are compared with."""
+"""Records of kafkarec.decode in the form of Spark's rows: the expected rows of a Spark job."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def text(value: bytes | None) -> str | None:
 
 
 def micros(milliseconds: int | None) -> int | None:
-    """Spark's times are 64 bits of microseconds; what does not fit is null."""
+    """Return microseconds; None for what does not fit into Spark's 64 bits."""
     if milliseconds is None or not -(2**63) <= milliseconds * 1000 < 2**63:
         return None
     return milliseconds * 1000
 
 
 def record_row(record: kafkarec.Record) -> list[Any]:
-    """The columns that apps/everything.py selects: offset, time, its type, key, value, headers, 3 nulls."""
+    """Return the columns that apps/all_functions.py selects: offset, time, its type, key, value, headers, 3 nulls."""
     headers = [[key, text(value)] for key, value in record.headers]
     kind = schema.NO_TIMESTAMP_TYPE if record.timestamp_type is None else int(record.timestamp_type)
-    told = [
+    row = [
         record.offset,
         micros(record.timestamp),
         kind,
@@ -32,9 +32,9 @@ def record_row(record: kafkarec.Record) -> list[Any]:
         text(record.value),
         headers or None,
     ]
-    return [*told, None, None, None]
+    return [*row, None, None, None]
 
 
 def value_rows(raw: bytes) -> list[list[Any]]:
-    """Rows of one value under inline_outer: an empty list of records is one row of nulls."""
+    """Return the rows of one value under inline_outer: an empty list of records gives one row of nulls."""
     return [record_row(record) for record in kafkarec.decode(raw)] or [[None] * 9]

@@ -1,4 +1,4 @@
-"""What a broker does to partition folders while a stream follows them, and what is then in them."""
+"""A fake broker that changes partition folders while a stream reads them, and the expected rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CODECS = ("none", "gzip", "lz4", "zstd", "snappy")
 
 
 class Broker:
-    """Writes partition folders below `root`, and knows what is in them."""
+    """Writes partition folders below `root`; `rows` has their records."""
 
     def __init__(self, root: Path, segment_bytes: int = 2000) -> None:
         self.root, self.segment_bytes = root, segment_bytes
@@ -33,7 +33,7 @@ class Broker:
         return self.writers[key]
 
     def batch(self, count: int, topic: str = "orders", partition: int = 0, **options: Any) -> tuple[bytes, list[Row]]:
-        """A batch that comes next, and its rows."""
+        """Return the log's next batch, and its rows."""
         base = self.writer(topic, partition).next_offset
         rows: list[Row] = [(base + n, f"{topic}-{partition} {base + n}".encode()) for n in range(count)]
         records = [(offset, 1_700_000_000_000 + offset, None, value, []) for offset, value in rows]
@@ -45,7 +45,7 @@ class Broker:
         self.rows[topic, partition] += rows
 
     def begin_batch(self, count: int, topic: str = "orders", partition: int = 0, cut: int = 1, zeros: int = 0) -> Any:
-        """The first bytes of a batch reach the file, with zeros behind; call what is returned for the rest."""
+        """Write the first bytes of a batch, followed by zeros; return a function that writes the rest."""
         data, rows = self.batch(count, topic, partition)
         writer = self.writer(topic, partition)
         with open(writer.segments[-1].path, "r+b") as file:
@@ -62,7 +62,7 @@ class Broker:
         return sorted((self.root / f"{topic}-{partition}").glob("*.log"))
 
     def delete_first(self, topic: str = "orders", partition: int = 0) -> int:
-        """As retention does; the offset where the log then begins."""
+        """Delete the first segment, as retention does; return the log's new start offset."""
         gone, then = self.log(topic, partition)[:2]
         gone.unlink()
         gone.with_suffix(".index").unlink()
@@ -71,7 +71,7 @@ class Broker:
         return start
 
     def truncate(self, to: int, topic: str = "orders", partition: int = 0) -> None:
-        """As a follower that the leader tells to: everything from an offset on goes; it must be a batch border."""
+        """Truncate the log at an offset, as a follower does; it must be a batch's base offset."""
         self.writers.pop((topic, partition)).close()
         for path in reversed(self.log(topic, partition)):
             if int(path.stem) >= to and int(path.stem) > 0:
@@ -89,7 +89,7 @@ class Broker:
             writer.close()
 
     def write_in_transaction(self, producer_id: int, count: int, topic: str = "orders", partition: int = 0) -> None:
-        """`rows` does not tell of these."""
+        """Write records of a transaction, which are not added to `rows`."""
         data, _ = self.batch(
             count, topic, partition, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
         )
@@ -105,6 +105,6 @@ class Broker:
         self.writer(topic, partition).append(builder.build())
 
     def visible(self, topic: str = "orders", partition: int = 0) -> list[Row]:
-        """What a consumer with read_committed gets."""
+        """Return the rows that a consumer with read_committed gets."""
         with kafkarec.open(self.root / f"{topic}-{partition}") as log:
             return [(record.offset, record.value) for record in log.read(isolation="read_committed", errors="skip")]

@@ -1,8 +1,8 @@
-"""Spark's micro-batch engine around the stream reader, without Spark: offsets as text in a log, and crashes.
+"""A simulation of Spark's micro-batch engine with the stream reader: offsets as JSON in a log, and crashes.
 
     query = Query(folder, maxOffsetsPerTrigger="100")
     query.run()                  triggers until there is nothing new
-    query.rows["orders", 0]      what the sink has, in order
+    query.rows["orders", 0]      the sink's rows, in order
 
 As MicroBatchExecution: the end of a batch is written down before it is planned; a batch is committed when its rows are
 in the sink; after a crash the batch that was not committed is planned again from what was written down.
@@ -18,12 +18,13 @@ from typing import Any
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxRows
 
 from spark_udfs.source import KafkarecDataSource
+from spark_udfs.source.stream import SimpleStreamReader
 
 Row = tuple[int, bytes | None]
 
 
 class Query:
-    """`log`: the offsets of each batch as Spark writes them; `committed`: how many of them are through."""
+    """`log`: the end offsets of each batch as Spark writes them; `committed`: how many batches are committed."""
 
     def __init__(self, path: Path | str, **options: str) -> None:
         self.options = {name.lower(): value for name, value in options.items()} | {"path": str(path)}
@@ -35,7 +36,7 @@ class Query:
         self.restart()
 
     def restart(self, available_now: bool = False) -> None:
-        """A new process: what was not committed is planned again."""
+        """Start a new process: the batch that was not committed is planned again."""
         self.reader = self._reader()
         self._initial: dict[str, Any] | None = None
         if available_now:
@@ -55,11 +56,8 @@ class Query:
         return self._initial
 
     def trigger(self, crash: bool = False, all_available: bool = False) -> bool:
-        """One micro-batch, if there is news. crash: the process ends when the offsets are written down."""
-        start = self._start()
-        limit = ReadAllAvailable() if all_available else self.reader.getDefaultReadLimit()
-        assert isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMaxBytes)
-        end = json.dumps(self.reader.latestOffset(start, limit))
+        """Run one micro-batch, if there are new offsets. crash: the process ends after the offsets are written."""
+        end = json.dumps(self._latest(self._start(), all_available))
         if self.committed and end == self.log[-1]:
             return False
         self.log.append(end)
@@ -68,6 +66,13 @@ class Query:
         else:
             self._run_last()
         return True
+
+    def _latest(self, start: dict[str, Any], all_available: bool) -> Any:
+        if isinstance(self.reader, SimpleStreamReader):  # Spark 4.0 and 4.1
+            return self.reader.latestOffset()
+        limit = ReadAllAvailable() if all_available else self.reader.getDefaultReadLimit()
+        assert isinstance(limit, ReadAllAvailable | ReadMaxRows | ReadMaxBytes)
+        return self.reader.latestOffset(start, limit)
 
     def _run_last(self) -> None:
         tasks = self.reader.partitions(self._start(), json.loads(self.log[-1]))
@@ -81,15 +86,15 @@ class Query:
         self.committed = len(self.log)
 
     def _task(self, task: Any) -> list[dict[str, Any]]:
-        worker = pickle.loads(pickle.dumps(self._reader()))  # never the driver's
+        worker = pickle.loads(pickle.dumps(self._reader()))  # a copy, as on an executor
         return [row for batch in worker.read(pickle.loads(pickle.dumps(task))) for row in batch.to_pylist()]
 
     def texts(self) -> list[Any]:
-        """The log, as numbers."""
+        """Return the log's offsets, parsed."""
         return [json.loads(each) for each in self.log]
 
     def run(self, most: int = 1000) -> int:
-        """Triggers until there is nothing new; how many batches."""
+        """Trigger until there is nothing new; return how many batches ran."""
         for done in range(most):
             if not self.trigger():
                 return done

@@ -1,4 +1,4 @@
-"""codecs.compress: every level of every codec comes back, in Kafka's framing, and Kafka's own streams read it."""
+"""codecs.compress: a round trip of every level of every codec, in Kafka's framing, which Kafka's own streams read."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EACH = [(codec, level) for codec, levels in LEVELS.items() for level in levels]
 
 
 def rows(size: int, seed: int = 1) -> bytes:
-    """What batches mostly hold: JSON that repeats itself."""
+    """Return typical content of batches: repetitive JSON."""
     dice = random.Random(seed)
     out = bytearray()
     while len(out) < size:
@@ -52,7 +52,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize(("codec", "level"), EACH)
-def test_every_level_comes_back(codec: int, level: int | None) -> None:
+def test_every_level_round_trips(codec: int, level: int | None) -> None:
     for name, content in CONTENTS.items():
         for magic in MAGICS[codec]:
             packed = codecs.compress(codec, content, level, magic)
@@ -61,13 +61,13 @@ def test_every_level_comes_back(codec: int, level: int | None) -> None:
 
 @given(st.sampled_from(EACH), st.binary(max_size=200), st.integers(1, 2000))
 @settings(max_examples=200, deadline=None)
-def test_any_content_comes_back(way: tuple[int, int | None], piece: bytes, times: int) -> None:
+def test_any_content_round_trips(way: tuple[int, int | None], piece: bytes, times: int) -> None:
     codec, level = way
     assert bytes(codecs.decompress(codec, codecs.compress(codec, piece * times, level), LIMIT)) == piece * times
 
 
 @pytest.mark.parametrize("codec", range(5))
-def test_any_buffer_is_taken(codec: int) -> None:
+def test_any_buffer_is_accepted(codec: int) -> None:
     content = rows(40_000)
     expected = codecs.compress(codec, content)
     for buffer in (bytearray(content), memoryview(content), memoryview(bytearray(b"#" + content))[1:]):
@@ -75,7 +75,7 @@ def test_any_buffer_is_taken(codec: int) -> None:
 
 
 def test_compressing_does_not_change_decompressed_bytes() -> None:
-    """Decompressed snappy lies in a buffer that is used again: converting packs it from there."""
+    """Decompressed snappy is in a reused buffer, from which conversion compresses it."""
     content = rows(60_000)
     view = codecs.decompress(SNAPPY, codecs.compress(SNAPPY, content), LIMIT)
     packed = codecs.compress(SNAPPY, view)
@@ -93,8 +93,8 @@ def test_compressing_does_not_change_decompressed_bytes() -> None:
         (LZ4, 18, "lz4 has the levels 1 to 17, not 18"),
         (ZSTD, 23, "zstd has the levels -131072 to 22, not 23"),
         (ZSTD, -131073, "zstd has the levels -131072 to 22, not -131073"),
-        (SNAPPY, 1, "snappy has no compression levels, so level 1 means nothing"),
-        (0, 1, "none has no compression levels, so level 1 means nothing"),
+        (SNAPPY, 1, "snappy has no compression levels; leave out level 1"),
+        (0, 1, "none has no compression levels; leave out level 1"),
     ],
 )
 def test_levels_that_kafka_refuses(codec: int, level: int, words: str) -> None:
@@ -120,17 +120,17 @@ def test_default_levels_are_kafkas() -> None:
 
 
 def lz4_blocks(packed: bytes) -> list[tuple[bool, bytes]]:
-    """(stored as it is, bytes) of the blocks, and nothing behind the end mark."""
+    """Return (stored uncompressed, bytes) of each block; assert that no byte follows the end mark."""
     assert packed[:7].hex() == "04224d18604082"
-    found, at = [], 7
+    result, at = [], 7
     while True:
         (size,) = struct.unpack_from("<I", packed, at)
         at += 4
         if not size:
             assert at == len(packed)
-            return found
+            return result
         length = size & 0x7FFFFFFF
-        found.append((size != length, packed[at : at + length]))
+        result.append((size != length, packed[at : at + length]))
         at += length
 
 
@@ -146,7 +146,7 @@ def test_lz4_blocks_are_independent_and_64_kib() -> None:
 
 
 def test_lz4_default_level_is_the_fast_compressor() -> None:
-    """Kafka's level 9 is not liblz4's: any other level is the high compressor."""
+    """Kafka's level 9 is not liblz4's: all other levels use the high compressor."""
     content = rows(14_000)
     [(_, fast)] = lz4_blocks(codecs.compress(LZ4, content, 9))
     for level in (1, 8, 10, 12):
@@ -157,7 +157,7 @@ def test_lz4_default_level_is_the_fast_compressor() -> None:
 
 
 def test_lz4_of_magic_0_has_the_wrong_header_checksum() -> None:
-    """KAFKA-3160: clients of 0.8 computed it over the frame's magic too."""
+    """KAFKA-3160: clients of 0.8 included the frame's magic number."""
     content = rows(1000)
     old, new = codecs.compress(LZ4, content, None, 0), codecs.compress(LZ4, content, None, 1)
     assert old[6] != new[6] and old[:6] + old[7:] == new[:6] + new[7:]
@@ -183,7 +183,7 @@ def test_gzip_header_is_javas() -> None:
 
 
 def test_zstd_frames_have_a_content_size() -> None:
-    """One segment and the size in the frame: readers allocate once, and no window of 2 MiB."""
+    """A single segment with the content size: readers allocate once, without a window of 2 MiB."""
     for content, head in ((rows(14_000), "60b035"), (b"abc" * 50, "2096")):
         assert codecs.compress(ZSTD, content)[:7].hex().startswith("28b52ffd" + head)
 
@@ -208,7 +208,7 @@ def test_threads_have_their_own_contexts() -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_kafkas_streams_read_it(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+def test_kafkas_streams_read_compressed_payloads(codec: int, kafka: Oracle, tmp_path: Path) -> None:
     packed, content_back = tmp_path / "packed", tmp_path / "content"
     name = codecs.CODECS[codec].name
     contents = dict(CONTENTS) if codec != ZSTD else {k: v for k, v in CONTENTS.items() if v}
@@ -222,8 +222,8 @@ def test_kafkas_streams_read_it(codec: int, kafka: Oracle, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_levels_mean_what_they_mean_in_kafka(codec: int, kafka: Oracle, tmp_path: Path) -> None:
-    """The libraries' versions differ, so sizes do a little; another level or window would differ by more."""
+def test_levels_have_kafkas_meaning(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+    """Sizes differ a little between library versions; another level or window would differ by more."""
     source, packed = tmp_path / "content", tmp_path / "packed"
     for content in (rows(14_000), rows(131_072, 7)):
         source.write_bytes(content)
@@ -233,12 +233,12 @@ def test_levels_mean_what_they_mean_in_kafka(codec: int, kafka: Oracle, tmp_path
             theirs = packed.read_bytes()
             assert bytes(codecs.decompress(codec, theirs, LIMIT)) == content
             ours = codecs.compress(codec, content, level)
-            apart = 0.1 if codec == LZ4 and level in (1, 2) else 0.01  # liblz4 1.10 has a new compressor there
+            apart = 0.1 if codec == LZ4 and level in (1, 2) else 0.01  # liblz4 1.10 has a new compressor at this level
             assert abs(len(ours) - len(theirs)) <= 12 + apart * len(theirs), (level, len(ours), len(theirs))
 
 
 def frame_of(codec: int, packed: bytes) -> list[tuple[bool, int]]:
-    """(stored as it is, bytes of content) of each piece."""
+    """Return (stored uncompressed, bytes of content) of each block."""
     if codec == LZ4:
         return [
             (stored, len(block) if stored else len(lz4.block.decompress(block, uncompressed_size=65_536)))
@@ -254,7 +254,7 @@ def frame_of(codec: int, packed: bytes) -> list[tuple[bool, int]]:
 
 
 @pytest.mark.parametrize("codec", [SNAPPY, LZ4])
-def test_the_pieces_of_a_frame_are_kafkas(codec: int, kafka: Oracle, tmp_path: Path) -> None:
+def test_the_blocks_of_a_frame_are_kafkas(codec: int, kafka: Oracle, tmp_path: Path) -> None:
     source, packed = tmp_path / "content", tmp_path / "packed"
     for case, content in CONTENTS.items():
         source.write_bytes(content)
@@ -262,8 +262,8 @@ def test_the_pieces_of_a_frame_are_kafkas(codec: int, kafka: Oracle, tmp_path: P
         assert frame_of(codec, codecs.compress(codec, content)) == frame_of(codec, packed.read_bytes()), case
 
 
-def test_gzip_streams_are_kafkas_to_the_byte_where_zlib_is(kafka: Oracle, tmp_path: Path) -> None:
-    """Header and trailer always; the deflate data too for what a runtime's zlib cannot pack otherwise."""
+def test_gzip_streams_are_kafkas_byte_for_byte_with_the_same_zlib(kafka: Oracle, tmp_path: Path) -> None:
+    """Header and trailer always; the deflate data where all versions of zlib compress alike."""
     source, packed = tmp_path / "content", tmp_path / "packed"
     for content in (b"", b"x", rows(14_000)):
         source.write_bytes(content)

@@ -1,4 +1,4 @@
-"""Spoiled payloads, one test a damage: the verdicts are those of Kafka's JVM streams."""
+"""Damaged payloads, one kind of damage per test: the verdicts are those of Kafka's JVM streams."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def lz4_frame(data: bytes, **options: Any) -> bytes:
 
 
 def zstd_frame(data: bytes, *, size: bool = False, checksum: bool = False) -> bytes:
-    """`size=False`: as the Java producer writes it, with no content size."""
+    """Return a zstd frame; `size=False`: as the Java producer writes it, with no content size."""
     return zstandard.ZstdCompressor(write_content_size=size, write_checksum=checksum).compress(data)
 
 
@@ -70,7 +70,7 @@ GOOD = {
     "zstd-size": (ZSTD, zstd_frame(TEXT, size=True)),
     "zstd-checksum": (ZSTD, zstd_frame(TEXT, checksum=True)),
 }
-# Kafka's streams give these up in silence: a cut behind the first member, chunk or frame is no error there.
+# Kafka's streams ignore these: a cut after the first member, chunk or frame is not an error.
 ENDS_IN_SILENCE = {
     "gzip-two-members": {len(gzip_member(TEXT[:5000])) + n for n in range(19)},
     "snappy-xerial": {16, 17, 18, 19},
@@ -98,11 +98,11 @@ def test_truncated_at_every_byte(name: str) -> None:
     silent = set()
     for end in range(len(payload)):
         try:
-            found = read(codec, payload[:end])
+            content = read(codec, payload[:end])
         except codecs.CodecError:
             continue
         silent.add(end)
-        assert TEXT.startswith(found)
+        assert TEXT.startswith(content)
     assert silent == ENDS_IN_SILENCE.get(name, set())
 
 
@@ -119,7 +119,7 @@ def test_limit_is_exact(name: str) -> None:
 
 @pytest.mark.parametrize("name", GOOD)
 def test_good_payload_after_a_damaged_one(name: str) -> None:
-    """Contexts and buffers are used again; LZ4 1.9.4 keeps state over a reset."""
+    """Contexts and buffers are reused; LZ4 1.9.4 keeps state over a reset."""
     codec, payload = GOOD[name]
     for at in range(0, len(payload), 7):
         damaged = bytearray(payload)
@@ -132,7 +132,7 @@ def test_good_payload_after_a_damaged_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", GOOD)
-def test_random_damage_raises_nothing_else(name: str) -> None:
+def test_random_damage_raises_only_kafka_errors(name: str) -> None:
     codec, payload = GOOD[name]
     rnd = random.Random(name)
     for _ in range(1500):
@@ -156,7 +156,7 @@ def test_random_damage_raises_nothing_else(name: str) -> None:
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
-def test_random_bytes_raise_nothing_else(codec: int) -> None:
+def test_random_bytes_raise_only_kafka_errors(codec: int) -> None:
     rnd = random.Random(codec)
     for length in range(400):
         try:
@@ -196,9 +196,9 @@ def test_gzip_header_checksum() -> None:
     refused(GZIP, gzip_member(TEXT, 2, bytes([good[0] ^ 1, good[1]])), "payload_checksum_mismatch")
 
 
-@pytest.mark.parametrize("behind", [b"\0", b"x" * 18, bytes(40), b"garbage" * 9, gzip_member(b"a")[:18]])
-def test_gzip_what_is_no_member_after_a_member_is_ignored(behind: bytes) -> None:
-    assert read(GZIP, gzip_member(TEXT) + behind) == TEXT
+@pytest.mark.parametrize("trailing", [b"\0", b"x" * 18, bytes(40), b"garbage" * 9, gzip_member(b"a")[:18]])
+def test_gzip_bytes_after_a_member_that_are_no_member_are_ignored(trailing: bytes) -> None:
+    assert read(GZIP, gzip_member(TEXT) + trailing) == TEXT
 
 
 def test_gzip_second_member_with_a_good_header_must_be_good() -> None:
@@ -207,7 +207,7 @@ def test_gzip_second_member_with_a_good_header_must_be_good() -> None:
     refused(GZIP, gzip_member(TEXT) + second[:-1] + b"\x77", "payload_checksum_mismatch")
 
 
-def test_gzip_crc_in_the_trailer_wrong() -> None:
+def test_gzip_wrong_crc_in_the_trailer() -> None:
     member = bytearray(gzip_member(TEXT))
     member[-8] ^= 1
     refused(GZIP, bytes(member), "payload_checksum_mismatch")
@@ -236,11 +236,11 @@ def test_snappy_chunk_size_negative() -> None:
     refused(SNAPPY, XERIAL + struct.pack(">i", -1) + bytes(50), "payload_corrupt")
 
 
-def test_snappy_block_claims_more_than_snappy_can_hold() -> None:
+def test_snappy_block_length_above_what_snappy_can_encode() -> None:
     refused(SNAPPY, b"\x80\x80\x04" + b"\xfe\x01\x00" * 10, "payload_corrupt")
 
 
-def test_snappy_block_shorter_than_it_says() -> None:
+def test_snappy_block_shorter_than_its_length_field() -> None:
     refused(SNAPPY, b"\x05\x00a", "payload_corrupt")
 
 
@@ -248,8 +248,8 @@ def test_snappy_length_of_six_bytes() -> None:
     refused(SNAPPY, b"\x80\x80\x80\x80\x80\x01" + bytes(30), "payload_corrupt")
 
 
-def test_snappy_result_stays_while_larger_ones_follow() -> None:
-    """An exported buffer is never resized: the old one stays alive with its view."""
+def test_snappy_result_stays_valid_while_larger_results_follow() -> None:
+    """An exported buffer is never resized: the old buffer lives as long as its view."""
     first = codecs.decompress(SNAPPY, raw_snappy(TEXT), 1 << 30)
     codecs.decompress(SNAPPY, raw_snappy(bytes(900_000)), 1 << 30)
     assert bytes(first) == TEXT
@@ -259,7 +259,7 @@ def test_snappy_result_stays_while_larger_ones_follow() -> None:
 
 
 def test_lz4_header_checksum_computed_wrongly_is_read_in_magic_0_only() -> None:
-    """KAFKA-3160: old writers summed the magic bytes too."""
+    """KAFKA-3160: old writers included the magic number in the checksum."""
     for options in ({}, {"store_size": True}):
         frame = bytearray(lz4_frame(TEXT, **options))
         frame[14 if options else 6] ^= 0x5A
@@ -283,19 +283,19 @@ def test_lz4_content_size_is_not_compared(claimed: int) -> None:
     assert read(LZ4, bytes(frame)) == TEXT
 
 
-def test_lz4_content_checksum_must_be_there_and_is_not_verified() -> None:
+def test_lz4_content_checksum_must_be_present_and_is_not_verified() -> None:
     frame = lz4_frame(TEXT, content_checksum=True)
     assert read(LZ4, frame[:-4] + b"????") == TEXT
     refused(LZ4, frame[:-4], "payload_truncated")
 
 
-@pytest.mark.parametrize("behind", [b"x", bytes(9), lz4_frame(b"second")])
-def test_lz4_what_is_after_the_end_mark_is_not_read(behind: bytes) -> None:
-    assert read(LZ4, lz4_frame(TEXT) + behind) == TEXT
+@pytest.mark.parametrize("trailing", [b"x", bytes(9), lz4_frame(b"second")])
+def test_lz4_bytes_after_the_end_mark_are_not_read(trailing: bytes) -> None:
+    assert read(LZ4, lz4_frame(TEXT) + trailing) == TEXT
 
 
 def test_lz4_end_mark_with_the_top_bit() -> None:
-    """Kafka masks the bit before it compares with 0; the C library would read on."""
+    """Kafka masks the bit before it compares with 0; the C library would continue reading."""
     assert read(LZ4, lz4_frame(TEXT)[:-4] + b"\0\0\0\x80" + lz4_frame(b"more")[7:]) == TEXT
 
 
@@ -318,17 +318,17 @@ def test_zstd_no_payload_is_an_empty_stream() -> None:
     assert read(ZSTD, b"") == b""
 
 
-def test_zstd_frames_in_a_row_and_skippable_ones_between() -> None:
+def test_zstd_consecutive_frames_with_skippable_frames_between() -> None:
     skippable = b"\x5a\x2a\x4d\x18" + struct.pack("<I", 3) + b"abc"
     frames = skippable + zstd_frame(TEXT[:70]) + skippable + zstd_frame(TEXT[70:], size=True, checksum=True) + skippable
     assert read(ZSTD, frames) == TEXT
 
 
 @pytest.mark.parametrize("size", [False, True])
-@pytest.mark.parametrize("behind", [b"\0", b"abcd", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18\x01\0\0\0"])
-def test_zstd_garbage_after_a_frame(size: bool, behind: bytes) -> None:
+@pytest.mark.parametrize("trailing", [b"\0", b"abcd", b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18\x01\0\0\0"])
+def test_zstd_garbage_after_a_frame(size: bool, trailing: bytes) -> None:
     with pytest.raises(codecs.CodecError):
-        read(ZSTD, zstd_frame(TEXT, size=size) + behind)
+        read(ZSTD, zstd_frame(TEXT, size=size) + trailing)
 
 
 def test_zstd_content_checksum_wrong() -> None:
@@ -349,7 +349,7 @@ def test_zstd_dictionary_id() -> None:
 
 
 def test_zstd_content_size_0_with_content() -> None:
-    """The library answers b"" for such a frame without a look at its blocks."""
+    """The library returns b"" for such a frame without reading its blocks."""
     assert read(ZSTD, zstd_frame(b"", size=True)) == b""
     refused(ZSTD, b"\x28\xb5\x2f\xfd\xa0\0\0\0\0\x19\0\0abc", "payload_corrupt")
 

@@ -1,4 +1,4 @@
-"""Payloads that claim or hold far more than the limit: clean error, and a peak of limit + constant."""
+"""Payloads that claim or contain far more than the limit: a clean error, and peak memory of limit + constant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from subprocesses import PEAK, run
 
 MIB = 1 << 20
-# Python around it, one library's own buffers (lz4: 4 MiB blocks), the payload itself, and growth by an eighth
+# Python itself, a library's own buffers (lz4: 4 MiB blocks), the payload, and growth by an eighth
 CONSTANT = 24 * MIB
 
 MAKE = """
@@ -110,7 +110,7 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 @pytest.mark.parametrize("limited", [False, True], ids=["peak", "address-space"])
 def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
-    """`address-space`: with no more memory than the limit and a constant, the answer is the same."""
+    """`address-space`: with no more address space than the limit and a constant, the result is the same."""
     measure = MEASURE.format(name=name, limit=LIMIT, constant=2 * CONSTANT, limited=limited)
     verdict, peak = run(PEAK + MAKE + measure).splitlines()
     assert verdict == BOMBS[name]
@@ -118,7 +118,7 @@ def test_bomb_stays_within_the_limit(name: str, limited: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["gzip_zeros", "snappy_zeros", "lz4_zeros", "zstd_zeros", "zstd_zeros_unsized"])
-def test_what_fits_the_limit_is_held_once(name: str) -> None:
+def test_content_within_the_limit_is_in_memory_once(name: str) -> None:
     limit = 320 * MIB
     measure = MEASURE.format(name=name, limit=limit, constant=CONSTANT, limited=False)
     verdict, peak = run(PEAK + MAKE + measure).splitlines()

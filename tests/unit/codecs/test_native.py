@@ -1,4 +1,4 @@
-"""lz4 and zstd by pointer against the Python calls: the same verdict and the same records, whatever the payload."""
+"""lz4 and zstd called by C pointer and by Python: the same verdict and records for every payload."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafkarec import build_info
 pytestmark = pytest.mark.core
 
 ROUNDS = fewer(60, 10)
-# Every golden file, and cut and changed copies of the compressed ones, as one line of JSON each.
+# Every golden file, and cut and changed copies of the compressed files, as one line of JSON each.
 ANSWERS = """
 import hashlib, json, random
 import golden, kafkarec
@@ -44,7 +44,7 @@ def run(pointers: str) -> list[list[str]]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def test_pointers_change_no_answer() -> None:
+def test_calls_by_pointer_do_not_change_results() -> None:
     by_pointer, by_call = run("1"), run("0")
     assert len(by_pointer) > 50 * ROUNDS
     assert by_pointer == by_call
@@ -60,7 +60,7 @@ def test_the_limit_is_a_true_cap_by_pointer_too(codec: str) -> None:
         kafkarec.decode(data, max_decompressed_bytes=69_999)
 
 
-def test_doctor_says_what_is_in_use() -> None:
+def test_doctor_reports_what_is_in_use() -> None:
     how = {name: info["how"] for name, info in build_info()["codecs"].items()}
     assert set(how) == {"gzip", "snappy", "lz4", "zstd"}
     assert "by pointer" not in how["gzip"]

@@ -1,4 +1,4 @@
-"""Each payload that Kafka wrote or spoiled, through `kafkarec.codecs` alone: verdict, reason, content."""
+"""Each golden payload, good or damaged, through `kafkarec.codecs` alone: verdict, reason, content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.core
 LIMIT = 4 << 20
 GUESSES = (0, 1, 100, 70_000, 5 << 20)
 
-# What Kafka's decompressing stream itself refuses, whatever the records inside say. The rest must come out.
+# Refused by Kafka's decompressing stream itself, whatever the records. All others must decompress.
 REFUSED = {
     "v0-gzip-corrupt": "payload_checksum_mismatch",
     "v0-gzip-null-value": "payload_empty",
@@ -90,7 +90,7 @@ REFUSED = {
     "v2-zstd-truncated-5": "payload_truncated",
     "v1-codec-4": "payload_header_invalid",
 }
-# What the stream's constructor refuses already, so what a batch of 0 declared records is refused for.
+# Refused by the stream's constructor already, so also for a batch of 0 declared records.
 REFUSED_AT_ONCE = {
     name
     for name, reason in REFUSED.items()
@@ -108,8 +108,8 @@ class Payload(NamedTuple):
 
 
 def payloads(data: bytes) -> list[Payload]:
-    """The compressed payload of each batch or wrapper message."""
-    found, at = [], 0
+    """Return the compressed payload of each batch or wrapper message."""
+    result, at = [], 0
     while len(data) - at >= 17:
         (size,) = struct.unpack_from(">i", data, at + 8)
         end, magic = at + 12 + size, data[at + 16]
@@ -124,9 +124,9 @@ def payloads(data: bytes) -> list[Payload]:
                 break
             payload = data[value_at + 4 : value_at + 4 + max(0, struct.unpack_from(">i", data, value_at)[0])]
         if codec in (1, 2, 3, 4):
-            found.append(Payload(codec, magic, payload))
+            result.append(Payload(codec, magic, payload))
         at = end
-    return found
+    return result
 
 
 CASES = [
@@ -148,17 +148,17 @@ def outcome(payload: Payload, guess: int = 0) -> bytes | str:
 @pytest.mark.parametrize(("name", "payload"), CASES)
 def test_golden_payload_has_kafkas_verdict_and_content(name: str, payload: Payload) -> None:
     for guess in GUESSES:
-        found = outcome(payload, guess)
+        result = outcome(payload, guess)
         if name in REFUSED:
-            assert found == REFUSED[name]
+            assert result == REFUSED[name]
             continue
-        assert isinstance(found, bytes), f"refused as {found}, Kafka's stream reads it"
-        assert found == oracle_codecs.decompress(payload.codec, payload.data, payload.magic)
+        assert isinstance(result, bytes), f"refused as {result}, Kafka's stream reads it"
+        assert result == oracle_codecs.decompress(payload.codec, payload.data, payload.magic)
 
 
 @pytest.mark.parametrize(("name", "payload"), CASES)
 def test_golden_payload_of_no_declared_records(name: str, payload: Payload) -> None:
-    """What Kafka's stream constructor looks at."""
+    """Only what Kafka's stream constructor checks can be refused."""
     if name in REFUSED_AT_ONCE:
         with pytest.raises(codecs.CodecError) as caught:
             codecs.probe(payload.codec, memoryview(payload.data), LIMIT, payload.magic)
@@ -172,7 +172,7 @@ def test_every_refused_name_is_a_golden_file() -> None:
 
 
 @pytest.mark.parametrize("case", golden.vectors(), ids=str)
-def test_values_that_kafka_read_are_in_the_content(case: golden.Case) -> None:
+def test_content_has_the_values_that_kafka_read(case: golden.Case) -> None:
     content = b"".join(bytes(codecs.decompress(*_arguments(payload))) for payload in payloads(case.bytes))
     at = 0
     for batch in case.json["batches"]:
@@ -188,14 +188,14 @@ def _arguments(payload: Payload) -> tuple[int, memoryview, int, int, int]:
     return payload.codec, memoryview(payload.data), LIMIT, 0, payload.magic
 
 
-def test_table_rows_stand_at_their_ids() -> None:
+def test_table_rows_are_at_their_ids() -> None:
     assert [codec.id for codec in codecs.CODECS] == [0, 1, 2, 3, 4]
     assert [codec.name for codec in codecs.CODECS] == ["none", "gzip", "snappy", "lz4", "zstd"]
     assert codecs.BY_NAME["zstd"].id == 4
 
 
 def test_levels_are_those_of_kafkas_compression_type() -> None:
-    levels = {c.name: (c.least_level, c.most_level, c.default_level) for c in codecs.CODECS if c.most_level}
+    levels = {c.name: (c.min_level, c.max_level, c.default_level) for c in codecs.CODECS if c.max_level}
     assert levels == {"gzip": (1, 9, -1), "lz4": (1, 17, 9), "zstd": (-131072, 22, 3)}
 
 
@@ -206,7 +206,7 @@ def test_uncompressed_payload_is_returned_unchanged() -> None:
 
 
 @pytest.mark.parametrize("codec_id", [-1, 5, 6, 7, 8])
-def test_codec_id_that_does_not_exist(codec_id: int) -> None:
+def test_unknown_codec_id(codec_id: int) -> None:
     for call in (codecs.decompress, codecs.probe):
         with pytest.raises(codecs.CodecError, match="unsupported_codec"):
             call(codec_id, b"", 10)
@@ -223,7 +223,7 @@ def test_exceptions_survive_pickle_with_their_fields(error: codecs.CodecError) -
     assert vars(again) == vars(error)
 
 
-def test_versions_name_each_library() -> None:
+def test_versions_lists_each_library() -> None:
     versions = installed.versions()
     assert {name: row["library"] for name, row in versions.items()} == {
         "gzip": "isal",

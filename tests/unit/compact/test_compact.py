@@ -1,4 +1,4 @@
-"""compact: what the cleaner keeps and what goes, one rule a test."""
+"""compact: what the cleaner keeps and what it removes, one rule per test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DAY = 86_400_000
 
 
 def batch(*pairs: tuple[bytes | None, bytes | None], base: int = 0, **fields: Any) -> bytes:
-    """A batch of (key, value) records."""
+    """Return a batch of (key, value) records."""
     records = [
         builders.record(offset_delta=i, timestamp_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)
     ]
@@ -44,12 +44,12 @@ def pairs(data: bytes) -> list[tuple[int, bytes | None, bytes | None]]:
 
 
 def spans(data: bytes) -> list[tuple[int, int, int]]:
-    """(base offset, last offset, records) of each batch."""
+    """Return (base offset, last offset, records) of each batch."""
     return [(row["base_offset"], row["last_offset"], row["record_count"]) for row in kafkarec.scan(data)]
 
 
 END = batch((b"end", b"x"), base=1000)
-"""Appended to a log, as its last batch always keeps its header."""
+"""Appended to logs, because the last batch always keeps its header."""
 
 
 def test_the_last_value_of_each_key_stays() -> None:
@@ -60,37 +60,37 @@ def test_the_last_value_of_each_key_stays() -> None:
     assert (left.stats.messages_superseded, left.stats.keys, left.stats.messages_retained) == (2, 3, 3)
 
 
-def test_what_is_clean_stays_byte_for_byte() -> None:
+def test_a_clean_log_stays_byte_for_byte() -> None:
     once = compact(batch((b"a", b"1"), (b"a", b"2")) + END, now=NOW)
     again = compact(once, now=NOW + 10 * DAY)
     assert again == once
     assert (again.stats.batches_rewritten, again.stats.batches_copied) == (0, 2)
 
 
-def test_a_record_without_key_goes() -> None:
+def test_a_record_without_key_is_removed() -> None:
     left = compact(batch((None, b"1"), (b"a", b"2"), (None, None)) + END, now=NOW)
     assert pairs(left)[:-1] == [(1, b"a", b"2")]
     assert (left.stats.messages_invalid, left.stats.messages_superseded) == (2, 0)
 
 
-def test_a_tombstone_lives_until_the_horizon_that_its_first_pass_sets() -> None:
+def test_a_tombstone_stays_until_the_horizon_that_its_first_pass_sets() -> None:
     first = compact(batch((b"a", b"1"), (b"a", None)) + END, now=NOW, delete_retention_ms=DAY)
     assert pairs(first)[:-1] == [(1, b"a", None)]
     assert kafkarec.scan(first)[0]["delete_horizon_ms"] == NOW + DAY
     assert compact(first, now=NOW + DAY - 1) == first
-    behind = compact(first, now=NOW + DAY)
-    assert pairs(behind) == pairs(END)
-    assert (behind.stats.tombstones_removed, behind.stats.batches_removed) == (1, 1)
+    following = compact(first, now=NOW + DAY)
+    assert pairs(following) == pairs(END)
+    assert (following.stats.tombstones_removed, following.stats.batches_removed) == (1, 1)
 
 
-def test_a_newer_value_ends_a_tombstone_before_its_time() -> None:
+def test_a_newer_value_removes_a_tombstone_before_its_horizon() -> None:
     first = compact(batch((b"a", None), (b"b", b"1")), now=NOW)
     left = compact(first + batch((b"a", b"2"), base=2), now=NOW)
     assert pairs(left) == [(1, b"b", b"1"), (2, b"a", b"2")]
     assert left.stats.tombstones_removed == 0
 
 
-def test_data_of_an_aborted_transaction_goes_at_once_and_counts_for_nothing() -> None:
+def test_data_of_an_aborted_transaction_is_removed_at_once_and_replaces_no_value() -> None:
     data = (
         batch((b"a", b"kept"))
         + batch((b"a", b"gone"), (b"b", b"gone"), base=1, **of(7))
@@ -104,7 +104,7 @@ def test_data_of_an_aborted_transaction_goes_at_once_and_counts_for_nothing() ->
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_a_marker_goes_when_its_data_is_gone_and_its_horizon_has_passed(commit: bool) -> None:
+def test_a_marker_is_removed_when_its_data_is_gone_and_its_horizon_has_passed(commit: bool) -> None:
     newer = batch((b"a", b"2"), base=500)
     data = batch((b"a", b"1"), base=1, **of(7)) + marker(7, 2, commit=commit) + newer
     settings = {"producer_expiration_ms": 0, "delete_retention_ms": DAY}
@@ -147,28 +147,28 @@ def test_nothing_is_cleaned_after_the_first_open_transaction() -> None:
     assert left.aborted_transactions == (AbortedTransaction(8, 5, 6, 2),)
 
 
-def test_the_uncleanable_part_can_begin_earlier_but_not_later() -> None:
+def test_the_uncleanable_offset_can_be_lowered_but_not_raised() -> None:
     data = b"".join(batch((b"a", b"%d" % i), base=i) for i in range(4)) + batch((b"a", b"x"), base=4, **of(7))
     assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=2))] == [1, 2, 3, 4]
     assert [offset for offset, *_ in pairs(compact(data, now=NOW, first_uncleanable_offset=5))] == [3, 4]
     assert compact(data, now=NOW, first_uncleanable_offset=0) == data
 
 
-def test_a_batch_that_holds_the_first_uncleanable_offset_is_left_alone() -> None:
+def test_a_batch_with_the_first_uncleanable_offset_is_unchanged() -> None:
     data = batch((b"a", b"1")) + batch((b"a", b"2"), (b"a", b"3"), (b"a", b"4"), base=1) + END
     left = compact(data, now=NOW, first_uncleanable_offset=2)
     assert left == data
 
 
-def test_young_records_are_left_alone() -> None:
+def test_young_records_are_unchanged() -> None:
     data = b"".join(batch((b"a", b"%d" % i), base=i, base_timestamp=NOW + 1000 * i) for i in range(4))
     left = compact(data, now=NOW + 3000, min_compaction_lag_ms=1000)
     assert [offset for offset, *_ in pairs(left)] == [2, 3]
     assert left.stats.first_uncleanable_offset == 3
 
 
-def test_keys_of_the_clean_part_are_not_looked_at_again() -> None:
-    """What is said to be clean may hold a key twice; only newer values throw it out."""
+def test_keys_of_the_clean_part_are_not_compared_again() -> None:
+    """The part declared clean may have a key twice; only newer values remove it."""
     data = b"".join(batch((b"ab"[i % 2 : i % 2 + 1], b"%d" % i), base=i) for i in range(5)) + END
     left = compact(data, now=NOW, first_dirty_offset=4)
     assert [offset for offset, *_ in pairs(left)] == [1, 3, 4, 1000]
@@ -187,14 +187,14 @@ def test_a_producers_last_sequence_stays_until_it_writes_again() -> None:
     assert spans(compact(left + more, now=NOW + 1000))[0] == (2, 3, 2)
 
 
-def test_a_producers_last_sequence_goes_when_the_producer_expires() -> None:
+def test_a_producers_last_sequence_is_removed_when_the_producer_expires() -> None:
     data = batch((b"a", b"1"), **of(7, transactional=False)) + batch((b"a", b"2"), base=1) + END
     assert spans(compact(data, now=NOW + 999, producer_expiration_ms=1000))[0] == (0, 0, 0)
     assert spans(compact(data, now=NOW + 1000, producer_expiration_ms=1000))[0] == (1, 1, 1)
 
 
-def test_a_marker_with_a_producers_newest_epoch_leaves_its_header() -> None:
-    """KIP-890: the marker carries the next epoch, and nothing else in the log does."""
+def test_a_marker_with_a_producers_newest_epoch_keeps_its_header() -> None:
+    """KIP-890: the marker has the next epoch, which no other batch of the log has."""
     data = batch((b"a", b"1"), **of(7)) + marker(7, 1, commit=True, epoch=1) + batch((b"a", b"2"), base=2) + END
     settings: dict[str, Any] = {"delete_retention_ms": 0, "producer_expiration_ms": 10 * DAY}
     for now in range(NOW, NOW + 4):
@@ -205,7 +205,7 @@ def test_a_marker_with_a_producers_newest_epoch_leaves_its_header() -> None:
     assert spans(compact(data, now=NOW + 20 * DAY, **settings))[0] == (2, 2, 1)
 
 
-def test_the_last_batch_leaves_its_header_so_that_offsets_go_on_from_there() -> None:
+def test_the_last_batch_keeps_its_header_and_so_the_logs_end_offset() -> None:
     left = compact(batch((b"a", b"1")) + batch((None, b"2"), base=1), now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
     assert kafkarec.scan(left)[-1]["next_offset"] == left.stats.next_offset == 2
@@ -222,7 +222,7 @@ def test_messages_of_magic_0_and_1_become_batches_of_magic_2() -> None:
     assert compact(left, now=NOW) == left
 
 
-def test_a_last_message_that_goes_leaves_an_empty_batch() -> None:
+def test_a_removed_last_message_becomes_an_empty_batch() -> None:
     """A broker fails here: MemoryRecords.filterTo cannot empty a message."""
     left = compact(builders.message(key=b"a") + builders.message(offset=1, key=None), now=NOW)
     assert spans(left) == [(0, 0, 1), (1, 1, 0)]
@@ -235,7 +235,7 @@ def test_log_append_time_stays_the_brokers() -> None:
     assert kafkarec.scan(left)[0]["max_timestamp"] == NOW + 77
 
 
-def test_a_control_record_that_nobody_can_read_stops_it() -> None:
+def test_an_unreadable_control_record_raises() -> None:
     broken = builders.batch([builders.record(key=b"abc")], base_offset=1001, attributes=builders.CONTROL)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         compact(END + broken, now=NOW)
@@ -257,7 +257,7 @@ def test_the_vectors_keep_the_last_record_of_each_key(case: golden.Case) -> None
     assert {record.key for record in kept} <= set(last)
 
 
-def test_the_vectors_of_odd_bytes_leave_nothing_but_kafka_errors() -> None:
+def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:
     for case in golden.invalid():
         for settings in ({}, {"check_crcs": False}):
             try:
@@ -268,7 +268,7 @@ def test_the_vectors_of_odd_bytes_leave_nothing_but_kafka_errors() -> None:
                 assert left.stats.bytes_read + left.stats.bytes_left_alone + left.remaining == len(case.bytes)
 
 
-def test_a_stream_gives_what_compact_gives() -> None:
+def test_a_stream_yields_what_compact_returns() -> None:
     for seed in range(30):
         data = compaction_logs.Log(seed).data
         whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
@@ -295,7 +295,7 @@ def test_sums_of_the_stats() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", bytearray(), memoryview(b"")], ids=["bytes", "bytearray", "memoryview"])
-def test_nothing_gives_nothing(data: bytes) -> None:
+def test_an_empty_input_gives_an_empty_output(data: bytes) -> None:
     left = compact(data)
     assert (bytes(left), left.stats.next_offset, left.remaining, left.aborted_transactions) == (b"", 0, 0, ())
 
@@ -307,7 +307,7 @@ def test_a_cut_tail_is_counted_and_left_out() -> None:
 
 
 def test_a_length_beyond_the_end_is_the_end_as_for_decode_whatever_follows() -> None:
-    """An open transaction after it must not change what happens before it, and every byte is counted."""
+    """An open transaction after it must not change the result before it, and every byte is counted."""
     whole = batch((b"a", b"1"), (b"a", b"2"))
     lying = builders.good_batch(1, base_offset=2, length=5000)
     data = whole + lying + batch((b"b", b"maybe"), base=3, **of(7))
@@ -334,12 +334,12 @@ def test_settings_out_of_range(settings: dict[str, Any]) -> None:
         compact(b"", **settings)
 
 
-def test_an_unknown_setting_is_pythons_own_error() -> None:
+def test_an_unknown_setting_is_a_type_error() -> None:
     with pytest.raises(TypeError):
         cleaned(b"", delete_retention=1)
 
 
 @pytest.mark.parametrize("source", ["t-0", 5, None])
-def test_what_is_no_source(source: Any) -> None:
+def test_unsupported_sources_are_refused(source: Any) -> None:
     with pytest.raises(TypeError):
         compact(source)

@@ -38,7 +38,7 @@ def test_a_log_is_cleaned_across_its_segments(tmp_path: Path) -> None:
     assert [record.offset for record in kafkarec.decode(left)] == [1, 2]
 
 
-def test_files_and_bytes_are_cleaned_alike(tmp_path: Path) -> None:
+def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
     for seed in range(25):
         log = Log(seed, uncompressed=True, magics=((2,), (1, 2))[seed % 2])
         folder = tmp_path / f"t-{seed}"
@@ -51,14 +51,10 @@ def test_files_and_bytes_are_cleaned_alike(tmp_path: Path) -> None:
         assert from_files.stats == from_bytes.stats
 
 
-def test_a_span_names_its_segment(tmp_path: Path) -> None:
+def test_each_segment_is_a_piece_of_the_output(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
-    going = cleaned(kafkarec.open(folder), now=NOW)
-    assert [(going.input_number, kafkarec.scan(stretch)[0]["base_offset"]) for stretch in going] == [
-        (0, 0),
-        (1, 1),
-        (2, 2),
-    ]
+    pieces = cleaned(kafkarec.open(folder), now=NOW)
+    assert [kafkarec.scan(stretch)[0]["base_offset"] for stretch in pieces] == [0, 1, 2]
 
 
 def aborted_log(folder: Path) -> Path:
@@ -70,7 +66,7 @@ def aborted_log(folder: Path) -> Path:
 
 
 def test_an_entry_of_the_index_is_kept_as_the_broker_wrote_it(tmp_path: Path) -> None:
-    """Where the transaction began may have been deleted with an older segment."""
+    """The transaction's first batch may have been deleted with an older segment."""
     folder = aborted_log(tmp_path / "t-0")
     entry = AbortedTransaction(7, 3, 7, 4)
     (folder / f"{6:020}.txnindex").write_bytes(txn_index.write([entry]))
@@ -109,7 +105,7 @@ def test_an_index_that_begins_a_transaction_too_early_costs_no_data(tmp_path: Pa
 
 
 def legacy_log(folder: Path, modified: list[int]) -> kafkarec.Log:
-    """Tombstones of magic 1 in a segment each; when each was modified."""
+    """Write tombstones of magic 1, one per segment, and set each file's modification time."""
     segments = [builders.message(offset=i, key=b"%d" % i, value=None) for i in range(len(modified))]
     partition(folder, *segments, one(b"end", b"x", len(modified)))
     for i, time in enumerate(modified):
@@ -117,7 +113,7 @@ def legacy_log(folder: Path, modified: list[int]) -> kafkarec.Log:
     return kafkarec.open(folder)
 
 
-def test_old_tombstones_of_magic_1_go_and_young_ones_get_a_horizon(tmp_path: Path) -> None:
+def test_old_tombstones_of_magic_1_are_removed_and_young_ones_get_a_horizon(tmp_path: Path) -> None:
     log = legacy_log(tmp_path / "t-0", [NOW - 2 * DAY, NOW - DAY, NOW])
     left = compact(log, now=NOW, delete_retention_ms=DAY, first_dirty_offset=3)
     assert [record.offset for record in kafkarec.decode(left)] == [2, 3]
@@ -130,8 +126,8 @@ def test_without_a_clean_part_all_tombstones_of_magic_1_stay(tmp_path: Path) -> 
     assert compact(log, now=NOW, delete_retention_ms=0).stats.tombstones_removed == 0
 
 
-def test_the_log_that_a_broker_cleaned_stays_as_it_is() -> None:
-    """At the time of the last run; its newest batches were in the active segment."""
+def test_a_log_that_a_broker_cleaned_is_unchanged() -> None:
+    """As of the broker's last run, when the newest batches were in the active segment."""
     path = golden.VECTORS / "segments" / "compacted-0" / f"{0:020}.log"
     data = path.read_bytes()
     now = max(row["max_timestamp"] for row in kafkarec.scan(data))
@@ -140,7 +136,7 @@ def test_the_log_that_a_broker_cleaned_stays_as_it_is() -> None:
     assert read(left) == read(data)
 
 
-def test_the_log_that_a_broker_cleaned_goes_on_being_cleaned() -> None:
+def test_a_log_that_a_broker_cleaned_can_be_cleaned_further() -> None:
     folder = golden.VECTORS / "segments" / "compacted-0"
     left = compact(kafkarec.open(folder), now=2**42)
     assert left.stats.batches_removed > 5
@@ -162,9 +158,9 @@ def test_segments_of_a_broker(folder: str) -> None:
 
 def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
-    going = cleaned(kafkarec.open(folder), now=NOW)
+    pieces = cleaned(kafkarec.open(folder), now=NOW)
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        list(going)
+        list(pieces)
     assert caught.value.file == str(folder / f"{1:020}.log")
 
 
@@ -175,7 +171,7 @@ def test_a_length_beyond_the_end_of_a_file_is_damage_where_more_follows(tmp_path
         compact(kafkarec.open(folder), now=NOW)
 
 
-def test_a_cut_segment_in_the_midst_of_a_log_is_damage(tmp_path: Path) -> None:
+def test_a_cut_segment_in_the_middle_of_a_log_is_damage(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0) + one(b"b", b"1", 1), one(b"c", b"2", 2))
     path = folder / f"{0:020}.log"
     path.write_bytes(path.read_bytes()[:-5])
@@ -193,12 +189,12 @@ def test_preallocated_zeros_are_left_out(tmp_path: Path) -> None:
 def test_a_data_folder_is_refused(tmp_path: Path) -> None:
     partition(tmp_path / "t-0", one(b"a", b"1", 0))
     partition(tmp_path / "t-1", one(b"a", b"1", 0))
-    with pytest.raises(TypeError, match="a partition at a time"):
+    with pytest.raises(TypeError, match="one partition at a time"):
         compact(kafkarec.open(tmp_path))
 
 
-def test_memory_stays_flat_beside_the_keys(tmp_path: Path) -> None:
-    """64 MB of one key over and over: the map holds one entry."""
+def test_memory_is_constant_but_for_the_keys(tmp_path: Path) -> None:
+    """64 MB of records with one key: the offset map has one entry."""
     value = os.urandom(1 << 16)
     path = tmp_path / f"{0:020}.log"
     with path.open("wb") as file:

@@ -1,4 +1,4 @@
-"""filter_to: what becomes of a batch, by Kafka's own filtered batches and by hand."""
+"""filter_to: the filtered batch, compared with Kafka's own filtered batches and with literal values."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from collections.abc import Callable, Iterable
 import builders
 import golden
 import pytest
+from compact_filter import filter_to
 from compaction_logs import read
 
 import kafkarec
-from kafkarec.ops.compact import BatchInfo, BatchRecords, BatchRetention, BatchRetentionResult, filter_to
+from kafkarec.ops.compact import BatchInfo, BatchRecords, BatchRetention, BatchRetentionResult
 
 NOW, DAY = 1_700_001_000_000, 86_400_000
 
 
 class Keeping:
-    """Records by their offsets, batches by their last offsets."""
+    """Keeps records by their offsets, and batches by their last offsets."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ def nothing(offset: int) -> bool:
 def unfiltered(vector: bytes, counts: dict[int, int]) -> bytes:
     """The batches that a filtered vector was made from, by base offset and number of records; what was thrown away is
     not known and does not matter."""
-    found = []
+    originals = []
     by_base = {batch.base_offset: batch for batch in kafkarec.batches(vector)}
     for base, count in counts.items():
         batch = by_base.get(base)
@@ -68,7 +69,7 @@ def unfiltered(vector: bytes, counts: dict[int, int]) -> bytes:
             )
         producer = -1 if batch is None or batch.producer_id is None else batch.producer_id
         append = batch is not None and batch.timestamp_type == 1
-        found.append(
+        originals.append(
             builders.batch(
                 records,
                 codec=by_base[max(by_base)].compression,
@@ -81,7 +82,7 @@ def unfiltered(vector: bytes, counts: dict[int, int]) -> bytes:
                 base_sequence=-1 if producer < 0 else batch.base_sequence,
             )
         )
-    return b"".join(found)
+    return b"".join(originals)
 
 
 def third(offset: int) -> bool:
@@ -133,7 +134,7 @@ def test_all_vectors_are_covered() -> None:
 
 @pytest.mark.parametrize("case", [case for case in golden.vectors() if case.name.startswith("v2")], ids=str)
 def test_a_filter_that_keeps_everything_copies_batches(case: golden.Case) -> None:
-    """But those without records go, and tombstones get a horizon: a batch of another size or none."""
+    """Except that batches without records are removed, and tombstones get a horizon."""
     source = list(kafkarec.batches(case.bytes))
     wanted = [
         bytes(batch.raw)
@@ -152,7 +153,7 @@ def _has_tombstone(batch: kafkarec.RecordBatch) -> bool:
     return any(record.value is None for record in batch)
 
 
-def test_what_is_kept_whole_is_the_very_bytes_also_where_a_writer_would_do_otherwise() -> None:
+def test_a_batch_kept_whole_is_copied_even_where_a_writer_would_write_other_bytes() -> None:
     odd = golden.invalid_case("v2-gzip-file-name").bytes
     kept = filter_to(odd, Keeping(everything), now=0, delete_retention_ms=0)
     assert kept == odd
@@ -170,8 +171,8 @@ def test_a_horizon_is_set_once() -> None:
     assert first.stats.horizons_set == 1
 
 
-def test_a_horizon_that_does_not_fit_a_long_is_none() -> None:
-    """Java's sum wraps around, and a negative horizon is no horizon."""
+def test_a_horizon_that_overflows_a_long_is_none() -> None:
+    """Java's sum overflows, and a negative horizon is not set."""
     source = builders.batch([builders.record(value=None)])
     filtered = filter_to(source, Keeping(everything), now=NOW, delete_retention_ms=2**63 - 1)
     [batch] = kafkarec.batches(filtered)
@@ -206,9 +207,11 @@ def test_an_emptied_batch_keeps_offsets_sequences_and_max_timestamp() -> None:
     assert (batch.size_in_bytes, batch.record_count, batch.compression, batch.is_transactional) == (61, 0, "none", True)
 
 
-def test_a_message_of_magic_1_cannot_be_emptied() -> None:
-    with pytest.raises(ValueError, match="only batches of magic 2 can be empty"):
+def test_a_message_of_magic_1_is_emptied_to_a_batch_of_magic_2() -> None:
+    [batch] = kafkarec.batches(
         filter_to(builders.message(), Keeping(nothing, RETAIN), now=NOW, delete_retention_ms=DAY)
+    )
+    assert (batch.magic, batch.size_in_bytes, batch.record_count) == (2, 61, 0)
 
 
 REFUSED = {
@@ -225,7 +228,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("source", REFUSED.values(), ids=REFUSED)
-def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_written_anew(source: bytes) -> None:
+def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_rewritten(source: bytes) -> None:
     whole = filter_to(source, Keeping(everything), now=NOW, delete_retention_ms=DAY)
     assert whole == source
     front = builders.good_batch(1)
@@ -235,7 +238,7 @@ def test_what_kafkas_builder_refuses_is_refused_where_a_batch_is_written_anew(so
 
 
 class ThinsLast(Keeping):
-    """Drops the last record of every batch that has more than one."""
+    """Drops the last record of every batch with more than one record."""
 
     def __init__(self) -> None:
         super().__init__(everything)
@@ -247,7 +250,7 @@ class ThinsLast(Keeping):
         return bytes(keep)
 
 
-def test_a_negative_offset_is_refused_even_where_nothing_changes() -> None:
+def test_a_negative_offset_is_refused_even_if_no_record_is_removed() -> None:
     with pytest.raises(kafkarec.InvalidRecordError, match="negative"):
         filter_to(builders.good_batch(1, base_offset=-5), Keeping(everything), now=NOW, delete_retention_ms=DAY)
 
@@ -287,22 +290,22 @@ def test_decisions_see_every_batch_once_and_in_order() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", builders.good_batch(2)[:40]], ids=["nothing", "a cut batch"])
-def test_nothing_to_filter(data: bytes) -> None:
+def test_an_empty_input_has_an_empty_result(data: bytes) -> None:
     filtered = filter_to(data, Keeping(everything), now=NOW, delete_retention_ms=DAY)
     assert (bytes(filtered), filtered.remaining, filtered.stats.max_offset) == (b"", len(data), -1)
 
 
 class Private(Keeping):
-    """Throws away what a person asked to be forgotten: by key, and by value."""
+    """Removes a person's records: by key, and by value."""
 
     def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(key != b"anna" and value != b"secret" for key, value in zip(rows.keys, rows.values, strict=True))
 
 
 def test_decisions_may_look_at_keys_and_values() -> None:
-    told = [(b"anna", b"1"), (b"bert", b"secret"), (None, None), (b"bert", b"2")]
+    pairs = [(b"anna", b"1"), (b"bert", b"secret"), (None, None), (b"bert", b"2")]
     source = builders.batch(
-        [builders.record(offset_delta=i, key=key, value=value) for i, (key, value) in enumerate(told)], codec="gzip"
+        [builders.record(offset_delta=i, key=key, value=value) for i, (key, value) in enumerate(pairs)], codec="gzip"
     )
     filtered = filter_to(source, Private(everything), now=NOW, delete_retention_ms=DAY)
     assert [(record.offset, record.key) for record in kafkarec.decode(filtered)] == [(2, None), (3, b"bert")]

@@ -1,4 +1,4 @@
-"""The offset map: exact keys, whatever they are, and a run that ends when there are too many."""
+"""The offset map: exact keys of all kinds, and a run that ends when there are too many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Columns = tuple[tuple[bytes | None, bytes, bytes | None], bytes, int]
 
 
 def columns(rows: list[tuple[bytes | None, int]]) -> Columns:
-    """Rows of (key, offset) as a chunk's columns."""
+    """Return rows of (key, offset) as a chunk's columns."""
     ends = array("i", accumulate((len(key or b"") for key, _ in rows), initial=0))
     bits = sum(1 << i for i, (key, _) in enumerate(rows) if key is not None)
     validity = bits.to_bytes((len(rows) + 7) // 8, "little") if any(key is None for key, _ in rows) else None
@@ -42,27 +42,27 @@ def keys(random_: random.Random, kind: int) -> bytes | None:
 
 
 @pytest.mark.parametrize("kind", range(6))
-def test_the_map_is_a_dict(kind: int) -> None:
+def test_the_map_behaves_as_a_dict(kind: int) -> None:
     random_ = random.Random(kind)
     table, known = LastOffsets(), dict[bytes, int]()
     for _ in range(30):
         rows = [(keys(random_, kind), random_.randrange(-5, 2**62)) for _ in range(random_.choice([0, 1, 15, 500]))]
         table.put(*columns(rows))
         known.update((key, offset) for key, offset in rows if key is not None)
-        asked = [(keys(random_, kind), random_.randrange(-5, 2**62)) for _ in range(100)]
-        asked += [(key, known.get(key or b"", 7)) for key, _ in asked]
-        wanted = [key is not None and offset >= known.get(key, -1) for key, offset in asked]
-        assert list(table.latest(*columns(asked))) == wanted
+        queries = [(keys(random_, kind), random_.randrange(-5, 2**62)) for _ in range(100)]
+        queries += [(key, known.get(key or b"", 7)) for key, _ in queries]
+        wanted = [key is not None and offset >= known.get(key, -1) for key, offset in queries]
+        assert list(table.latest(*columns(queries))) == wanted
         assert len(table) == len(known)
 
 
 @pytest.mark.slow
-def test_a_key_costs_what_the_docs_say() -> None:
+def test_a_key_takes_the_memory_that_the_docs_state() -> None:
     table, count = LastOffsets(), 300_000
     for start in range(0, count, 10_000):
         table.put(*columns([(b"%016d" % i, i) for i in range(start, start + 10_000)]))
     assert len(table) == count
-    assert 38 <= table.nbytes / count <= 70  # 17 and 21 to 43, and space to grow
+    assert 38 <= table.nbytes / count <= 70  # 17 plus 21 to 43, and free slots
 
 
 def test_columns_that_are_too_short_are_refused() -> None:
@@ -80,14 +80,14 @@ def test_columns_that_are_too_short_are_refused() -> None:
 
 
 def many(count: int) -> bytes:
-    """A log of different keys that is read in several parts, every second one old."""
+    """Write a log of different keys that is read in several parts, every second record old."""
     return b"".join(
         builders.batch([builders.record(key=b"%d" % (base // 2), value=bytes(50_000))], base_offset=base)
         for base in range(count)
     )
 
 
-def test_a_run_with_too_many_keys_ends_early_and_the_next_goes_on() -> None:
+def test_a_run_with_too_many_keys_ends_early_and_the_next_run_continues() -> None:
     data = many(120)
     wanted = compact(data, now=NOW)
     left, runs, dirty = data, 0, None
@@ -107,7 +107,7 @@ def test_too_many_keys_before_damage_do_not_hide_it() -> None:
     assert compact(b"", now=NOW, max_keys=0) == b""
 
 
-def test_a_run_takes_at_least_one_part() -> None:
+def test_a_run_cleans_at_least_one_part() -> None:
     left = compact(many(120), now=NOW, max_keys=0)
     assert 0 < left.stats.first_uncleanable_offset < 120
     assert 0 < left.stats.keys < 30

@@ -22,12 +22,12 @@ from kafkarec.write import BatchHeader, record_input_of
 ALL_CODECS = (*CODECS, "zstd")
 
 
-def rows(found: Any) -> list[tuple[Any, ...]]:
-    return list(zip(*(found.column(name) for name in found.schema.names), strict=True))
+def rows(result: Any) -> list[tuple[Any, ...]]:
+    return list(zip(*(result.column(name) for name in result.schema.names), strict=True))
 
 
 def sequences(data: Any) -> dict[Any, Any]:
-    """What a broker's producer state knows after this log: each producer's last sequence and last offset."""
+    """Return a broker's producer state after this log: each producer's last sequence and last offset."""
     return {
         (row["producer_id"], row["producer_epoch"]): (row["last_sequence"], row["last_offset"])
         for row in kafkarec.scan(data)
@@ -40,7 +40,7 @@ def markers(data: Any) -> list[bytes]:
 
 
 def two(**second: object) -> bytes:
-    """Two batches of one record each that differ in the given fields of the second."""
+    """Return two batches of one record each; the second has the given fields."""
     return builders.good_batch(1) + builders.good_batch(1, **{"base_offset": 1, **second})  # type: ignore[arg-type]
 
 
@@ -56,21 +56,21 @@ options = st.fixed_dictionaries(
 def test_records_are_kept(seed: int, asked: dict[str, Any], held: int) -> None:
     data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
     with patch("kafkarec.ops.convert.run._RUN_BYTES", held):
-        found = convert(data, **asked)
-    assert bytes(found) == bytes(convert(data, **asked))
-    assert records(found) == records(data)
-    assert not found.stats.losses and found.remaining == 0 and found.damage == ()
-    assert found.stats.records_in == found.stats.records_out == len(records(data))
-    assert (found.stats.bytes_in, found.stats.bytes_out) == (len(data), len(found))
-    assert (found.stats.batches_in, found.stats.batches_out) == (len(kafkarec.scan(data)), len(kafkarec.scan(found)))
-    assert {row["magic"] for row in kafkarec.scan(found)} == {2}
+        result = convert(data, **asked)
+    assert bytes(result) == bytes(convert(data, **asked))
+    assert records(result) == records(data)
+    assert not result.stats.losses and result.remaining == 0 and result.damage == ()
+    assert result.stats.records_in == result.stats.records_out == len(records(data))
+    assert (result.stats.bytes_in, result.stats.bytes_out) == (len(data), len(result))
+    assert (result.stats.batches_in, result.stats.batches_out) == (len(kafkarec.scan(data)), len(kafkarec.scan(result)))
+    assert {row["magic"] for row in kafkarec.scan(result)} == {2}
     if asked["compression"]:
-        packed = [row for row in kafkarec.scan(found) if row["record_count"] and not row["is_control"]]
+        packed = [row for row in kafkarec.scan(result) if row["record_count"] and not row["is_control"]]
         assert {row["compression"] for row in packed} <= {asked["compression"]}
 
 
 @given(seed=st.integers(0, 2**32), asked=options)
-def test_a_second_time_nothing_changes(seed: int, asked: dict[str, Any]) -> None:
+def test_a_second_conversion_changes_nothing(seed: int, asked: dict[str, Any]) -> None:
     once = convert(ConvertibleMaker(seed).good_log(codecs=ALL_CODECS), **asked)
     again = convert(once, **asked)
     assert bytes(again) == bytes(once)
@@ -78,12 +78,12 @@ def test_a_second_time_nothing_changes(seed: int, asked: dict[str, Any]) -> None
 
 
 @given(seed=st.integers(0, 2**32), asked=options)
-def test_producer_state_and_offsets_stay(seed: int, asked: dict[str, Any]) -> None:
+def test_producer_state_and_offsets_are_kept(seed: int, asked: dict[str, Any]) -> None:
     data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS, legacy=False)
-    found = convert(data, **asked)
-    assert sequences(found) == sequences(data)
-    assert markers(found) == markers(data)
-    before, after = kafkarec.scan(data), kafkarec.scan(found)
+    result = convert(data, **asked)
+    assert sequences(result) == sequences(data)
+    assert markers(result) == markers(data)
+    before, after = kafkarec.scan(data), kafkarec.scan(result)
     assert (before[0]["base_offset"], before[-1]["last_offset"]) == (after[0]["base_offset"], after[-1]["last_offset"])
     assert covered(before) == covered(after) or asked["batch_size"]
     empty = [row["base_offset"] for row in before if not row["record_count"]]
@@ -101,20 +101,20 @@ def covered(table: Any) -> list[tuple[int, int]]:
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("size", [None, 1, 300, 1 << 20])
 @pytest.mark.parametrize("folder", ["txn-0", "compacted-0", "logappend-0", "all-codecs-0", "__cluster_metadata-0"])
-def test_a_brokers_folders_read_the_same(folder: str, codec: str, size: int | None) -> None:
+def test_a_brokers_folders_have_the_same_records_afterwards(folder: str, codec: str, size: int | None) -> None:
     data = golden.partition_bytes(folder)
-    found = convert(data, compression=codec, batch_size=size)
-    assert records(found) == records(data)
-    assert sequences(found) == sequences(data)
-    assert markers(found) == markers(data)
+    result = convert(data, compression=codec, batch_size=size)
+    assert records(result) == records(data)
+    assert sequences(result) == sequences(data)
+    assert markers(result) == markers(data)
     for isolation in ("read_committed", "read_uncommitted"):
-        before, after = (kafkarec.decode(each, isolation=isolation) for each in (data, found))
+        before, after = (kafkarec.decode(each, isolation=isolation) for each in (data, result))
         assert [tuple(before.column(name)) for name in before.schema.names] == [
             tuple(after.column(name)) for name in after.schema.names
         ]
         assert after.last_stable_offset == before.last_stable_offset
     horizons = {row["delete_horizon_ms"] for row in kafkarec.scan(data)}
-    assert {row["delete_horizon_ms"] for row in kafkarec.scan(found)} == horizons
+    assert {row["delete_horizon_ms"] for row in kafkarec.scan(result)} == horizons
 
 
 @pytest.mark.parametrize(
@@ -134,13 +134,13 @@ def test_a_brokers_folders_read_the_same(folder: str, codec: str, size: int | No
     ],
     ids=lambda value: str(value),
 )
-def test_what_may_become_one_batch(second: dict[str, Any], batches: int) -> None:
+def test_which_batches_are_merged(second: dict[str, Any], batches: int) -> None:
     data = two(**second)
-    found = convert(data, batch_size=16384)
-    assert len(kafkarec.scan(found)) == batches
-    assert records(found) == records(data)
+    result = convert(data, batch_size=16384)
+    assert len(kafkarec.scan(result)) == batches
+    assert records(result) == records(data)
     if batches == 2:
-        assert bytes(found) == data
+        assert bytes(result) == data
 
 
 @pytest.mark.parametrize(
@@ -154,24 +154,24 @@ def test_what_may_become_one_batch(second: dict[str, Any], batches: int) -> None
     ],
     ids=lambda value: str(value),
 )
-def test_a_producers_batches_go_on_in_sequence(second: dict[str, Any], batches: int) -> None:
+def test_a_producers_batches_are_merged_if_their_sequences_continue(second: dict[str, Any], batches: int) -> None:
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 5}
-    later = {**producer, "base_offset": 1, "base_sequence": 6, **second}
-    data = builders.good_batch(1, **producer) + builders.good_batch(1, **later)
-    found = convert(data, batch_size=16384)
-    assert len(kafkarec.scan(found)) == batches
-    assert records(found) == records(data)
-    assert sequences(found) == sequences(data)
+    second_fields = {**producer, "base_offset": 1, "base_sequence": 6, **second}
+    data = builders.good_batch(1, **producer) + builders.good_batch(1, **second_fields)
+    result = convert(data, batch_size=16384)
+    assert len(kafkarec.scan(result)) == batches
+    assert records(result) == records(data)
+    assert sequences(result) == sequences(data)
 
 
 def test_sequences_wrap_around_to_0() -> None:
     data = builders.good_batch(4, producer_id=7, producer_epoch=0, base_sequence=2**31 - 2)
-    found = convert(data, batch_size=1)
-    assert [row["base_sequence"] for row in kafkarec.scan(found)] == [2**31 - 2, 2**31 - 1, 0, 1]
-    assert bytes(convert(found, batch_size=16384)) == data
+    result = convert(data, batch_size=1)
+    assert [row["base_sequence"] for row in kafkarec.scan(result)] == [2**31 - 2, 2**31 - 1, 0, 1]
+    assert bytes(convert(result, batch_size=16384)) == data
 
 
-def test_pieces_of_a_compacted_batch_meet() -> None:
+def test_parts_of_a_compacted_batch_are_merged() -> None:
     parts = [builders.record(offset_delta=delta) for delta in (3, 7)]
     data = builders.batch(
         parts,
@@ -188,12 +188,12 @@ def test_pieces_of_a_compacted_batch_meet() -> None:
 
 
 @pytest.mark.parametrize("name", ["v2-varint-not-minimal", "v2-attributes-high-byte", "v2-offset-delta-descending"])
-def test_where_only_the_codec_changes_the_payload_stays_what_it_was(name: str) -> None:
-    """Records are not written anew: odd varints, unknown attributes and odd offsets survive."""
+def test_where_only_the_codec_changes_the_payload_is_unchanged(name: str) -> None:
+    """Records are not rewritten: odd varints, unknown attributes and odd offsets are kept."""
     data = golden.invalid_case(name).bytes
-    found = convert(data, compression="gzip")
-    assert codecs.decompress(1, found[61:], 1 << 20) == data[61:]
-    assert bytes(convert(found, compression="none")) == data
+    result = convert(data, compression="gzip")
+    assert codecs.decompress(1, result[61:], 1 << 20) == data[61:]
+    assert bytes(convert(result, compression="none")) == data
 
 
 def test_log_append_time_keeps_its_type_and_time() -> None:
@@ -202,7 +202,7 @@ def test_log_append_time_keeps_its_type_and_time() -> None:
         for row in kafkarec.scan(convert(data, compression="lz4", batch_size=size)):
             assert (row["timestamp_type"], row["max_timestamp"]) == (1, kafkarec.scan(data)[0]["max_timestamp"])
     there_and_back = convert(convert(data, compression="lz4"), compression="none")
-    assert bytes(there_and_back) == data  # the deltas that nobody sees are there still
+    assert bytes(there_and_back) == data  # the stored deltas, which no reader returns, are kept
 
 
 def test_a_level_is_used_even_where_the_codec_stays() -> None:
@@ -213,7 +213,7 @@ def test_a_level_is_used_even_where_the_codec_stays() -> None:
     assert bytes(convert(fast, compression="zstd")) == bytes(fast)
 
 
-def test_plain_messages_are_gathered_and_wrappers_are_not() -> None:
+def test_uncompressed_messages_are_merged_and_wrappers_are_not() -> None:
     plain = b"".join(builders.message(offset=i) for i in range(1000))
     wrapped = builders.wrapper([builders.message(offset=i) for i in range(2)], offset=1001)
     table = kafkarec.scan(convert(plain + wrapped))
@@ -226,10 +226,10 @@ def test_plain_messages_are_gathered_and_wrappers_are_not() -> None:
 
 @pytest.mark.parametrize(("name", "codec"), [("broker-v1-none-to-v2", 0), ("broker-v1-snappy-to-v2-snappy", 2)])
 def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None:
-    """All but the leader epoch, which a broker stamps into the batch, and the packed bytes."""
+    """Except for the leader epoch, which a broker sets, and the compressed bytes."""
     case = golden.vector(name).bytes
-    found = kafkarec.decode(case, columns=("offset", "timestamp", "key", "value", "headers"), header_keys="binary")
-    old = record_input_of(found).write(BatchHeader(magic=1, codec=codec, base_offset=found.column("offset")[0]))
+    result = kafkarec.decode(case, columns=("offset", "timestamp", "key", "value", "headers"), header_keys="binary")
+    old = record_input_of(result).write(BatchHeader(magic=1, codec=codec, base_offset=result.column("offset")[0]))
     ours = convert(old)
     assert records(ours) == [(*row[:11], None, *row[12:]) for row in records(case)]
     assert codec or (ours[:12], ours[16:]) == (case[:12], case[16:])
@@ -237,10 +237,10 @@ def test_up_conversion_writes_what_a_broker_wrote(name: str, codec: int) -> None
 
 def test_magic_none_changes_the_codec_and_not_the_magic() -> None:
     data = golden.vector("mixed-magic-down").bytes
-    found = convert(data, magic=None, compression="gzip")
-    assert {row["compression"] for row in kafkarec.scan(found)} == {"gzip"}
-    assert [row["magic"] for row in kafkarec.scan(found)] == [2, 1, 0]
-    assert records(found) == records(data)
+    result = convert(data, magic=None, compression="gzip")
+    assert {row["compression"] for row in kafkarec.scan(result)} == {"gzip"}
+    assert [row["magic"] for row in kafkarec.scan(result)] == [2, 1, 0]
+    assert records(result) == records(data)
 
 
 def lossy_log() -> bytes:
@@ -282,17 +282,17 @@ def test_each_loss_is_counted() -> None:
         "empty_batches": 1,
         "offset_ranges": 1,
     }
-    found = convert(lossy_log(), magic=1)
-    assert found.stats.losses == lost
-    assert list(found.stats.lost) == list(LOSSES)
+    result = convert(lossy_log(), magic=1)
+    assert result.stats.losses == lost
+    assert list(result.stats.lost) == list(LOSSES)
     assert convert(lossy_log(), magic=0).stats.losses == {**lost, "timestamps": 5, "log_append_times": 1}
-    assert [record.offset for record in kafkarec.decode(found)] == [0, 1, 2, 3, 11]
-    assert (found.stats.batches_in, found.stats.batches_out, found.stats.records_converted) == (5, 5, 5)
-    assert found.stats.as_dict()["lost"] == found.stats.lost
-    assert "5 records in 5 batches, lost: 2 headers" in repr(found)
+    assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 2, 3, 11]
+    assert (result.stats.batches_in, result.stats.batches_out, result.stats.records_converted) == (5, 5, 5)
+    assert result.stats.as_dict()["lost"] == result.stats.lost
+    assert "5 records in 5 batches, lost: 2 headers" in repr(result)
 
 
-def test_on_loss_raise_says_what_and_where_and_returns_nothing() -> None:
+def test_on_loss_raise_names_the_loss_and_its_place() -> None:
     with pytest.raises(LossError, match="record headers: 2, first in the batch at byte 0") as caught:
         convert(lossy_log(), magic=1, on_loss="raise")
     assert caught.value.lost == convert(lossy_log(), magic=1).stats.losses
@@ -304,16 +304,18 @@ def test_on_loss_raise_says_what_and_where_and_returns_nothing() -> None:
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 
-def test_first_offset_leaves_out_of_uncompressed_batches_only() -> None:
+def test_first_offset_drops_records_of_uncompressed_batches_only() -> None:
     data = builders.good_batch(3) + builders.good_batch(3, base_offset=3, codec="gzip")
-    found = convert(data, magic=1, first_offset=5)
-    assert [record.offset for record in kafkarec.decode(found)] == [3, 4, 5]
-    assert found.stats.records_below_first == 3
+    result = convert(data, magic=1, first_offset=5)
+    assert [record.offset for record in kafkarec.decode(result)] == [3, 4, 5]
+    assert result.stats.records_below_first == 3
 
 
 def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
     data = golden.vector("v2-zstd-create").bytes
-    with pytest.raises(kafkarec.UnsupportedCompressionError, match="compression= names another") as caught:
+    with pytest.raises(
+        kafkarec.UnsupportedCompressionError, match="magic 1 does not support zstd; choose another compression"
+    ) as caught:
         convert(data, magic=1)
     assert (caught.value.reason, caught.value.position) == ("unsupported_codec", 0)
     assert [row.value for row in kafkarec.decode(convert(data, magic=1, compression="gzip"))] == [
@@ -332,9 +334,9 @@ def test_what_kafkas_builder_refuses_is_not_written() -> None:
         with pytest.raises(kafkarec.InvalidRecordError) as caught:
             convert(data, magic=1)
         assert (caught.value.reason, caught.value.position) == (reason, 0)
-        found = convert(data, magic=1, errors="skip")
-        assert [record.offset for record in kafkarec.decode(found)] == [9]
-        assert [(damage.position, damage.reason) for damage in found.damage] == [(0, reason)]
+        result = convert(data, magic=1, errors="skip")
+        assert [record.offset for record in kafkarec.decode(result)] == [9]
+        assert [(damage.position, damage.reason) for damage in result.damage] == [(0, reason)]
 
 
 def test_offsets_too_far_apart_for_one_batch_are_not_written() -> None:
@@ -346,8 +348,8 @@ def test_offsets_too_far_apart_for_one_batch_are_not_written() -> None:
         convert(builders.wrapper(inner, offset=2**31), magic=0)
 
 
-def test_a_wrapper_that_no_reader_takes_is_not_written() -> None:
-    """Kafka's converter writes it: relative inner offsets below a negative one of the wrapper."""
+def test_a_wrapper_that_no_reader_accepts_is_not_written() -> None:
+    """Kafka's converter writes it: relative inner offsets under a negative wrapper offset."""
     data = builders.good_batch(2, base_offset=-5, codec="gzip")
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         convert(data, magic=1)
@@ -356,8 +358,8 @@ def test_a_wrapper_that_no_reader_takes_is_not_written() -> None:
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_what_cannot_be_read_is_not_converted(case: golden.Case) -> None:
-    """No new checksum on damaged content: refused if and only if the reader refuses it."""
+def test_unreadable_batches_are_not_converted(case: golden.Case) -> None:
+    """Damaged content gets no new checksum: it is refused if and only if the reader refuses it."""
     try:
         before = records(case.bytes)
     except kafkarec.KafkaRecordError as refusal:
@@ -377,37 +379,37 @@ def test_damage_is_skipped_and_listed() -> None:
     data = good + bad + builders.good_batch(2, base_offset=4) + b"\0" * 5
     with pytest.raises(kafkarec.CorruptRecordError):
         convert(data, compression="lz4")
-    found = convert(data, compression="lz4", errors="skip")
-    assert [record.offset for record in kafkarec.decode(found)] == [0, 1, 4, 5]
-    [damage] = found.damage
+    result = convert(data, compression="lz4", errors="skip")
+    assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 4, 5]
+    [damage] = result.damage
     assert (damage.position, damage.length, damage.reason) == (len(good), len(bad), "crc_mismatch")
-    assert found.remaining == 5
-    assert found.stats.bytes_in + damage.length + found.remaining == len(data)
+    assert result.remaining == 5
+    assert result.stats.bytes_in + damage.length + result.remaining == len(data)
 
 
 @pytest.mark.slow
-def test_random_damage_is_that_of_the_reader() -> None:
+def test_random_damage_is_reported_as_by_the_reader() -> None:
     """Under "skip" the same bytes are left out, and every byte is accounted for."""
     damaged = 0
     for seed in range(400):
         data = Maker(seed).log()
         before = kafkarec.decode(data, control=True, check_crcs="all", errors="skip")
-        found = convert(data, magic=None, batch_size=500, errors="skip")
-        assert (list(before.damage), before.remaining) == (list(found.damage), found.remaining), f"seed {seed}"
-        assert found.stats.bytes_in + sum(one.length for one in found.damage) + found.remaining == len(data)
-        after = kafkarec.decode(found, control=True, check_crcs="all")
+        result = convert(data, magic=None, batch_size=500, errors="skip")
+        assert (list(before.damage), before.remaining) == (list(result.damage), result.remaining), f"seed {seed}"
+        assert result.stats.bytes_in + sum(one.length for one in result.damage) + result.remaining == len(data)
+        after = kafkarec.decode(result, control=True, check_crcs="all")
         assert [row[:5] for row in rows(after)] == [row[:5] for row in rows(before)], f"seed {seed}"
-        damaged += bool(found.damage)
+        damaged += bool(result.damage)
     assert damaged > 100
 
 
-def test_the_cap_on_decompressed_bytes_holds() -> None:
+def test_the_limit_on_decompressed_bytes_applies() -> None:
     data = convert(builders.batch([builders.record(value=b"v" * 5000)]), compression="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes"):
         convert(data, compression="lz4", max_decompressed_bytes=4000)
 
 
-def test_a_missing_library_ends_it_whatever_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_raises_even_under_skip(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(*_: Any) -> bytes:
         raise codecs.MissingCodec("gzip", "isal")
 

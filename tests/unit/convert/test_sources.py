@@ -1,4 +1,4 @@
-"""convert: what it takes, how much it holds, wrong use."""
+"""convert: accepted sources, memory, wrong arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kafkarec.ops.diff import compare
 ALL_CODECS = (*CODECS, "zstd")
 
 
-def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
+def test_sources_of_every_kind_give_the_same_result(tmp_path: Path) -> None:
     folder = tmp_path / "topic-0"
     folder.mkdir()
     for path in sorted((golden.VECTORS / "segments" / "txn-0").glob("*.log")):
@@ -29,16 +29,16 @@ def test_sources_of_every_kind_give_the_same(tmp_path: Path) -> None:
     wanted = convert(data, compression="lz4", batch_size=700)
     log = kafkarec.open(folder)
     for source in (log, list(log.batches()), bytearray(data), memoryview(data)):
-        found = convert(source, compression="lz4", batch_size=700)
-        assert bytes(found) == bytes(wanted) and found.stats.as_dict() == wanted.stats.as_dict()
+        result = convert(source, compression="lz4", batch_size=700)
+        assert bytes(result) == bytes(wanted) and result.stats.as_dict() == wanted.stats.as_dict()
     segment = next(iter(log.segments))
     assert bytes(convert(segment)) == Path(segment.path).read_bytes()
     assert bytes(convert(segment.slice(range(5, 6)))) == bytes(next(batch.raw for batch in segment.slice(range(5, 6))))
     assert convert(b"") == b""
 
 
-def test_two_replicas_are_the_same_records_in_other_batches(tmp_path: Path) -> None:
-    """As `kafkarec diff` sees them."""
+def test_a_converted_replica_has_the_same_records_in_other_batches(tmp_path: Path) -> None:
+    """Compared by `kafkarec diff`."""
     for seed in range(30):
         data = ConvertibleMaker(seed).good_log(codecs=ALL_CODECS)
         logs = []
@@ -58,7 +58,7 @@ def test_several_partitions_are_refused(tmp_path: Path) -> None:
         convert(kafkarec.open(tmp_path))
 
 
-def test_a_file_is_named_in_what_goes_wrong(tmp_path: Path) -> None:
+def test_an_error_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(golden.vector("v2-zstd-create").bytes)
     with pytest.raises(kafkarec.UnsupportedCompressionError, match=r"00000\.log at byte 0"):
@@ -68,49 +68,49 @@ def test_a_file_is_named_in_what_goes_wrong(tmp_path: Path) -> None:
 
 
 def long_log(size: int, count: int = 100, *, codec: str = "none") -> bytes:
-    """Batches of `count` records, `size` bytes together."""
+    """Return batches of `count` records, `size` bytes in all."""
     batch = builders.batch(builders.records(count, value=b"some text, " * 11), codec=codec)
     return b"".join(struct.pack(">q", i * count) + batch[8:] for i in range(size // len(batch)))
 
 
 @pytest.mark.parametrize("batch_size", [200, 5000, 16384, 100_000, 3 << 20])
 @pytest.mark.parametrize(("count", "codec"), [(1, "none"), (37, "none"), (100, "gzip"), (5000, "none")])
-def test_runs_longer_than_what_is_held_at_once(count: int, codec: str, batch_size: int) -> None:
-    """Records of an unfinished batch are continued with the next piece; none is lost."""
+def test_runs_longer_than_the_bytes_held_at_once(count: int, codec: str, batch_size: int) -> None:
+    """An unfinished batch is continued with the next piece; no record is lost."""
     data = long_log(100_000 if codec == "gzip" else 2 << 20, count, codec=codec)
-    found = convert(data, compression="none", batch_size=batch_size)
-    before, after = kafkarec.decode(data), kafkarec.decode(found)
+    result = convert(data, compression="none", batch_size=batch_size)
+    before, after = kafkarec.decode(data), kafkarec.decode(result)
     assert after.column("offset") == before.column("offset") == list(range(len(before)))
     assert after.column("value") == before.column("value")
-    sizes = [row["size_in_bytes"] for row in kafkarec.scan(found)]
+    sizes = [row["size_in_bytes"] for row in kafkarec.scan(result)]
     record = 150
     assert max(sizes) <= batch_size and min(sizes[:-1], default=batch_size) > batch_size - record
 
 
-def test_payloads_that_grow_a_lot_are_not_held_together() -> None:
+def test_payloads_that_grow_a_lot_are_decompressed_one_at_a_time() -> None:
     value = b"v" * 1_000_000
     batch = convert(builders.batch([builders.record(value=value)]), compression="zstd")
     data = b"".join(struct.pack(">q", i) + batch[8:] for i in range(60))
     tracemalloc.start()
-    found = convert(data, magic=1, compression="gzip")
+    result = convert(data, magic=1, compression="gzip")
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(kafkarec.decode(found)) == 60 and peak < 20 << 20
+    assert len(kafkarec.decode(result)) == 60 and peak < 20 << 20
 
 
 def test_memory_stays_flat() -> None:
-    """Python's own allocations; the columns lie in recycled pages."""
+    """Measured by Python's allocations; the columns are in recycled pages."""
     data = long_log(10 << 20)
-    for asked in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
+    for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
-        written = sum(map(len, converted(data, **asked)))  # type: ignore[arg-type]
+        written = sum(map(len, converted(data, **options)))  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert written > 100_000 and peak < 8 << 20
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "words"),
     [
         ({"magic": 3}, "magic 3"),
         ({"magic": True}, "magic True"),
@@ -126,24 +126,24 @@ def test_memory_stays_flat() -> None:
         ({"errors": "ignore"}, "one of raise, skip"),
     ],
 )
-def test_wrong_use_is_refused(asked: dict[str, Any], words: str) -> None:
+def test_wrong_arguments_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises((ValueError, TypeError), match=words):
-        convert(builders.good_batch(1), **asked)
+        convert(builders.good_batch(1), **options)
 
 
 @pytest.mark.parametrize("data", [5, [b"x"], None])
-def test_what_is_no_source_is_refused(data: Any) -> None:
+def test_unsupported_sources_are_refused(data: Any) -> None:
     with pytest.raises(TypeError, match=r"RecordBatch|a buffer"):
         convert(data)
 
 
 @pytest.mark.parametrize(("codec", "head"), [("gzip", 10), ("snappy", 16), ("lz4", 7), ("zstd", 0)])
-def test_what_an_empty_batch_carries_is_not_looked_at(codec: str, head: int) -> None:
-    """No reader goes behind the stream's head. What is written has no codec: a stream of no bytes would be refused."""
+def test_the_payload_of_an_empty_batch_is_not_read(codec: str, head: int) -> None:
+    """Readers only open the stream. The output has no codec: an empty stream would be refused."""
     stream = codecs.compress(codecs.BY_NAME[codec].id, b"")
     data = builders.batch([], last_offset_delta=3, codec=codec, payload=stream[:head] + b"and no stream")
     assert len(kafkarec.decode(data)) == 0
-    for found in (convert(data, compression="none"), kafkarec.encode(kafkarec.decode(data), compression="keep")):
-        (row,) = kafkarec.scan(found)
+    for result in (convert(data, compression="none"), kafkarec.encode(kafkarec.decode(data), compression="keep")):
+        (row,) = kafkarec.scan(result)
         assert (row["size_in_bytes"], row["compression"], row["last_offset"]) == (61, "none", 3)
-        assert len(kafkarec.decode(found)) == 0
+        assert len(kafkarec.decode(result)) == 0

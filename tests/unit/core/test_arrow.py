@@ -1,4 +1,4 @@
-"""The exported C structs, field by field as the Arrow C data interface wants them: chunks, slices and lists."""
+"""The exported C structs, field by field as the Arrow C data interface requires: chunks, slices and lists."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOUR = builders.batch(
 )
 ONE = builders.batch([builders.record(key=b"k", value=b"v")], base_offset=4)
 UNKNOWN = -1
-"""Nulls of a slice: the consumer counts."""
+"""The null count of a slice: unknown, the consumer counts."""
 
 
 def field(name: bytes, format_: bytes, flags: int, *children: Any) -> tuple[Any, ...]:
@@ -35,7 +35,7 @@ def field(name: bytes, format_: bytes, flags: int, *children: Any) -> tuple[Any,
 
 
 def fixed(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
-    """Without nulls there is no validity."""
+    """A column without nulls has no validity buffer."""
     return rows, nulls, offset, [nulls != 0, True], []
 
 
@@ -44,7 +44,7 @@ def binary(rows: int, offset: int = 0, nulls: int = 0) -> tuple[Any, ...]:
 
 
 def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offset: int = 0) -> tuple[Any, ...]:
-    """The six columns; `key`, `value` and `header_nulls` are null counts. The entries of headers are never sliced."""
+    """Return the six columns; `key`, `value`, `header_nulls`: null counts. Entries of headers are never sliced."""
     entries = headers, 0, 0, [False], [binary(headers), binary(headers, 0, header_nulls)]
     columns = [fixed(rows, offset), fixed(rows, offset), fixed(rows, offset)]
     columns += [binary(rows, offset, key), binary(rows, offset, value), (rows, 0, offset, [False, True], [entries])]
@@ -53,11 +53,11 @@ def table(rows: int, key: int, value: int, headers: int, header_nulls: int, offs
 
 def arrays(source: Any) -> list[Any]:
     capsule = source.__arrow_c_stream__()
-    found = []
+    result = []
     for array in c_stream.chunks(c_stream.stream_of(capsule)):
-        found.append(c_stream.array_by_hand(array))
+        result.append(c_stream.array_fields(array))
         array.release(ctypes.byref(array))
-    return found
+    return result
 
 
 def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
@@ -75,13 +75,13 @@ def schema_fields(key_format: bytes = b"u") -> tuple[Any, ...]:
     )
 
 
-def test_the_schema_by_hand() -> None:
+def test_the_fields_of_the_exported_schema() -> None:
     for keys, format_ in (("utf8", b"u"), ("binary", b"z")):
         capsule = kafkarec.decode(FOUR, header_keys=keys).__arrow_c_schema__()
-        assert c_stream.schema_by_hand(c_stream.schema_of(capsule)) == schema_fields(format_)
+        assert c_stream.schema_fields(c_stream.schema_of(capsule)) == schema_fields(format_)
 
 
-def test_arrays_by_hand_whole_and_in_slices() -> None:
+def test_the_fields_of_exported_arrays_and_slices() -> None:
     columns = kafkarec.decode(FOUR)
     assert arrays(columns) == arrays(columns[:]) == [table(4, 2, 1, 3, 1)]
     assert arrays(columns[1:3]) == [table(2, UNKNOWN, UNKNOWN, 3, 1, offset=1)]
@@ -92,8 +92,8 @@ def test_arrays_by_hand_whole_and_in_slices() -> None:
     assert arrays(kafkarec.decode(FOUR + FOUR)[3:5]) == [table(2, UNKNOWN, UNKNOWN, 6, 2, offset=3)]
 
 
-def test_lists_by_hand() -> None:
-    """With a null list, which has a validity, and without one, which has none."""
+def test_the_fields_of_exported_lists() -> None:
+    """With a null list there is a validity buffer, without one there is none."""
     for values, made in (
         ([FOUR, None, ONE], (3, 1, 0, [True, True], [table(5, 2, 1, 3, 1)])),
         ([FOUR, ONE], (2, 0, 0, [False, True], [table(5, 2, 1, 3, 1)])),
@@ -102,8 +102,8 @@ def test_lists_by_hand() -> None:
         (piece,) = kafkarec.decode_each(values)
         for _ in range(2):
             schema, array = piece.__arrow_c_array__()
-            assert c_stream.schema_by_hand(c_stream.schema_of(schema)) == field(b"", b"+l", NULLABLE, schema_fields())
-            assert c_stream.array_by_hand(c_stream.array_of(array)) == made
+            assert c_stream.schema_fields(c_stream.schema_of(schema)) == field(b"", b"+l", NULLABLE, schema_fields())
+            assert c_stream.array_fields(c_stream.array_of(array)) == made
 
 
 def released_at_once(struct: Any) -> None:
@@ -111,16 +111,16 @@ def released_at_once(struct: Any) -> None:
     assert not struct.release
 
 
-def moved(kind: Any, parent: Any, number: int) -> Any:
-    """A child as its consumer takes it over: a copy of the struct, and the parent's own marked as released."""
+def move_child(kind: Any, parent: Any, number: int) -> Any:
+    """Move a child as a consumer does: copy the struct, and mark the parent's child as released."""
     child = kind()
     ctypes.memmove(ctypes.byref(child), parent.children[number], ctypes.sizeof(kind))
     parent.children[number].contents.release = type(child.release)()
     return child
 
 
-def test_children_that_are_taken_over_live_as_long_as_they_are_held() -> None:
-    """Of arrays and schemas, also of the entries of headers; behind the last release nothing is left."""
+def test_moved_children_live_until_they_are_released() -> None:
+    """For arrays and schemas, and the entries of headers; after the last release no memory is left."""
     with Allocations(_core) as heap:
         stream = c_stream.stream_of(capsule := kafkarec.decode(FOUR).__arrow_c_stream__())
         schema, array = c_stream.ArrowSchema(), c_stream.ArrowArray()
@@ -128,15 +128,15 @@ def test_children_that_are_taken_over_live_as_long_as_they_are_held() -> None:
         assert stream.get_next(ctypes.byref(stream), ctypes.byref(array)) == 0
         released_at_once(stream)
         del capsule
-        name, headers = moved(c_stream.ArrowSchema, schema, 3), moved(c_stream.ArrowSchema, schema, 5)
-        entries = moved(c_stream.ArrowSchema, headers, 0)
-        keys, lists = moved(c_stream.ArrowArray, array, 3), moved(c_stream.ArrowArray, array, 5)
-        values = moved(c_stream.ArrowArray, lists.children[0].contents, 1)
+        name, headers = move_child(c_stream.ArrowSchema, schema, 3), move_child(c_stream.ArrowSchema, schema, 5)
+        entries = move_child(c_stream.ArrowSchema, headers, 0)
+        keys, lists = move_child(c_stream.ArrowArray, array, 3), move_child(c_stream.ArrowArray, array, 5)
+        values = move_child(c_stream.ArrowArray, lists.children[0].contents, 1)
         for struct in (schema, headers, array, lists):
             released_at_once(struct)
-        assert c_stream.schema_by_hand(name) == field(b"key", b"z", NULLABLE)
-        assert c_stream.schema_by_hand(entries) == schema_fields()[5][5][5][0]
-        assert c_stream.array_by_hand(keys) == binary(4, 0, 2)
+        assert c_stream.schema_fields(name) == field(b"key", b"z", NULLABLE)
+        assert c_stream.schema_fields(entries) == schema_fields()[5][5][5][0]
+        assert c_stream.array_fields(keys) == binary(4, 0, 2)
         assert ctypes.string_at(keys.buffers[2], 2) == b"kk"
         assert ctypes.string_at(values.buffers[2], 2) == b"vv"
         for struct in (name, entries, keys, values):
@@ -144,15 +144,15 @@ def test_children_that_are_taken_over_live_as_long_as_they_are_held() -> None:
     assert (heap.alive, heap.overrun) == (0, 0)
 
 
-def test_a_struct_may_hold_anything_before_it_is_filled() -> None:
-    """As a consumer has it on its stack."""
+def test_a_struct_may_have_any_content_before_it_is_filled() -> None:
+    """As uninitialised memory on a consumer's stack."""
     with Allocations(_core) as heap:
         stream = c_stream.stream_of(capsule := kafkarec.decode(ONE).__arrow_c_stream__())
         for kind, ask in ((c_stream.ArrowSchema, stream.get_schema), (c_stream.ArrowArray, stream.get_next)):
             struct = kind()
             ctypes.memset(ctypes.byref(struct), 0x5A, ctypes.sizeof(kind))
             assert ask(ctypes.byref(stream), ctypes.byref(struct)) == 0
-            by_hand = c_stream.schema_by_hand if kind is c_stream.ArrowSchema else c_stream.array_by_hand
+            by_hand = c_stream.schema_fields if kind is c_stream.ArrowSchema else c_stream.array_fields
             assert by_hand(struct) == (schema_fields() if kind is c_stream.ArrowSchema else table(1, 0, 0, 0, 0))
             released_at_once(struct)
         end = c_stream.ArrowArray()
@@ -165,13 +165,13 @@ def test_a_struct_may_hold_anything_before_it_is_filled() -> None:
 
 
 @pytest.mark.parametrize("name", ["compression", "topic", "timestamp_type", "control_type", "sequence", "is_control"])
-def test_lists_of_one_derived_column_give_everything_back(name: str) -> None:
-    """Of a column of text three buffers are its own, and two are the lists': the most that the array has space for."""
+def test_lists_of_one_derived_column_release_all_memory(name: str) -> None:
+    """A text column has three buffers, its lists two: the most that the array has space for."""
     values = [FOUR, None, ONE]
     list(kafkarec.decode_each(values, columns=[name]))
     with Allocations(_core) as heap:
         (piece,) = kafkarec.decode_each(values, columns=[name])
         schema, array = piece.__arrow_c_array__()
-        assert c_stream.array_by_hand(c_stream.array_of(array))[0] == 3
+        assert c_stream.array_fields(c_stream.array_of(array))[0] == 3
         del piece, schema, array
     assert (heap.alive, heap.overrun) == (0, 0)

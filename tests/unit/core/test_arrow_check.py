@@ -1,4 +1,4 @@
-"""What the checks of Arrow buffers may not refuse: arrays that begin anywhere, and nonsense in rows that are null."""
+"""Arrow buffers that must be accepted: arrays with any offset, and invalid values in null rows."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from foreign_arrow import (
     BYTES,
     DATA,
     LISTS,
-    Made,
+    ExportedBatch,
     array_over,
+    assert_refused,
     bytes_of,
     filled,
     headers_of,
     packed,
-    refused,
     table_of,
     view,
     views_of,
@@ -33,7 +33,7 @@ def values(table: pa.Table) -> list[bytes | None]:
 
 
 def test_nulls_are_counted_from_any_row_to_any_row() -> None:
-    """Bit by bit up to a whole byte, 64 at once, and bit by bit again."""
+    """Counted bit by bit up to a whole byte, then 64 bits at once, then bit by bit."""
     dice = random.Random(3)
     cells = [None if dice.random() < 0.4 else b"%d" % n for n in range(300)]
     cells[:12] = [None, b"1", None, b"3", b"4", None, None, None, b"8", None, b"10", b"11"]
@@ -41,7 +41,7 @@ def test_nulls_are_counted_from_any_row_to_any_row() -> None:
     lengths = (1, 7, 8, 9, 62, 63, 64, 65, 71, 72, 73, 127, 128, 200)
     for first, rows in itertools.product((*range(10), 63, 64, 65), lengths):
         part = whole.slice(first, rows)
-        assert part.null_count == cells[first : first + rows].count(None)  # and so pyarrow states it
+        assert part.null_count == cells[first : first + rows].count(None)  # pyarrow's count
         assert values(pa.table({"value": part})) == cells[first : first + rows], (first, rows)
     for single in (0, 1, 7, 8, 63, 64, 65, 127, 128, 129):
         cells = [None if n == single else b"x" for n in range(130)]
@@ -51,42 +51,42 @@ def test_nulls_are_counted_from_any_row_to_any_row() -> None:
             assert values(pa.table({"value": part})) == cells[first:]
 
 
-def test_a_null_list_view_may_lead_anywhere() -> None:
-    """Row by row, and in slices: each bad one is seen where it is not null, and nowhere else."""
+def test_a_null_list_view_may_point_anywhere() -> None:
+    """By row and in slices: a bad view is refused if and only if its row is not null."""
     for kind, row in itertools.product(("list_view", "large_list_view"), range(9)):
         starts, sizes = [n % 3 for n in range(9)], [1] * 9
         starts[row], sizes[row] = 77, 5
         table = table_of(value=[b"v"] * 9, headers=headers_of(kind, starts, sizes))
-        refused(table, "headers", row, "and there are 4")
+        assert_refused(table, "headers", row, "and there are 4")
         bits = (0x1FF & ~(1 << row)).to_bytes(2, "little")
         array = table.column("headers").chunk(0)
-        hidden = pa.Array.from_buffers(
+        with_null = pa.Array.from_buffers(
             LISTS[kind], 9, [pa.py_buffer(bits), *array.buffers()[1:3]], children=[array.values]
         )
-        found = table_of(value=[b"v"] * 9, headers=hidden)
+        result = table_of(value=[b"v"] * 9, headers=with_null)
         wanted = [[] if n == row else [(f"k{n % 3}", b"%d" % (n % 3 + 1))] for n in range(9)]
         for first in range(9):
-            part = kafkarec.decode(kafkarec.encode(found.slice(first)))
+            part = kafkarec.decode(kafkarec.encode(result.slice(first)))
             assert [record.headers for record in part] == wanted[first:], (row, first)
 
 
-def test_a_null_view_may_lead_anywhere_in_a_slice_too() -> None:
+def test_a_null_view_in_a_slice_may_point_anywhere() -> None:
     for row in range(9):
         views = [view(13, 0, n % 3) for n in range(9)]
         views[row] = view(99, 9)
-        hidden = views_of(views, DATA, bits=(0x1FF & ~(1 << row)).to_bytes(2, "little"))
-        table = table_of(value=hidden)
+        with_null = views_of(views, DATA, bits=(0x1FF & ~(1 << row)).to_bytes(2, "little"))
+        table = table_of(value=with_null)
         for first in range(9):
             wanted = [None if n == row else DATA[0][n % 3 : n % 3 + 13] for n in range(first, 9)]
             assert values(table.slice(first)) == wanted
         bare = table_of(value=views_of(views, DATA))
-        refused(bare, "value", row, "in buffer 9, and there are 2")
+        assert_refused(bare, "value", row, "in buffer 9, and there are 2")
         for first in range(row + 1):
-            refused(bare.slice(first), "value", row - first, "in buffer 9, and there are 2")
+            assert_refused(bare.slice(first), "value", row - first, "in buffer 9, and there are 2")
 
 
-def test_the_entries_of_list_views_lie_between_the_first_and_the_last() -> None:
-    """Keys in front of the first entry that is used and behind the last are not looked at, each one between is."""
+def test_only_entries_between_the_first_and_last_used_are_checked() -> None:
+    """Keys before the first used entry and after the last are not checked, all between are."""
     for kind, (low, high) in itertools.product(("list_view", "large_list_view"), itertools.combinations(range(5), 2)):
         for bad in range(4):
             offsets = [20 if n <= bad else 10 + n for n in range(5)]  # the entry `bad` ends before it begins
@@ -95,13 +95,13 @@ def test_the_entries_of_list_views_lie_between_the_first_and_the_last() -> None:
             table = table_of(value=[b"v"] * 2, headers=headers_of(kind, [low, high - 1], [1, 1], keys))
             area[:] = packed("i", *offsets)
             if low <= bad < high:
-                refused(table, "headers.key", bad, "is below")
+                assert_refused(table, "headers.key", bad, "is below")
             else:
                 assert [len(record.headers) for record in kafkarec.decode(kafkarec.encode(table))] == [1, 1]
 
 
 def complaint(table: pa.Table) -> tuple[int | None, int | None, int | None] | None:
-    """Row, expected and found of the refusal; None: there is none."""
+    """Return row, expected and found of the error, or None."""
     try:
         kafkarec.encode(table)
     except kafkarec.InvalidArrowError as error:
@@ -111,9 +111,13 @@ def complaint(table: pa.Table) -> tuple[int | None, int | None, int | None] | No
 
 @pytest.mark.parametrize("kind", [*BYTES, "list", "large_list"])
 def test_offsets_of_every_shape(kind: str) -> None:
-    """The first one is not negative, none is below the one in front of it: row, what would fit, what is there."""
+    """The first offset is not negative, and none is below the previous: row, expected, found."""
     for offsets in itertools.product((-1, 0, 1, 3), repeat=3):
-        falls = [(row, here, behind) for row, (here, behind) in enumerate(itertools.pairwise(offsets)) if behind < here]
+        falls = [
+            (row, here, following)
+            for row, (here, following) in enumerate(itertools.pairwise(offsets))
+            if following < here
+        ]
         wanted = (0, 0, offsets[0]) if offsets[0] < 0 else falls[0] if falls else None
         if "list" in kind:
             table = table_of(value=[b"v"] * 2, headers=headers_of(kind, list(offsets)))
@@ -123,7 +127,7 @@ def test_offsets_of_every_shape(kind: str) -> None:
 
 
 def test_views_of_every_shape() -> None:
-    """Above 12 bytes: a buffer that exists, and a range inside of it."""
+    """Above 12 bytes a view needs an existing buffer, and a range inside it."""
     sizes = [len(part) for part in DATA]
     for length, index, offset in itertools.product((-1, 0, 12, 13, 20, 21, 26, 27), (-1, 0, 1, 2), (-1, 0, 1, 6, 7, 8)):
         wanted = None
@@ -140,7 +144,7 @@ def test_views_of_every_shape() -> None:
 
 @pytest.mark.parametrize("kind", ["list_view", "large_list_view"])
 def test_list_views_of_every_shape(kind: str) -> None:
-    """Neither number is negative, and the range ends with the four entries or in front of their end."""
+    """Neither number is negative, and the range ends within the four entries."""
     for start, size in itertools.product((-2, -1, 0, 1, 3, 4, 5, 6), (-2, -1, 0, 1, 3, 4, 5)):
         wanted = None
         if start < 0 or size < 0:
@@ -159,29 +163,29 @@ def test_list_views_of_every_shape(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["list_view", "large_list_view"])
 def test_list_views_without_an_entry(kind: str) -> None:
-    """No row has one; then no key is looked at, and each of these ends in front of its start."""
+    """No row has an entry; then no key is checked, though each key ends before its start."""
     for start in (0, 2, 4):
         keys = array_over(pa.string(), 4, [None, packed("i", 4, 3, 2, 1, 0), b"abcd"])
         table = table_of(value=[b"v"] * 2, headers=headers_of(kind, [start, start], [0, 0], keys))
         assert [record.headers for record in kafkarec.decode(kafkarec.encode(table))] == [[], []], start
     keys = array_over(pa.string(), 4, [None, packed("i", 4, 3, 2, 1, 0), b"abcd"])
-    hidden = headers_of(kind, [0, 0], [4, 4], keys)
-    parts = [pa.py_buffer(b"\0"), *hidden.buffers()[1:3]]
-    nulls = pa.Array.from_buffers(LISTS[kind], 2, parts, children=[hidden.values])
-    made = filled(Made(value=pa.array([b"v"] * 2, pa.binary()), headers=nulls))
-    made.child(1, 0, 0).buffers[2] = None  # of the keys; nobody needs it
+    with_null = headers_of(kind, [0, 0], [4, 4], keys)
+    parts = [pa.py_buffer(b"\0"), *with_null.buffers()[1:3]]
+    nulls = pa.Array.from_buffers(LISTS[kind], 2, parts, children=[with_null.values])
+    made = filled(ExportedBatch(value=pa.array([b"v"] * 2, pa.binary()), headers=nulls))
+    made.child(1, 0, 0).buffers[2] = None  # of the keys; not used
     rows = kafkarec.decode(kafkarec.encode(made))
     made.restore()
     assert [record.headers for record in rows] == [[], []]
 
 
-def test_a_null_count_that_its_bits_do_not_have() -> None:
-    """Too many or too few by one, over the borders of words, from any bit on."""
+def test_a_null_count_that_contradicts_the_validity_bits() -> None:
+    """One too many or too few, across borders of words, from any bit on."""
     for first, rows in itertools.product((0, 1, 7, 8), (1, 7, 63, 64, 65, 130)):
         array = pa.array([None if n % 3 == 0 else b"x" for n in range(first + rows)], pa.binary()).slice(first)
         nulls = array.null_count
         for stated in {nulls - 1, nulls + 1} & set(range(rows + 1)):
-            made = Made(value=array)
+            made = ExportedBatch(value=array)
             made.child(0).null_count = stated
             with pytest.raises(kafkarec.InvalidArrowError) as caught:
                 kafkarec.encode(made)
@@ -189,8 +193,8 @@ def test_a_null_count_that_its_bits_do_not_have() -> None:
             assert (caught.value.expected, caught.value.found) == (stated, nulls), (first, rows)
 
 
-def test_the_longest_field_that_64_bit_offsets_may_state() -> None:
-    """2^31-1 bytes are a field's most; that no record can hold one is found when the record is written."""
+def test_the_longest_field_with_64_bit_offsets() -> None:
+    """A field has at most 2^31-1 bytes; that no record can hold so many is found when it is written."""
     most = 2**31 - 1
     for rows, long in ((1, 0), (3, 0), (3, 1), (3, 2)):
         for size in (most - 1, most, most + 1, most + 2):

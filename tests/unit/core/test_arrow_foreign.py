@@ -1,6 +1,6 @@
-"""Arrow arrays that contradict their schema: each is refused with column and row before a pointer of it is followed.
+"""Arrow arrays that contradict their schema: refused with column and row before a pointer is dereferenced.
 
-Fields of the C structs are changed by ctypes, buffers are made by hand: pyarrow checks neither unless it is asked. What
+The tests change fields of the C structs by ctypes and make buffers that pyarrow does not check by default. What
 is accepted must be what pyarrow's own full validation accepts, with the same rows.
 """
 
@@ -20,13 +20,13 @@ from foreign_arrow import (
     BYTES,
     DATA,
     LISTS,
-    Made,
+    ExportedBatch,
     array_over,
+    assert_refused,
     bytes_of,
     filled,
     headers_of,
     packed,
-    refused,
     table_of,
     view,
     views_of,
@@ -38,8 +38,8 @@ import kafkarec
 pytestmark = pytest.mark.core
 
 
-def usual() -> Made:
-    return Made(
+def usual() -> ExportedBatch:
+    return ExportedBatch(
         key=pa.array([b"a", None, b"ccc"], pa.binary()),
         value=pa.array([b"x" * 20, b"y", None], pa.binary_view()),
         headers=pa.array([[("h", b"1")], [], [("i", None), ("j", b"22")]], LISTS["list"]),
@@ -48,42 +48,42 @@ def usual() -> Made:
 
 
 def test_the_usual_batch_is_accepted() -> None:
-    """Without the false structs below the array is read."""
-    found = kafkarec.decode(kafkarec.encode(usual()))
-    assert [(r.offset, r.key, r.value, r.headers) for r in found] == [
+    """The array is read without the changes of the tests below."""
+    result = kafkarec.decode(kafkarec.encode(usual()))
+    assert [(r.offset, r.key, r.value, r.headers) for r in result] == [
         (5, b"a", b"x" * 20, [("h", b"1")]),
         (6, None, b"y", []),
         (7, b"ccc", None, [("i", None), ("j", b"22")]),
     ]
 
 
-def setting(path: tuple[int, ...], field: str, value: Any, schema: bool = False) -> Callable[[Made], None]:
-    def lie(made: Made) -> None:
+def setting(path: tuple[int, ...], field: str, value: Any, schema: bool = False) -> Callable[[ExportedBatch], None]:
+    def change(made: ExportedBatch) -> None:
         setattr(made.schema_child(*path) if schema else made.child(*path), field, value)
 
-    return lie
+    return change
 
 
-def pointer(path: tuple[int, ...], i: int, to: int | None) -> Callable[[Made], None]:
-    def lie(made: Made) -> None:
+def pointer(path: tuple[int, ...], i: int, to: int | None) -> Callable[[ExportedBatch], None]:
+    def change(made: ExportedBatch) -> None:
         made.child(*path).buffers[i] = to
 
-    return lie
+    return change
 
 
-# what is changed, the column that is named, words of the message
-LIES: dict[str, tuple[Callable[[Made], None], str | None, str]] = {
+# the change, the column that is named, words of the message
+CHANGES: dict[str, tuple[Callable[[ExportedBatch], None], str | None, str]] = {
     "the array has one child, the schema four": (setting((), "n_children", 1), None, "'\\+s' with 1 children, 4 are"),
     "the schema has three children, the array four": (setting((), "n_children", 3, True), None, "4 children, 3 are"),
     "a negative number of children": (setting((), "n_children", -1), None, "-1 children"),
-    "children that are not there": (setting((), "children", None), None, "gives none"),
-    "a schema without its children": (setting((), "children", None, True), None, "gives none"),
+    "missing children": (setting((), "children", None), None, "has none"),
+    "a schema without its children": (setting((), "children", None, True), None, "has none"),
     "a struct without validity buffer": (setting((), "n_buffers", 0), None, "'\\+s' with 0 buffers, 1 are"),
     "a negative length": (setting((), "length", -1), None, "-1 rows"),
     "a negative offset": (setting((), "offset", -1), None, "from row -1 on"),
     "more rows than memory has": (setting((), "length", 2**62), None, "4611686018427387904 rows"),
     "a struct longer than its columns": (setting((), "length", 4), "key", "3 rows where 4 are needed"),
-    "a struct that begins behind its columns": (setting((), "offset", 1), "key", "3 rows where 4 are needed"),
+    "a struct that begins after its columns": (setting((), "offset", 1), "key", "3 rows where 4 are needed"),
     "binary over int64": (setting((3,), "format", b"z", True), "offset", ""),
     "int64 over binary": (setting((0,), "format", b"l", True), "key", ""),
     "a struct over a primitive": (setting((0,), "format", b"+s", True), "key", ""),
@@ -91,26 +91,26 @@ LIES: dict[str, tuple[Callable[[Made], None], str | None, str]] = {
     "too few buffers of a binary": (setting((0,), "n_buffers", 2), "key", "2 buffers, 3 are"),
     "too few buffers of views": (setting((1,), "n_buffers", 2), "value", "2 buffers, 3 are"),
     "too few buffers of integers": (setting((3,), "n_buffers", 1), "offset", "1 buffers, 2 are"),
-    "no buffers": (setting((0,), "buffers", None), "key", "gives none"),
-    "offsets that are not there": (pointer((0,), 1, None), "key", "no buffer of values or offsets"),
-    "views that are not there": (pointer((1,), 1, None), "value", "no buffer of values or offsets"),
-    "integers that are not there": (pointer((3,), 1, None), "offset", "no buffer of values or offsets"),
-    "data that is not there": (pointer((0,), 2, None), "key", "promise 4 bytes"),
-    "sizes of views' data that are not there": (pointer((1,), 3, None), "value", "no sizes of them"),
-    "list offsets that are not there": (pointer((2,), 1, None), "headers", "no buffer of values or offsets"),
+    "no buffers": (setting((0,), "buffers", None), "key", "has none"),
+    "missing offsets": (pointer((0,), 1, None), "key", "no buffer of values or offsets"),
+    "missing views": (pointer((1,), 1, None), "value", "no buffer of values or offsets"),
+    "missing integers": (pointer((3,), 1, None), "offset", "no buffer of values or offsets"),
+    "missing data": (pointer((0,), 2, None), "key", "its offsets need 4 bytes of data"),
+    "missing sizes of views' data": (pointer((1,), 3, None), "value", "no sizes of them"),
+    "missing list offsets": (pointer((2,), 1, None), "headers", "no buffer of values or offsets"),
     "nulls without bits": (pointer((0,), 0, None), "key", "1 nulls and has no validity bits"),
     "fewer nulls than bits": (setting((0,), "null_count", 0), "key", "0 nulls, its validity bits have 1"),
     "more nulls than bits": (setting((0,), "null_count", 2), "key", "2 nulls, its validity bits have 1"),
     "more nulls than rows": (setting((0,), "null_count", 4), "key", "4 nulls in 3 rows"),
     "a null_count below -1": (setting((0,), "null_count", -2), "key", "-2 nulls in 3 rows"),
-    "a released child": (setting((0,), "release", c_stream.ReleaseArray()), "key", "released before"),
+    "a released child": (setting((0,), "release", c_stream.ReleaseArray()), "key", "already released"),
     "fewer rows than the table": (setting((0,), "length", 2), "key", "2 rows where 3 are needed"),
-    "no schema's format": (setting((0,), "format", None, True), "key", ""),
+    "an unknown schema format": (setting((0,), "format", None, True), "key", ""),
     "entries shorter than lists": (setting((2, 0), "length", 2), "headers", "3 entries, and there are 2"),
     "keys shorter than entries": (setting((2, 0, 0), "length", 2), "headers.key", "2 rows where 3 are needed"),
     "entries that begin later": (setting((2, 0), "offset", 1), "headers.key", "3 rows where 4 are needed"),
-    "entries' keys that are not there": (pointer((2, 0, 0), 1, None), "headers.key", "no buffer of values or"),
-    "no entries": (setting((2,), "children", None), "headers", "gives none"),
+    "missing keys of entries": (pointer((2, 0, 0), 1, None), "headers.key", "no buffer of values or"),
+    "no entries": (setting((2,), "children", None), "headers", "has none"),
     "entries without children": (setting((2, 0), "n_children", 0), "headers.entry", "0 children, 2 are"),
     "a dictionary in the array alone": (
         lambda made: setattr(made.child(0), "dictionary", made.array.children[1]),
@@ -120,15 +120,15 @@ LIES: dict[str, tuple[Callable[[Made], None], str | None, str]] = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_lie_of_the_structs_is_refused(lie: str) -> None:
-    tell, column, words = LIES[lie]
+@pytest.mark.parametrize("change", CHANGES)
+def test_wrong_fields_of_the_structs_are_refused(change: str) -> None:
+    apply, column, words = CHANGES[change]
     made = usual()
-    tell(made)
+    apply(made)
     try:
         if words:
-            refused(made, column, None, words)
-        else:  # a type that the column cannot have has its own message
+            assert_refused(made, column, None, words)
+        else:  # an unsupported type has its own message
             with pytest.raises((TypeError, kafkarec.InvalidArrowError), match=f"{column!r}"):
                 kafkarec.encode(made)
     finally:
@@ -138,24 +138,24 @@ def test_a_lie_of_the_structs_is_refused(lie: str) -> None:
 def test_a_primitive_array_under_the_schema_of_a_struct() -> None:
     schema, _unused = pa.record_batch({"key": [b"k"], "value": [b"v"]}).__arrow_c_array__()
     array = pa.array([1, 2], pa.int64()).__arrow_c_array__()[1]
-    refused(c_stream.Capsules(array=(schema, array)), None, None, "'\\+s' with 0 children, 2 are expected")
+    assert_refused(c_stream.Capsules(array=(schema, array)), None, None, "'\\+s' with 0 children, 2 are expected")
 
 
 @pytest.mark.parametrize("width", [b"w:-3", b"w:", b"w:4294967296", b"w:3x", b"w:99999999999999999999"])
-def test_a_width_that_is_none(width: bytes) -> None:
-    made = Made(value=pa.array([b"abc"], pa.binary(3)))
+def test_a_fixed_size_format_without_a_valid_width(width: bytes) -> None:
+    made = ExportedBatch(value=pa.array([b"abc"], pa.binary(3)))
     made.schema_child(0).format = width
-    refused(made, "value", None, "no width from 0 to 2147483647")
+    assert_refused(made, "value", None, "no width from 0 to 2147483647")
     made.restore()
 
 
 @pytest.mark.parametrize("top", ["schema", "array"])
-def test_a_child_that_is_not_there(top: str) -> None:
+def test_a_missing_child(top: str) -> None:
     made = usual()
     struct_ = getattr(made, top)
     child = struct_.children[2].contents
     struct_.children[2] = ctypes.POINTER(type(child))()
-    refused(made, None, None, f"its {top} gives no child 2")
+    assert_refused(made, None, None, f"its {top} has no child 2")
     struct_.children[2] = ctypes.pointer(child)
     made.restore()
 
@@ -167,7 +167,7 @@ def test_a_child_that_is_not_there(top: str) -> None:
 @pytest.mark.parametrize(
     ("offsets", "row", "words"),
     [
-        ([0, 3, 2, 5], 1, "offset 2 is below the one in front of it"),
+        ([0, 3, 2, 5], 1, "offset 2 is below the previous one"),
         ([3, 2, 5, 5], 0, "offset 2 is below"),
         ([0, 3, 5, 4], 2, "offset 4 is below"),
         ([-1, 3, 5, 6], 0, "offset -1 is negative"),
@@ -177,28 +177,30 @@ def test_a_child_that_is_not_there(top: str) -> None:
 def test_offsets_that_fall(kind: str, offsets: list[int], row: int, words: str) -> None:
     for name in ("key", "value"):
         array = bytes_of(kind, offsets)
-        error = refused(table_of(**{name: array}), name, row, words)
+        error = assert_refused(table_of(**{name: array}), name, row, words)
         assert error.found == offsets[row + 1] if row or offsets[0] >= 0 else offsets[0]
-    # rows in front of the lie can be written alone, those behind it likewise
+    # rows before the wrong offset can be written alone, and so can rows after it
     whole = table_of(value=bytes_of(kind, offsets))
     if row:
         assert len(kafkarec.decode(kafkarec.encode(whole.slice(0, row)))) == row
     first_row = table_of(value=bytes_of(kind, [0, 1]))
-    refused(pa.concat_tables([first_row, whole]), "value", row + 1, words)  # rows count over the whole stream
+    assert_refused(
+        pa.concat_tables([first_row, whole]), "value", row + 1, words
+    )  # row numbers count over the whole stream
 
 
 @pytest.mark.parametrize("kind", BYTES)
 @pytest.mark.parametrize("rows", [1, 2047, 2048, 2049, 5000])
-def test_each_offset_is_looked_at(kind: str, rows: int) -> None:
-    """They are compared in steps of 2048 rows."""
+def test_each_offset_is_checked(kind: str, rows: int) -> None:
+    """Offsets are compared in steps of 2048 rows."""
     for row in sorted({0, 1, rows // 2, 2046, 2047, 2048, 2049, 4095, 4096, rows - 1} & set(range(rows))):
         offsets = [1] * (row + 1) + [0] * (rows - row)
-        refused(table_of(value=bytes_of(kind, offsets)), "value", row, "offset 0 is below")
+        assert_refused(table_of(value=bytes_of(kind, offsets)), "value", row, "offset 0 is below")
     good = table_of(value=bytes_of(kind, [0] * rows + [1]))
     assert len(kafkarec.decode(kafkarec.encode(good))) == rows
 
 
-def test_a_length_that_no_record_can_have() -> None:
+def test_a_length_above_that_of_any_record() -> None:
     array = bytes_of("large_binary", [0, 1, 1 + 2**31])
     with pytest.raises(ValueError, match=r"column 'value', row 1: 2147483648 bytes, .* has 2147483647 at most"):
         kafkarec.encode(table_of(value=array))
@@ -213,7 +215,7 @@ def test_null_rows_may_have_bytes_after_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "words"),
+    ("change", "words"),
     [
         (view(-1), "view has length -1"),
         (view(-(2**31)), "view has length -2147483648"),
@@ -227,32 +229,32 @@ def test_null_rows_may_have_bytes_after_them() -> None:
     ],
     ids=["length -1", "-2^31", "buffer 9", "buffer 2", "buffer -1", "offset -1", "one byte beyond", "longer", "far"],
 )
-def test_views_that_lead_nowhere(lie: bytes, words: str) -> None:
+def test_views_that_point_outside_of_their_buffer(change: bytes, words: str) -> None:
     good = [view(13, 0, 7), view(26, 1), view(3)]
     for row in range(3):
-        views = [*good[:row], lie, *good[row:]]
-        refused(table_of(value=views_of(views, DATA)), "value", row, words)
+        views = [*good[:row], change, *good[row:]]
+        assert_refused(table_of(value=views_of(views, DATA)), "value", row, words)
         hidden = views_of(views, DATA, bits=bytes([0xF & ~(1 << row)]))
-        found = [r.value for r in kafkarec.decode(kafkarec.encode(table_of(value=hidden)))]
-        assert found == [
+        result = [r.value for r in kafkarec.decode(kafkarec.encode(table_of(value=hidden)))]
+        assert result == [
             *(v for v in (b"789abcdefghij", DATA[1], b"abc")[:row]),
             None,
             *(v for v in (b"789abcdefghij", DATA[1], b"abc")[row:]),
         ]
 
 
-def test_a_views_buffer_that_is_not_there() -> None:
+def test_a_view_of_a_missing_buffer() -> None:
     made = usual()
     made.child(1).buffers[2] = None
-    refused(made, "value", 0, "its view is in buffer 0, and there are 1")
+    assert_refused(made, "value", 0, "its view is in buffer 0, and there are 1")
     made.restore()
 
 
 def test_a_negative_size_of_a_views_buffer() -> None:
-    made = Made(value=filled(views_of([view(13)], DATA)))
+    made = ExportedBatch(value=filled(views_of([view(13)], DATA)))
     sizes = ctypes.create_string_buffer(struct.pack("<qq", 20, -5), 16)
     made.child(0).buffers[4] = ctypes.addressof(sizes)
-    refused(made, "value", None, "-5 bytes for buffer 1")
+    assert_refused(made, "value", None, "-5 bytes for buffer 1")
     made.restore()
 
 
@@ -268,9 +270,11 @@ def test_a_negative_size_of_a_views_buffer() -> None:
         ([0, 1, 2, 5], None, "5 entries, and there are 4"),
     ],
 )
-def test_lists_that_fall_or_go_beyond(kind: str, offsets: list[int], row: int | None, words: str) -> None:
+def test_list_offsets_that_fall_or_exceed_the_entries(
+    kind: str, offsets: list[int], row: int | None, words: str
+) -> None:
     table = table_of(value=[b"a", b"b", b"c"], headers=headers_of(kind, offsets))
-    refused(table, "headers", row, words)
+    assert_refused(table, "headers", row, words)
 
 
 @pytest.mark.parametrize("kind", ["list_view", "large_list_view"])
@@ -285,44 +289,44 @@ def test_lists_that_fall_or_go_beyond(kind: str, offsets: list[int], row: int | 
         (2**31 - 1, 2**31 - 1, "and there are 4"),
     ],
 )
-def test_list_views_that_lead_nowhere(kind: str, start: int, size: int, words: str) -> None:
+def test_list_views_that_point_outside_of_the_entries(kind: str, start: int, size: int, words: str) -> None:
     for row in range(3):
         starts, sizes = [2, 0, 4], [2, 1, 0]
         starts[row], sizes[row] = start, size
         table = table_of(value=[b"a", b"b", b"c"], headers=headers_of(kind, starts, sizes))
-        refused(table, "headers", row, words)
+        assert_refused(table, "headers", row, words)
 
 
 @pytest.mark.parametrize("kind", LISTS)
-def test_only_the_entries_of_the_rows_are_looked_at(kind: str) -> None:
-    """A slice is not answerable for what lies in front of it or behind it; its own entries it is."""
+def test_only_the_entries_of_the_rows_are_checked(kind: str) -> None:
+    """Of a slice only its own entries are checked, none before or after it."""
     keys = array_over(pa.string(), 4, [None, packed("i", 5, 1, 2, 3, 1), b"abcdefgh"])
     whole = ([0, 1, 3], [1, 2, 1]) if "view" in kind else ([0, 1, 3, 4], None)
     lists = headers_of(kind, *whole, keys=keys)
     table = table_of(value=[b"a", b"b", b"c"], headers=lists)
     assert [r.headers for r in kafkarec.decode(kafkarec.encode(table.slice(1, 1)))] == [[("b", b"2"), ("c", b"3")]]
-    refused(table.slice(0, 2), "headers.key", 0, "offset 1 is below")
-    refused(table.slice(1), "headers.key", 3, "offset 1 is below")
+    assert_refused(table.slice(0, 2), "headers.key", 0, "offset 1 is below")
+    assert_refused(table.slice(1), "headers.key", 3, "offset 1 is below")
 
 
 # ---- streams and capsules
 
 
-def test_a_stream_is_taken_once() -> None:
-    """The second time there was nothing left, and an empty log came out."""
+def test_a_stream_is_consumed_once() -> None:
+    """A second import found no data, and wrote an empty log."""
     batch = pa.record_batch({"key": [b"a"], "value": [b"b"]})
     schema, array = batch.__arrow_c_array__()
     stream = c_stream.Stream(schema, [array])
     assert len(kafkarec.decode(kafkarec.encode(stream))) == 1
     assert stream.released == 1
-    refused(stream, None, None, "its stream was consumed before")
+    assert_refused(stream, None, None, "its stream was already consumed")
     assert stream.released == 1
 
 
-def test_an_array_is_taken_once() -> None:
+def test_an_array_is_consumed_once() -> None:
     pair = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
     assert len(kafkarec.decode(kafkarec.encode(c_stream.Capsules(array=pair)))) == 1
-    refused(c_stream.Capsules(array=pair), None, None, "its array was consumed before")
+    assert_refused(c_stream.Capsules(array=pair), None, None, "its array was already consumed")
 
 
 @pytest.mark.parametrize("other", [{"key": [b"a"]}, {"key": [1], "value": [2]}, {"key": [[1]], "value": [b""]}])
@@ -335,7 +339,7 @@ def test_a_later_batch_of_another_layout(other: dict[str, Any]) -> None:
     assert stream.released == 1
 
 
-def test_what_is_no_capsule_is_named() -> None:
+def test_objects_that_are_no_capsules_are_named() -> None:
     with pytest.raises(TypeError, match="an Arrow capsule 'arrow_array_stream' is needed, not 17"):
         kafkarec.encode(c_stream.Capsules(stream=17))
     pair = pa.record_batch({"key": [b"a"]}).__arrow_c_array__()
@@ -345,8 +349,8 @@ def test_what_is_no_capsule_is_named() -> None:
         kafkarec.encode(c_stream.Capsules(stream=pair[0]))
 
 
-def test_the_error_travels() -> None:
-    error = refused(table_of(value=bytes_of("binary", [0, 3, 2])), "value", 1, "below")
+def test_the_error_can_be_pickled() -> None:
+    error = assert_refused(table_of(value=bytes_of("binary", [0, 3, 2])), "value", 1, "below")
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.column, again.row) == (type(error), str(error), "value", 1)
     assert isinstance(error, kafkarec.KafkaRecordError) and (error.expected, error.found) == (3, 2)
@@ -382,7 +386,7 @@ def spoiled(chance: random.Random, numbers: list[int], most: int) -> list[int]:
 
 
 def random_array(chance: random.Random) -> pa.Array:
-    """Bytes or lists whose buffers are right, or wrong in one or two places. No buffer is shorter than it says."""
+    """Return bytes or lists whose buffers are right, or wrong in one or two places. No buffer is too short."""
     rows = chance.randrange(1, 9)
     bits = chance.choice([None, bytes([chance.randrange(256), 255])])
     if chance.random() < 0.4:
@@ -406,10 +410,10 @@ def valid(array: pa.Array) -> bool:
     return True
 
 
-def test_what_is_accepted_is_what_pyarrow_calls_valid() -> None:
+def test_accepted_if_and_only_if_pyarrow_calls_it_valid() -> None:
     chance, counts = random.Random(17), {True: 0, False: 0}
     for _ in range(fewer(3000, 1200)):
-        array = random_array(chance)  # filled below, in the table
+        array = random_array(chance)  # filled later, by table_of
         start = chance.choice([0, 0, chance.randrange(len(array))])
         part = array.slice(start, chance.randrange(len(array) - start + 1))
         name = "headers" if "list" in str(part.type) else "value"
@@ -422,10 +426,12 @@ def test_what_is_accepted_is_what_pyarrow_calls_valid() -> None:
             counts[False] += 1
             continue
         counts[True] += 1
-        found = [list(r.headers) if name == "headers" else r.value for r in kafkarec.decode(written)]
+        result = [list(r.headers) if name == "headers" else r.value for r in kafkarec.decode(written)]
         if valid(part) or not len(part):
             cells = part.to_pylist()
-            assert found == ([[(e["key"], e["value"]) for e in c or ()] for c in cells] if name == "headers" else cells)
-        else:  # pyarrow looks at the bytes of a short view, too: its padding is not zero here
+            assert result == (
+                [[(e["key"], e["value"]) for e in c or ()] for c in cells] if name == "headers" else cells
+            )
+        else:  # pyarrow also checks the padding of a short view, which is not zero here
             assert "view" in str(part.type), part
     assert min(counts.values()) > 200

@@ -1,6 +1,6 @@
 """Arrow columns of every layout against the same rows as tuples: nulls at each border of a byte, slices, every unit.
 
-The encoder reads validity bits, offsets, views and lists itself; rows of Python take another way to the same bytes.
+The encoder reads validity bits, offsets, views and lists itself; Python rows reach the same bytes by other code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Row = tuple[int, int | None, bytes | None, bytes | None, list[tuple[str, bytes |
 
 
 def same(table: pa.Table, rows: list[Row]) -> None:
-    """Whole, in slices and in three pieces."""
+    """Assert the same bytes for the table whole, in slices and in three chunks."""
     for start, length in SLICES:
         assert kafkarec.encode(table.slice(start, length)) == kafkarec.encode(rows[start : start + length])
     pieces = pa.concat_tables([table.slice(0, 1), table.slice(1, 8), table.slice(9)])
@@ -46,7 +46,9 @@ def table_of(rows: list[Row], **columns: pa.Array) -> pa.Table:
 
 
 def test_cells_of_every_layout() -> None:
-    texts = [b"%d" % n * (n % 5 * 4) for n in range(COUNT)]  # 0 to 16 and more bytes: views inside and outside
+    texts = [
+        b"%d" % n * (n % 5 * 4) for n in range(COUNT)
+    ]  # 0 to 16 and more bytes: inline views, and views of a buffer
     for type_, nulls in itertools.product(BYTES, NULLS):
         cells = [None if n in nulls else text for n, text in enumerate(texts)]
         rows: list[Row] = [(n, 5, cell, b"v", []) for n, cell in enumerate(cells)]
@@ -69,15 +71,15 @@ def test_views_of_12_and_13_bytes_in_several_buffers() -> None:
 
 
 def test_views_far_into_a_buffer() -> None:
-    """All four bytes of an offset count."""
+    """All four bytes of an offset are used."""
     area = mmap.mmap(-1, (1 << 24) + 64)
     places = (0, 1, 255, 256, 65_536, (1 << 24) - 7, 1 << 24, (1 << 24) + 40)
     for n, place in enumerate(places):
         area[place : place + 16] = b"%016d" % n
-    found = [bytes(area[place : place + 16]) for place in places]
-    views = b"".join(struct.pack("<i4sii", 16, text[:4], 0, place) for place, text in zip(places, found, strict=True))
+    result = [bytes(area[place : place + 16]) for place in places]
+    views = b"".join(struct.pack("<i4sii", 16, text[:4], 0, place) for place, text in zip(places, result, strict=True))
     column = pa.Array.from_buffers(pa.binary_view(), len(places), [None, pa.py_buffer(views), pa.py_buffer(area)])
-    assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == found
+    assert kafkarec.decode(kafkarec.encode(pa.table({"value": column}))).column("value") == result
 
 
 def test_numbers_of_every_width() -> None:
@@ -92,7 +94,7 @@ def test_numbers_of_every_width() -> None:
 
 
 def test_units_are_rounded_down_to_milliseconds() -> None:
-    """To the one below, in front of 1970 too; a second is a thousand of them."""
+    """Rounded down before 1970 as well; a second is 1000 milliseconds."""
     for unit, per in (("us", 1000), ("ns", 1_000_000)):
         for raw in (*(sign * (n * per + more) for n in range(4) for more in (-1, 0, 1) for sign in (-1, 1)), -(2**63)):
             record_input = record_input_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
@@ -102,9 +104,9 @@ def test_units_are_rounded_down_to_milliseconds() -> None:
         for unit, times in (("s", 1000), ("ms", 1)):
             record_input = record_input_of(pa.table({"value": ["v"], "timestamp": pa.array([raw], pa.timestamp(unit))}))
             assert struct.unpack_from(">q", record_input.write(BatchHeader()), 27)[0] == raw * times
-    for raw, told in ((-1001, -2), (-2000, -2), (-2001, -3)):
+    for raw, rounded in ((-1001, -2), (-2000, -2), (-2001, -3)):
         table = pa.table({"value": ["v"] * 3, "timestamp": pa.array([0, None, raw], pa.timestamp("us"))})
-        with pytest.raises(ValueError, match=rf"^record 2: its timestamp {told} is negative"):
+        with pytest.raises(ValueError, match=rf"^record 2: its timestamp {rounded} is negative"):
             kafkarec.encode(table)
 
 
@@ -137,7 +139,7 @@ def test_headers_of_every_layout() -> None:
 
 
 def test_an_entry_or_a_key_that_is_null_is_named() -> None:
-    """Wherever the entry lies, and however many stand in front of it; an entry of a row that has none is not asked."""
+    """At any place, after any number of entries; entries that no row uses are not checked."""
     type_ = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
     for entries in (1, 2, 7, 8, 9, 17):
         for bad in sorted({0, entries // 2, entries - 1}):
@@ -153,8 +155,8 @@ def test_an_entry_or_a_key_that_is_null_is_named() -> None:
                     assert len(kafkarec.decode(kafkarec.encode(table.slice(before + 1)))) == 1
 
 
-def test_facts_of_every_row() -> None:
-    """Each row a batch of its own, its facts null here and there: flags are bits, numbers of several widths."""
+def test_batch_fields_of_every_row() -> None:
+    """Each row is a separate batch, some of its fields null: flags are bits, numbers of several widths."""
     for nulls, width in itertools.product(NULLS, (pa.int64(), pa.int32())):
         flags = [n % 3 != 1 for n in range(COUNT)]
         epochs = [None if n in nulls else n * 5 for n in range(COUNT)]
@@ -175,21 +177,21 @@ def test_facts_of_every_row() -> None:
             }
         )
         for start, length in SLICES:
-            found = kafkarec.scan(kafkarec.encode(table.slice(start, length)))
+            result = kafkarec.scan(kafkarec.encode(table.slice(start, length)))
             these = range(start, start + length)
-            assert found.column("base_offset") == list(these)
-            assert found.column("producer_id") == [1000 + n for n in these]
-            assert found.column("producer_epoch") == list(these)
-            assert found.column("is_transactional") == [flags[n] for n in these]
-            assert found.column("is_control") == [n not in nulls and flags[n] for n in these]
-            assert found.column("partition_leader_epoch") == [epochs[n] for n in these]
-            assert found.column("timestamp_type") == [kinds[n] or 0 for n in these]
-            assert found.column("base_sequence") == [3 * n for n in these]
-            assert found.column("max_timestamp") == [77 + n for n in these]
+            assert result.column("base_offset") == list(these)
+            assert result.column("producer_id") == [1000 + n for n in these]
+            assert result.column("producer_epoch") == list(these)
+            assert result.column("is_transactional") == [flags[n] for n in these]
+            assert result.column("is_control") == [n not in nulls and flags[n] for n in these]
+            assert result.column("partition_leader_epoch") == [epochs[n] for n in these]
+            assert result.column("timestamp_type") == [kinds[n] or 0 for n in these]
+            assert result.column("base_sequence") == [3 * n for n in these]
+            assert result.column("max_timestamp") == [77 + n for n in these]
 
 
-def test_more_bytes_than_the_columns_promise() -> None:
-    """What is reserved is a guess: of layouts without 32-bit offsets eight bytes a cell, of other fields sixteen."""
+def test_more_bytes_than_estimated_from_the_columns() -> None:
+    """The reserved memory is an estimate: 8 bytes per cell for layouts without 32-bit offsets, 16 for other fields."""
     cells = [b"%d" % n * 300 for n in range(700)]
     rows: list[Row] = [(n, n * 2**50 % 2**62, cell, cell, []) for n, cell in enumerate(cells)]
     wide = {name: pa.array(cells, pa.large_binary()) for name in ("key", "value")}
@@ -201,14 +203,14 @@ def test_more_bytes_than_the_columns_promise() -> None:
 
 
 def test_names_of_codecs() -> None:
-    """compression="keep" takes the column's; a null is none; a longer, shorter or other name is refused."""
+    """compression="keep" uses the column; null means none; a longer, shorter or other name is refused."""
     names = ["none", "gzip", "snappy", "lz4", "zstd", None]
     for type_ in (pa.string(), pa.large_string(), pa.string_view()):
         for around in itertools.permutations(names, 2):
             table = pa.table({"value": ["v", "w"], "compression": pa.array(around, type_)})
-            found = kafkarec.scan(kafkarec.encode(table, compression="keep")).column("compression")
-            assert found == list(dict.fromkeys(name or "none" for name in around))
+            result = kafkarec.scan(kafkarec.encode(table, compression="keep")).column("compression")
+            assert result == list(dict.fromkeys(name or "none" for name in around))
     for bad in ("", "n", "non", "nonE", "none ", "gzi", "gzipp", "snappyy", "lz", "lz44", "lz5", "zst", "zstd1"):
         table = pa.table({"value": ["v", "w"], "compression": pa.array(["none", bad])})
-        with pytest.raises(ValueError, match=r"^record 1: its compression is none of"):
+        with pytest.raises(ValueError, match=r"^record 1: its compression is not one of"):
             kafkarec.encode(table, compression="keep")

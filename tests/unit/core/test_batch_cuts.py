@@ -1,7 +1,7 @@
-"""Batches that are kept as they were read, in whole and in part, and what makes a record begin a batch.
+"""encode of decoded batches that are kept, whole and in part; and which fields make a record begin a new batch.
 
-Each fact of a batch alone must separate two records that agree in all the others; where batches are not kept, nothing
-else may separate them.
+Each batch field alone must separate two records whose other fields are equal; where batches are not kept, no field
+may separate them.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ CODECS = builders.CODEC_IDS
 
 
 def one(offset: int, timestamp: int = 50, sequence: int | None = None, **fields: Any) -> bytes:
-    """A batch of one record, by a producer where a sequence is given."""
-    told = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
-    defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **told}
+    """Return a batch of one record; with a sequence, also with a producer."""
+    producer = {} if sequence is None else {**PRODUCER, "base_sequence": sequence}
+    defaults = {"leader_epoch": 3, "base_timestamp": timestamp, "max_timestamp": timestamp, **producer}
     return builders.batch([builders.record(value=b"v%d" % offset)], base_offset=offset, **{**defaults, **fields})
 
 
@@ -41,7 +41,7 @@ def merged(data: bytes, **options: Any) -> Any:
     return kafkarec.scan(kafkarec.encode(columns, batch_size=16384, **options))
 
 
-# what the first of two batches says, and what the second says otherwise
+# (fields of the first batch, fields of the second that differ)
 DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "producer id": ({"sequence": 10}, {"sequence": 11, "producer_id": 8}),
     "producer epoch": ({"sequence": 10}, {"sequence": 11, "producer_epoch": 3}),
@@ -57,15 +57,15 @@ DIFFERENCES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "a gap in the sequence": ({"sequence": 10}, {"sequence": 12}),
     "the same sequence": ({"sequence": 10}, {"sequence": 10}),
     "a sequence of 0": ({"sequence": 10}, {"sequence": 0}),
-    "no producer in front": ({}, {"sequence": 0}),
-    "no producer behind": ({"sequence": 0}, {}),
-    "no int in between": ({}, {"offset": 8 + INT_MAX}),
+    "no producer in the first": ({}, {"sequence": 0}),
+    "no producer in the second": ({"sequence": 0}, {}),
+    "offsets further apart than an int": ({}, {"offset": 8 + INT_MAX}),
 }
 ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-    "nothing told": ({}, {}),
+    "no fields": ({}, {}),
     "another time": ({}, {"timestamp": 90}),
     "the next sequence": ({"sequence": 0}, {"sequence": 1}),
-    "the next sequence, round the end": ({"sequence": INT_MAX}, {"sequence": 0}),
+    "the next sequence, after the largest int": ({"sequence": INT_MAX}, {"sequence": 0}),
     "a gap in offsets and sequence": ({"sequence": 10}, {"sequence": 14, "offset": 11}),
     "the same transaction": (
         {"sequence": 10, "attributes": builders.TRANSACTIONAL},
@@ -77,32 +77,32 @@ ALIKE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def test_each_difference_begins_a_batch_and_nothing_else_does() -> None:
+def test_each_difference_begins_a_batch_and_equal_fields_do_not() -> None:
     for pairs, count in ((DIFFERENCES, 2), (ALIKE, 1)):
         for name, (first, second) in pairs.items():
             data = one(7, **first) + one(**{"offset": 8, **second})
-            found = merged(data)
-            assert len(found) == count, name
-            assert found.column("base_sequence")[0] == kafkarec.scan(data).column("base_sequence")[0], name
-            if name != "another log append time":  # the create times that such a batch may hold are not returned
+            result = merged(data)
+            assert len(result) == count, name
+            assert result.column("base_sequence")[0] == kafkarec.scan(data).column("base_sequence")[0], name
+            if name != "another log append time":  # create times stored in such a batch are not returned
                 assert kept(data) == data, name
                 assert count == 1 or kafkarec.encode(kafkarec.decode(data, control=True), batch_size=16384) == data
 
 
 def test_magic_and_codec_begin_a_batch_where_they_are_kept() -> None:
     for first, second in itertools.product(("none", "gzip", "lz4"), repeat=2):
-        found = merged(one(7, codec=first) + one(8, codec=second), compression="keep")
-        assert found.column("compression") == list(dict.fromkeys([first, second]))
+        result = merged(one(7, codec=first) + one(8, codec=second), compression="keep")
+        assert result.column("compression") == list(dict.fromkeys([first, second]))
         assert len(merged(one(7, codec=first) + one(8, codec=second))) == 1
     for first, second in itertools.product((0, 1, 2), repeat=2):
         parts = [one(n) if m == 2 else builders.message(magic=m, offset=n) for n, m in ((7, first), (8, second))]
-        found = merged(b"".join(parts), magic="keep")
-        assert found.column("magic") == ([2] if first == second == 2 else [first, second])
+        result = merged(b"".join(parts), magic="keep")
+        assert result.column("magic") == ([2] if first == second == 2 else [first, second])
         assert len(merged(b"".join(parts))) <= 2
 
 
-def test_batches_between_messages_stay_as_they_are_and_messages_become_one_batch() -> None:
-    """Nothing can be kept of a message where magic 2 is written; what was a batch ends and begins with itself."""
+def test_batches_between_messages_are_kept_and_consecutive_messages_become_one_batch() -> None:
+    """Messages cannot be kept in magic 2; what was a batch stays one batch."""
     both = builders.batch(
         [builders.record(value=b"v3"), builders.record(value=b"v4", offset_delta=1)],
         base_offset=3,
@@ -118,16 +118,16 @@ def test_batches_between_messages_stay_as_they_are_and_messages_become_one_batch
             )
 
         log = messages(0) + both + messages(5) + both[:3] + b"\0\0\0\0\x0a" + both[8:] + messages(20)
-        found = kafkarec.encode(kafkarec.decode(log))
-        scanned = kafkarec.scan(found)
+        result = kafkarec.encode(kafkarec.decode(log))
+        scanned = kafkarec.scan(result)
         assert scanned.column("base_offset") == [0, 3, 5, 10, 20]
         assert scanned.column("record_count") == [count, 2, count, 2, count]
         assert scanned.column("magic") == [2] * 5
-        assert both in found
+        assert both in result
 
 
-def test_a_column_of_magics_writes_each_row_in_its_own() -> None:
-    """Where it is null, or not to be kept, magic 2; rows of one magic that follow each other are one batch."""
+def test_a_column_of_magics_writes_each_row_in_its_magic() -> None:
+    """Magic 2 where it is null or not kept; consecutive rows of one magic are one batch."""
     magics = [0, 0, 1, 2, 2, None, 1, 0, 2, 0]
     table = pa.table(
         {
@@ -165,88 +165,88 @@ def test_a_column_of_magics_writes_each_row_in_its_own() -> None:
 
 
 def test_empty_batches_stay_where_they_were() -> None:
-    """Of 61 bytes with the codec they name; one that has bytes behind its header loses them, and its codec."""
+    """61 bytes with their codec; an empty batch with bytes after its header loses them and its codec."""
     streams = [(CODECS[name], builders.compress(name, b"")) for name in CODECS]
     for codec, more in [*streams, (0, b"\0"), (0, bytes(20)), (CODECS["zstd"], b"")]:
         empty = builders.batch(payload=more, codec=codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9)
         plain = builders.batch(
             payload=b"", codec=0 if more else codec, base_offset=5, last_offset_delta=4, count=0, leader_epoch=9
         )
-        for before, behind in ((b"", b""), (one(1), b""), (b"", one(10)), (one(1), one(10) + one(11))):
-            assert kept(before + empty + behind) == before + plain + behind, (codec, more)
-            columns = kafkarec.decode(before + empty + behind, control=True)
+        for before, following in ((b"", b""), (one(1), b""), (b"", one(10)), (one(1), one(10) + one(11))):
+            assert kept(before + empty + following) == before + plain + following, (codec, more)
+            columns = kafkarec.decode(before + empty + following, control=True)
             without = builders.patched(plain, ATTRIBUTES_AT, bytes(2))
-            assert kafkarec.encode(columns) == before + builders.with_crc(without) + behind
+            assert kafkarec.encode(columns) == before + builders.with_crc(without) + following
             assert kafkarec.encode(columns, magic=1) == kafkarec.encode(list(columns), magic=1)
-            assert len(kafkarec.scan(kafkarec.encode(columns, batch_size=16384))) == bool(before or behind)
+            assert len(kafkarec.scan(kafkarec.encode(columns, batch_size=16384))) == bool(before or following)
     for codec, kind in itertools.product(("none", "gzip", "snappy", "lz4", "zstd"), ("keep", "gzip", "zstd")):
         empty = [builders.batch(base_offset=offset) for offset in (3, 12)]
         data = one(1, codec=codec) + empty[0] + one(10, codec=codec) + empty[1]
-        found = kafkarec.scan(kafkarec.encode(kafkarec.decode(data), compression=kind))
-        assert found.column("base_offset") == [1, 3, 10, 12], (codec, kind)
-        assert found.column("record_count") == [1, 0, 1, 0]
+        result = kafkarec.scan(kafkarec.encode(kafkarec.decode(data), compression=kind))
+        assert result.column("base_offset") == [1, 3, 10, 12], (codec, kind)
+        assert result.column("record_count") == [1, 0, 1, 0]
     two = builders.batch(base_offset=2) + builders.batch(base_offset=3, attributes=builders.DELETE_HORIZON)
     assert kept(two) == two and kept(two + one(9) + two) == two + one(9) + two
 
 
-def test_what_is_said_goes_before_an_empty_batch_too() -> None:
+def test_options_override_an_empty_batch_too() -> None:
     empty = builders.batch(base_offset=5, leader_epoch=9, max_timestamp=44, **PRODUCER)
     columns = kafkarec.decode(empty + one(6, sequence=10), control=True)
-    found = kafkarec.scan(kafkarec.encode(columns, log_append_time=77, timestamp_type="log_append_time"))
-    assert found.column("max_timestamp") == [77, 77] and found.column("timestamp_type") == [1, 1]
+    result = kafkarec.scan(kafkarec.encode(columns, log_append_time=77, timestamp_type="log_append_time"))
+    assert result.column("max_timestamp") == [77, 77] and result.column("timestamp_type") == [1, 1]
     assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0)).column("max_timestamp") == [44, 50]
     assert kafkarec.scan(kafkarec.encode(columns, partition_leader_epoch=0)).column("partition_leader_epoch") == [0, 0]
-    found = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
-    assert found.column("producer_id") == [1, 1] and found.column("base_sequence") == [5, 6]
+    result = kafkarec.scan(kafkarec.encode(columns, producer_id=1, producer_epoch=0, base_sequence=5))
+    assert result.column("producer_id") == [1, 1] and result.column("base_sequence") == [5, 6]
 
 
-def test_a_largest_time_is_the_records_own_where_the_type_is_told() -> None:
+def test_the_max_timestamp_is_of_the_records_where_the_type_is_an_option() -> None:
     columns = kafkarec.decode(one(6, max_timestamp=90))
     assert kafkarec.scan(kafkarec.encode(columns))[0]["max_timestamp"] == 90
     assert kafkarec.scan(kafkarec.encode(columns, timestamp_type=0))[0]["max_timestamp"] == 50
 
 
 def test_a_part_of_a_batch_keeps_producer_and_sequences() -> None:
-    """Rows [low, high) of five with gaps between them: base offset and sequence are those of the first that is left."""
+    """Rows [low, high) of five, with gaps in offsets: base offset and sequence are those of the first remaining row."""
     deltas = [0, 1, 3, 7, 8]
     rows = [builders.record(offset_delta=delta, value=b"%d" % delta) for delta in deltas]
     for sequence, shift in itertools.product((0, 1, INT_MAX - 3, INT_MAX), (None, 0, 100, 107, 2**40)):
         data = builders.batch(rows, base_offset=100, last_offset_delta=9, **{**PRODUCER, "base_sequence": sequence})
         columns = kafkarec.decode(data, control=True)
         for low, high in itertools.combinations(range(6), 2):
-            found = kafkarec.encode(columns[low:high], base_offset=shift)
+            result = kafkarec.encode(columns[low:high], base_offset=shift)
             whole = (low, high) == (0, 5)
             begin = 100 if shift is None else shift - (0 if whole or low == 0 else deltas[low])
-            header = kafkarec.scan(found)[0]
+            header = kafkarec.scan(result)[0]
             assert header["base_offset"] == begin + deltas[low], (low, high, shift)
             assert header["last_offset"] == begin + (9 if whole else deltas[high - 1])
             assert header["base_sequence"] == (sequence + deltas[low]) % 2**31
             assert header["record_count"] == high - low
             if whole:
-                assert struct.unpack_from(">q", found)[0] == begin and found[8:] == data[8:]
+                assert struct.unpack_from(">q", result)[0] == begin and result[8:] == data[8:]
         again = [kafkarec.encode(columns[n : n + 1]) for n in range(5)]
         sequences = [record.sequence for record in kafkarec.decode(b"".join(again))]
         assert sequences == [(sequence + delta) % 2**31 for delta in deltas]
 
 
-def test_a_shift_to_the_last_offset_there_is() -> None:
+def test_offsets_moved_up_to_the_largest_offset() -> None:
     data = one(3) + one(5)
-    moved = kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 2)
-    assert kafkarec.scan(moved).column("base_offset") == [LONG_MAX - 2, LONG_MAX]
+    shifted = kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 2)
+    assert kafkarec.scan(shifted).column("base_offset") == [LONG_MAX - 2, LONG_MAX]
     with pytest.raises(ValueError, match="above 2\\^63-1"):
         kafkarec.encode(kafkarec.decode(data), base_offset=LONG_MAX - 1)
 
 
 def test_times_of_a_kept_batch_that_no_builder_would_write() -> None:
-    """Below -1, as far apart as 64 bits go, a largest that is none: the header and the deltas stay."""
+    """Timestamps below -1, 64 bits apart, or without a maximum: header and deltas are kept."""
     for base, delta, most in itertools.product((0, -5, LONG_MAX, LONG_MIN), (0, -7, LONG_MAX, LONG_MIN), (-1, -9, 4)):
         rows = [builders.record(timestamp_delta=delta), builders.record(offset_delta=1)]
         data = builders.batch(rows, base_timestamp=base, max_timestamp=most, base_offset=7)
         assert kept(data) == data, (base, delta, most)
 
 
-def test_sequences_that_are_told_count_on_from_batch_to_batch() -> None:
-    """Over kept batches, small rows and large ones (which are measured first); an empty batch has its sequences too."""
+def test_a_base_sequence_option_continues_from_batch_to_batch() -> None:
+    """Over kept batches, small rows and large rows (measured first); an empty batch takes its sequences too."""
     for first, size in itertools.product((0, 5, INT_MAX - 1, INT_MAX), (1, 3000)):
         empty = builders.batch(base_offset=1, last_offset_delta=2, **PRODUCER)
         rows = [builders.record(offset_delta=n, value=b"v" * size) for n in range(2)]
@@ -258,15 +258,15 @@ def test_sequences_that_are_told_count_on_from_batch_to_batch() -> None:
             ([two[1]], [0]),
         ):
             columns = kafkarec.decode(b"".join(parts))
-            told = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
-            found = kafkarec.scan(kafkarec.encode(columns, **told)).column("base_sequence")
-            assert found == [(first + more) % 2**31 for more in wanted], (first, size)
+            options = {"producer_id": 1, "producer_epoch": 0, "base_sequence": first}
+            result = kafkarec.scan(kafkarec.encode(columns, **options)).column("base_sequence")
+            assert result == [(first + more) % 2**31 for more in wanted], (first, size)
         far = [(n * INT_MAX, 5, None, b"v", ()) for n in range(3)]
-        found = kafkarec.scan(kafkarec.encode(far, **told))
-        assert found.column("base_sequence") == [first, (first + 2**31) % 2**31]
+        result = kafkarec.scan(kafkarec.encode(far, **options))
+        assert result.column("base_sequence") == [first, (first + 2**31) % 2**31]
 
 
-def test_offsets_below_0_are_kept_where_somebody_reads_them() -> None:
+def test_negative_offsets_are_kept_in_kept_batches() -> None:
     for codec in ("none", "gzip", "lz4"):
         data = one(-5, codec=codec)
         again = kept(data)
@@ -280,16 +280,16 @@ def test_offsets_below_0_are_kept_where_somebody_reads_them() -> None:
             kafkarec.encode(kafkarec.decode(plain), magic=magic, compression="gzip")
 
 
-def test_control_batches_keep_their_sequence_of_none() -> None:
+def test_control_batches_keep_the_sequence_minus_1() -> None:
     marker = builders.end_marker(commit=True, producer_id=7, producer_epoch=2, base_offset=9)
     data = one(7, sequence=5, attributes=builders.TRANSACTIONAL) + marker
     assert kept(data) == data
     columns = kafkarec.decode(data, control=True)
-    found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert found.column("base_sequence") == [20, None]
+    result = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
+    assert result.column("base_sequence") == [20, None]
     columns = kafkarec.decode(data + one(12, sequence=6) + marker, control=True)
-    found = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
-    assert found.column("base_sequence") == [20, None, 21, None], "a control batch counts no sequence"
+    result = kafkarec.scan(kafkarec.encode(columns, producer_id=4, producer_epoch=1, base_sequence=20))
+    assert result.column("base_sequence") == [20, None, 21, None], "a control batch counts no sequence"
 
 
 def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
@@ -301,9 +301,9 @@ def test_messages_are_kept_one_by_one_and_wrappers_as_wrappers() -> None:
             wrapped = kafkarec.encode(rows, magic=magic, compression=codec)
             assert kept(wrapped) == wrapped
             assert kept(wrapped + wrapped + plain[0]) == wrapped + wrapped + plain[0]
-            found = kept(wrapped, base_offset=104)
-            assert kafkarec.decode(found).column("offset") == [104, 106, 109]
-    with pytest.raises(ValueError, match="record 0: its codec is zstd"):
+            result = kept(wrapped, base_offset=104)
+            assert kafkarec.decode(result).column("offset") == [104, 106, 109]
+    with pytest.raises(ValueError, match="record 0: its codec is not one that its magic has"):
         kafkarec.encode(kafkarec.decode(one(1, codec="zstd")), magic=1, compression="keep")
     for fields in ({"sequence": 0}, {"sequence": 0, "attributes": builders.TRANSACTIONAL}):
         with pytest.raises(ValueError, match="record 0: it belongs to a producer"):
@@ -329,7 +329,7 @@ def wide(**facts: Any) -> pa.Table:
     return pa.table({"value": ["v"] * rows, "offset": pa.array(range(10, 10 + rows)), **columns})
 
 
-def test_facts_that_do_not_belong_together_are_refused() -> None:
+def test_contradictory_batch_fields_are_refused() -> None:
     right = {"producer_id": 0, "producer_epoch": 0, "sequence": 0, "is_transactional": True, "is_control": False}
     kafkarec.encode(wide(**{name: [value] for name, value in right.items()}))
     for change in (
@@ -357,8 +357,8 @@ def test_facts_that_do_not_belong_together_are_refused() -> None:
 
 def test_rows_of_one_base_offset_stay_one_batch_of_any_size() -> None:
     table = wide(base_offset=[10, 10, 10, 13]).set_column(0, "value", pa.array([b"v" * 20_000] * 4))
-    found = kafkarec.scan(kafkarec.encode(table))
-    assert found.column("base_offset") == [10, 13] and found.column("record_count") == [3, 1]
+    result = kafkarec.scan(kafkarec.encode(table))
+    assert result.column("base_offset") == [10, 13] and result.column("record_count") == [3, 1]
     assert kafkarec.scan(kafkarec.encode(table, batch_size=100)).column("base_offset") == [10, 11, 12, 13]
 
 

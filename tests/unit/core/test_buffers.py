@@ -1,7 +1,7 @@
-"""How much memory the buffers of a chunk take: what their rows need, and 64 bytes after them for wide copies.
+"""The memory of a chunk's buffers: what their rows need, and 64 bytes after them for wide copies.
 
-More would go unnoticed but for the memory; less would be written behind, which no result shows. So each buffer's size
-is asked of the allocator, which rounds it up to a few bytes more.
+No result would show a larger buffer, nor a smaller one that is written beyond its end. So each buffer's size
+is read from the allocator, which rounds it up by a few bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FIXED = {"offset": 8, "timestamp": 8, "timestamp_type": 1}
 
 
 def held(address: int) -> int:
-    """The bytes of the allocation that begins here."""
+    """Return the bytes of the allocation that begins at this address."""
     if not hasattr(ctypes.CDLL(None), "malloc_usable_size"):
         pytest.skip("this C library does not tell")
     ask = ctypes.CDLL(None).malloc_usable_size
@@ -34,7 +34,7 @@ def held(address: int) -> int:
 
 
 def given(size: int) -> int:
-    """From 4 KiB on memory comes in sizes of 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB and so on."""
+    """Return the allocated size: from 4 KiB on, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB and so on."""
     if size < 4096:
         return size
     return next(n for k in range(80) if (n := (4 + k % 4) << (10 + k // 4)) >= size)
@@ -60,7 +60,7 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
 
 @pytest.mark.parametrize("name", FIXED)
 def test_memory_of_columns_of_numbers(name: str) -> None:
-    """Of one batch, and of a second one that does not fit: half as much again, or what is needed."""
+    """For one batch, and for a second that does not fit: half as much again, or what is needed."""
     decoder = request(columns=[name])
     width = FIXED[name]
     for count in (*range(1, 30), 50, 100, 300):
@@ -76,7 +76,7 @@ def test_memory_of_columns_of_numbers(name: str) -> None:
 
 
 def test_memory_of_validity_bits() -> None:
-    """A byte for 8 rows; they are copied where they grow."""
+    """One byte per 8 rows; a growing buffer is copied."""
     for count in (1, 7, 8, 9, 64, 500, 1000, 2000):
         for name, buffer in (("timestamp", 0), ("key", 0), ("value", 0), ("timestamp_type", 0), ("partition", 0)):
             chunk = read(request(columns=[name]).decoder(), of(count))
@@ -85,7 +85,7 @@ def test_memory_of_validity_bits() -> None:
 
 @pytest.mark.parametrize("name", ["key", "value"])
 def test_memory_of_columns_of_bytes(name: str) -> None:
-    """Ends of four bytes, one more than rows; and as many bytes of data as the batch's records have."""
+    """End offsets of four bytes, one more than rows; and as many bytes of data as the batch's records have."""
     decoder = request(columns=[name])
     for count in (*range(1, 20), 50, 100, 500):
         for size in (0, 1, 5):
@@ -97,7 +97,7 @@ def test_memory_of_columns_of_bytes(name: str) -> None:
 
 
 def test_memory_of_headers() -> None:
-    """Ends, flags and bytes of their keys and values, as many as a record has; more when the next one comes."""
+    """End offsets, flags and bytes of keys and values, as many as a record has; more for the next record."""
     for count in (1, 2, 3, 7, 8, 40, 100):
         record = builders.record(headers=[(b"key", b"value")] * count)
         chunk = read(request(columns=["headers"]).decoder(), builders.batch([record]))
@@ -114,29 +114,29 @@ def test_memory_of_headers() -> None:
         assert_takes(chunk.address(0, 1), (1 + 1) * 4 + SLACK, count)
 
 
-def test_memory_of_what_is_derived() -> None:
-    """A number of eight bytes at most a row, a text as often as there are rows."""
+def test_memory_of_derived_columns() -> None:
+    """A number of at most eight bytes per row; a text once per row."""
     for count in (*range(1, 20), 100, 300):
         data = of(count, key=b"\0\0\0\0")
         for name in ("batch_position", "magic", "producer_id", "sequence", "partition", "is_control", "control_type"):
             chunk = read(request(columns=[name]).decoder(), data)
             assert_takes(chunk.address(0, 1), count * 8 + SLACK, (name, count))
             assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
-        for name, options, size in (
+        for name, named, size in (
             ("compression", {}, 8),
             ("topic", {}, 8),
-            ("topic", {"_topic": "abc"}, 3),
-            ("file", {"_file": "a" * 10}, 10),
+            ("topic", {"topic": "abc"}, 3),
+            ("file", {"file": "a" * 10}, 10),
         ):
-            chunk = read(request(columns=[name], **options).decoder(), data)
+            chunk = read(request(columns=[name])._replace(named=named).decoder(), data)
             assert_takes(chunk.address(0, 1), (count + 1) * 4 + SLACK, (name, count))
             assert_takes(chunk.address(0, 2), count * size + SLACK, (name, count))
             assert_takes(chunk.address(0, 0), count // 8 + SLACK, (name, count))
 
 
 @pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])
-def test_memory_of_a_chunk_is_taken_ahead_of_it(header: tuple[bytes, bytes]) -> None:
-    """As much as the last one had and a sixteenth more, whatever comes."""
+def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -> None:
+    """As much as the previous chunk had and a sixteenth more, whatever follows."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
     for count in (5, 16, 17, 32, 160, 200):
         decoder = request(columns=names).decoder()
@@ -160,14 +160,14 @@ def test_memory_of_a_chunk_is_taken_ahead_of_it(header: tuple[bytes, bytes]) -> 
 
 
 def many(count: int, size: int = 0) -> bytes:
-    """So many records of nothing, the first one with a value of so many bytes where there are to be some."""
+    """Return a batch of empty records; the first has a value of `size` bytes, if any."""
     first = builders.record(key=None, value=b"v" * size) if size else b""
     return builders.batch(payload=first + b"\x0c\0\0\0\1\1\0" * (count - bool(size)), count=count)
 
 
 @pytest.mark.parametrize("step", [0, 1])
 def test_memory_at_the_border_of_4_kib(step: int) -> None:
-    """One row, or one byte, more takes the next size."""
+    """One more row or byte takes the next size."""
     for name, count, wanted in (
         ("offset", 504, 4096 + 8 * step),
         ("timestamp", 504, 4096 + 8 * step),
@@ -187,15 +187,15 @@ def test_memory_at_the_border_of_4_kib(step: int) -> None:
     data = many(1, 4032 + step - 9)
     assert len(data) - 61 == 4032 + step
     assert_takes(read(request(columns=["value"]).decoder(), data).address(0, 2), 4096 + step, "value")
-    for name, options, count in (("topic", {"_topic": "abc"}, 1344), ("file", {"_file": "a" * 4032}, 1)):
+    for name, named, count in (("topic", {"topic": "abc"}, 1344), ("file", {"file": "a" * 4032}, 1)):
         data = many(count + step)
-        chunk = read(request(columns=[name], **options).decoder(), data)
+        chunk = read(request(columns=[name])._replace(named=named).decoder(), data)
         assert_takes(chunk.address(0, 2), 4096 + step * (3 if name == "topic" else 4032), name)
 
 
 @pytest.mark.parametrize("count", [948, 949])
-def test_memory_that_is_taken_ahead_at_the_border_of_4_kib(count: int) -> None:
-    """1007 and 1008 headers: their ends take 4096 bytes and four more."""
+def test_memory_that_is_reserved_in_advance_at_the_border_of_4_kib(count: int) -> None:
+    """1007 and 1008 headers: their end offsets take 4096 bytes, and four more."""
     decoder = request(columns=["headers"]).decoder()
     read(decoder, of(count, headers=[(b"n", b"v")]))
     chunk = read(decoder, of(1, headers=[(b"n", b"v")]))
@@ -212,7 +212,7 @@ def test_memory_that_is_taken_ahead_at_the_border_of_4_kib(count: int) -> None:
 
 
 class Allocator(ctypes.Structure):
-    """mallinfo2 of glibc: bytes of its heap, and of what it took from the system by itself."""
+    """mallinfo2 of glibc: bytes of the heap, and of separate mappings."""
 
     _fields_ = (
         *((name, ctypes.c_size_t) for name in ("arena", "free_chunks", "fast_chunks", "maps", "mapped")),
@@ -225,14 +225,14 @@ def in_use() -> int:
     ask.restype = Allocator
     kafkarec.release_memory()
     gc.collect()
-    found = ask()
-    return int(found.used + found.mapped)
+    result = ask()
+    return int(result.used + result.mapped)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="another C library")
 @pytest.mark.parametrize("taken", [True, False])
 def test_columns_keep_no_memory(taken: bool) -> None:
-    """Neither those of a chunk nor those of a decoder that is let go of before it gave one out."""
+    """Neither a chunk's columns nor those of a decoder that is dropped before it returned a chunk."""
     headers = [(b"name", b"value")]
     data = of(30, b"key", b"value", headers) + of(5, None, None, headers)
     asked = request(columns=["offset", "timestamp", "timestamp_type", "key", "value", "headers", "compression"])

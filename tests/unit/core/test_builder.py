@@ -5,8 +5,8 @@ from __future__ import annotations
 import builders
 import oracle
 import pytest
-from core_encoding import by_the_book, messages, row
 from core_reading import INT_MAX
+from expected_batches import expected_batch, messages, row
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
@@ -15,10 +15,10 @@ pytestmark = pytest.mark.core
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_builder_has_room_to_the_byte(magic: int) -> None:
+def test_has_room_for_is_exact_to_the_byte(magic: int) -> None:
     def size(count: int) -> int:
         rows = [row(n, 5, b"k", b"v" * 20) for n in range(count)]
-        return len(by_the_book(rows)) if magic == 2 else len(messages(rows, magic))
+        return len(expected_batch(rows)) if magic == 2 else len(messages(rows, magic))
 
     for count in (1, 2, 3):
         for more in (-1, 0, 1):
@@ -35,13 +35,13 @@ def test_a_builder_has_room_to_the_byte(magic: int) -> None:
                 assert other.is_full == full
 
 
-def test_a_builder_takes_offsets_within_an_int_of_its_base() -> None:
+def test_a_builder_accepts_offsets_within_an_int_of_its_base() -> None:
     for base in (0, 2**40):
         for offset, fits in ((base + INT_MAX, True), (base + INT_MAX + 1, False)):
             builder = RecordBatchBuilder(base_offset=base)
             if fits:
                 assert builder.append(0, None, None, (), offset) == offset
-                assert builder.build() == by_the_book(
+                assert builder.build() == expected_batch(
                     [row(offset, 0, None, None)],
                     base_offset=base,
                     last_offset_delta=INT_MAX,

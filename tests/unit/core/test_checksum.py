@@ -1,4 +1,4 @@
-"""`_c/checksum.pxd` with each of its routines: the library's, our SSE4.2 one, the table."""
+"""`_c/checksum.pxd` with each of its routines: the library's, the SSE4.2 code, the table; `_c/xxh32.pxd`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import zlib
 import crc32c as library
 import pytest
 import subprocesses
+from oracle_codecs import xxh32
 
 from kafkarec import _core
 
@@ -29,13 +30,22 @@ print(_core.CRC32C_WAY)
 
 
 @pytest.mark.parametrize("way", ["library", "own", "table"])
-def test_each_way_agrees_with_the_libraries(way: str) -> None:
+def test_each_routine_agrees_with_the_libraries(way: str) -> None:
     taken = subprocesses.run(f"import os; os.environ['KAFKAREC_CRC32C'] = {way!r}\n{EVERY_WAY}").strip()
     assert taken == way or (way != "table" and not library.hardware_based)
 
 
 def test_check_values_of_the_catalogue() -> None:
+    assert _core.xxh32_of(b"123456789") == 0x937BAD67
     assert _core.checksums_of(b"123456789") == (0xE3069283, 0xE3069283, 0xCBF43926)
+
+
+def test_xxh32_of_each_length_and_alignment() -> None:
+    data = memoryview(random.Random(3).randbytes(5000))
+    for start in range(9):
+        for length in (*range(70), 4991):
+            piece = data[start : start + length]
+            assert _core.xxh32_of(piece) == xxh32(bytes(piece))
 
 
 def test_unaligned_places_in_a_larger_buffer() -> None:
@@ -44,7 +54,7 @@ def test_unaligned_places_in_a_larger_buffer() -> None:
         assert _core.checksums_of(data[start:])[2] == zlib.crc32(data[start:])
 
 
-def test_an_unknown_way_is_refused_by_name() -> None:
+def test_an_unknown_routine_is_refused_by_name() -> None:
     code = """
 import os
 os.environ["KAFKAREC_CRC32C"] = "sse5"

@@ -1,6 +1,6 @@
-"""Columns of the batch and of the input: each with its own value, nulls where the field is absent, counted as such.
+"""Columns of batch fields and of the input's names: right values, nulls where the field is absent, right null counts.
 
-Three batches without the field and three with it, so that a null count that goes the wrong way is seen.
+Three batches have the field and three have not, so that a null count of the wrong rows shows.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import builders
 import pyarrow as pa
 import pytest
 import reading
-from core_reading import sound_table
+from core_reading import checked_table
 
 import kafkarec
 
@@ -45,8 +45,8 @@ def counted(table: pa.Table, name: str, wanted: list[Any]) -> None:
 def test_absent_fields_of_a_batch_are_null_and_counted() -> None:
     data = b"".join(with_fields(n, absent=n in (1, 2, 4)) for n in range(6))
     columns = list(NULL_IF_ABSENT.values())
-    table = sound_table(kafkarec.decode(data, columns=columns[:3]))
-    scanned = sound_table(kafkarec.scan(data))
+    table = checked_table(kafkarec.decode(data, columns=columns[:3]))
+    scanned = checked_table(kafkarec.scan(data))
     for k, name in enumerate(columns):
         each = [None if n in (1, 2, 4) else 100 * k + n for n in range(6)]
         counted(scanned, name, each)
@@ -54,7 +54,7 @@ def test_absent_fields_of_a_batch_are_null_and_counted() -> None:
             counted(table, name, [value for value in each for _ in range(2)])
     last = [None if n in (1, 2, 4) else 301 + n for n in range(6)]
     counted(scanned, "last_sequence", last)
-    rows = sound_table(kafkarec.decode(data, columns=["sequence"]))
+    rows = checked_table(kafkarec.decode(data, columns=["sequence"]))
     counted(rows, "sequence", [None if n in (1, 2, 4) else 300 + n + m for n in range(6) for m in range(2)])
 
 
@@ -64,7 +64,7 @@ def test_fields_that_messages_do_not_have_are_null_and_counted() -> None:
         + [builders.message(magic=1, offset=n, timestamp=50 + n, attributes=8) for n in (3, 4)]
         + [builders.good_batch(1, base_offset=5)]
     )
-    scanned = sound_table(kafkarec.scan(data))
+    scanned = checked_table(kafkarec.scan(data))
     none = [None] * 5
     for name in ("partition_leader_epoch", "base_timestamp", "record_count"):
         assert scanned.column(name).to_pylist()[:5] == none and scanned.column(name).null_count == 5, name
@@ -73,7 +73,7 @@ def test_fields_that_messages_do_not_have_are_null_and_counted() -> None:
     counted(scanned, "magic", [0, 0, 0, 1, 1, 2])
     counted(scanned, "delete_horizon_ms", [None] * 6)
     horizons = [builders.batch(builders.records(1), attributes=0x40 * (n % 2), base_timestamp=7 + n) for n in range(6)]
-    counted(sound_table(kafkarec.scan(b"".join(horizons))), "delete_horizon_ms", [None, 8, None, 10, None, 12])
+    counted(checked_table(kafkarec.scan(b"".join(horizons))), "delete_horizon_ms", [None, 8, None, 10, None, 12])
 
 
 def test_a_wrappers_first_offset_is_unknown_to_a_scan() -> None:
@@ -82,36 +82,35 @@ def test_a_wrappers_first_offset_is_unknown_to_a_scan() -> None:
         builders.wrapper(inner, offset=3 * n + 2) if n % 2 else builders.good_batch(3, base_offset=3 * n)
         for n in range(7)
     )
-    counted(sound_table(kafkarec.scan(data)), "base_offset", [None if n % 2 else 3 * n for n in range(7)])
-    rows = sound_table(kafkarec.decode(data, columns=["base_offset"]))
+    counted(checked_table(kafkarec.scan(data)), "base_offset", [None if n % 2 else 3 * n for n in range(7)])
+    rows = checked_table(kafkarec.decode(data, columns=["base_offset"]))
     counted(rows, "base_offset", [3 * n for n in range(7) for _ in range(3)])
 
 
 def test_names_of_codecs_and_the_ids_that_have_none() -> None:
     names = ["none", "gzip", "snappy", "lz4", "zstd", None, None, None]
     data = b"".join(builders.batch(count=0, base_offset=n, attributes=n, last_offset_delta=0) for n in range(8))
-    counted(sound_table(kafkarec.scan(data)), "compression", names)
+    counted(checked_table(kafkarec.scan(data)), "compression", names)
     data = b"".join(builders.good_batch(3, base_offset=3 * n, codec=name) for n, name in enumerate(names[:5]))
-    found = sound_table(kafkarec.decode(data, columns=["compression"]))
-    counted(found, "compression", [name for name in names[:5] for _ in range(3)])
+    decoded = checked_table(kafkarec.decode(data, columns=["compression"]))
+    counted(decoded, "compression", [name for name in names[:5] for _ in range(3)])
 
 
-def test_what_the_input_is_called() -> None:
-    """Each of topic, partition and file alone and with the others; without a name it is null in every row."""
+def test_columns_of_the_inputs_names() -> None:
+    """Each of topic, partition and file alone and with the others; an unknown name is null in every row."""
     data = builders.good_batch(5) + builders.good_batch(4, base_offset=5)
     given = {"topic": "a topic", "partition": 3, "file": "00.log"}
     for mask in range(8):
         known = {name: value for bit, (name, value) in enumerate(given.items()) if mask >> bit & 1}
-        table = sound_table(
-            kafkarec.decode(data, columns=list(given), **{f"_{name}": value for name, value in known.items()})
-        )
+        table = checked_table(reading.decode_file(data, columns=list(given), **{"file": None, **known}))
         for name in given:
             counted(table, name, [known.get(name)] * 9)
-    assert sound_table(kafkarec.decode(data, columns=["partition"], _partition=0)).column(0).to_pylist() == [0] * 9
+    table = checked_table(reading.decode_file(data, columns=["partition"], partition=0))
+    assert table.column(0).to_pylist() == [0] * 9
 
 
 def test_flags_of_batches_over_the_borders_of_bytes() -> None:
-    """One bit a row: batches of 1 to 17 rows, every second one transactional, every third a control batch."""
+    """One bit per row: batches of 1 to 17 rows, every second is transactional, every third a control batch."""
     data, wanted, base = b"", [], 0
     for count in range(1, 18):
         flags = 0x10 * (count % 2) | 0x20 * (count % 3 == 0)
@@ -126,22 +125,22 @@ def test_flags_of_batches_over_the_borders_of_bytes() -> None:
         wanted += [(bool(flags & 0x10), bool(flags & 0x20), count if flags & 0x20 else None)] * count
         base += count
     names = ["is_transactional", "is_control", "control_type"]
-    table = sound_table(kafkarec.decode(data, columns=names, control=True))
+    table = checked_table(kafkarec.decode(data, columns=names, control=True))
     for name, cells in zip(names, zip(*wanted, strict=True), strict=True):
         counted(table, name, list(cells))
 
 
 def test_a_text_column_of_more_than_two_gigabytes_is_refused() -> None:
-    """The ends of its cells are 32-bit. Nothing is written before that is known."""
+    """Its end offsets have 32 bits. No byte is written before the check."""
     count = 110_000
     data = builders.batch(payload=b"\x0c\0\0\0\1\1\0" * count, count=count)
-    assert len(kafkarec.decode(data, columns=["file"], _file="x")) == count
+    assert len(reading.decode_file(data, "x", columns=["file"])) == count
     with pytest.raises(MemoryError):
-        kafkarec.decode(data, columns=["file"], _file="x" * 19_600)
+        reading.decode_file(data, "x" * 19_600, columns=["file"])
 
 
 def test_no_row_keeps_what_the_one_before_it_had() -> None:
-    """Any two kinds of batches, one behind the other: the rows of each alone."""
+    """For any two kinds of batches in sequence, the rows are those of each alone."""
     everything = builders.batch(
         builders.records(2),
         attributes=0x40 | 0x20 | 0x10 | 8,
@@ -164,5 +163,5 @@ def test_no_row_keeps_what_the_one_before_it_had() -> None:
         alone = [reading.batch_rows(make(data)) for data in kinds]
         for first, before in zip(kinds, alone, strict=True):
             for second, (row,) in zip(kinds, alone, strict=True):
-                moved = row | {"position": len(first)}
-                assert reading.batch_rows(make(first + second)) == [*before, moved]
+                expected_row = row | {"position": len(first)}
+                assert reading.batch_rows(make(first + second)) == [*before, expected_row]

@@ -1,6 +1,6 @@
-"""Compressed payloads of the encoder against the codec libraries' own: the same bytes, at each level and magic.
+"""The encoder's compressed payloads, compared with the codec libraries': the same bytes, at each level and magic.
 
-One writer keeps its compression context from batch to batch, so every case has several batches.
+A writer keeps its compression context from batch to batch, so every case has several batches.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import zstandard
 from size_classes import class_of
 
 import kafkarec
-from kafkarec._writer import release_memory
+from kafkarec import release_memory
 
 pytestmark = pytest.mark.core
 
@@ -27,14 +27,14 @@ BLOCK = 64 << 10
 
 
 def texts(sizes: list[int]) -> list[bytes]:
-    """One of two packs well, the other does not pack at all."""
+    """Return texts of which every second compresses well, the others not at all."""
     words = b"".join(b"word-%d," % (n * n % 97) for n in range(40_000))
     noise = random.Random(11).randbytes(300_000)
     return [(noise if n % 2 else words)[:size] for n, size in enumerate(sizes)]
 
 
 def lz4_frame(content: bytes, level: int, magic: int) -> bytes:
-    """Level 9 is the fast compressor, and its frame the library's; the high levels are put together of blocks."""
+    """Return the expected frame: level 9 by the library's fast compressor; high levels are assembled from blocks."""
     out = KAFKA_HEAD if magic else MAGIC_0_HEAD
     if level == 9:
         return out + lz4.frame.compress(content, block_size=4, block_linked=False, store_size=False)[len(out) :]
@@ -53,15 +53,15 @@ def zstd_frame(content: bytes, level: int) -> bytes:
 
 def payloads(data: bytes, magic: int) -> list[bytes]:
     overhead = (26, 34, 61)[magic]
-    found = kafkarec.scan(data)
+    table = kafkarec.scan(data)
     return [
         data[at + overhead : at + size]
-        for at, size in zip(found.column("position"), found.column("size_in_bytes"), strict=True)
+        for at, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True)
     ]
 
 
 def contents(values: list[bytes], magic: int) -> list[bytes]:
-    """The uncompressed payloads of batches with one record each."""
+    """Return the uncompressed payloads of batches with one record each."""
     if magic == 2:
         return payloads(kafkarec.encode([(n, 5, None, v, ()) for n, v in enumerate(values)], batch_size=0), 2)
     plain = [kafkarec.encode([(0 if magic else n, 5, None, v, ())], magic=magic) for n, v in enumerate(values)]
@@ -70,13 +70,13 @@ def contents(values: list[bytes], magic: int) -> list[bytes]:
 
 
 def sizes_around_a_block(magic: int) -> list[int]:
-    """Payloads of one byte less than a block and two, exactly them, and one more; and short ones."""
+    """Return payload sizes around one and two blocks: one byte less, exact, one more; and short sizes."""
     head = len(contents([bytes(65_000)], magic)[0]) - 65_000
     around = [BLOCK - head + more for more in (-1, 0, 1)] + [2 * BLOCK - head + more for more in (-1, 0, 1)]
     return [size for one in [0, 3, 500, *around] for size in (one, one)]
 
 
-def test_lz4_is_the_librarys_block_by_block() -> None:
+def test_lz4_equals_the_library_block_by_block() -> None:
     for magic, level in [(0, None), (0, 3), (1, None), (1, 3), *itertools.product([2], (None, 1, 3, 9, 12, 17))]:
         sizes = sizes_around_a_block(magic) if level in (None, 3) else [700, 500, BLOCK + 90, 600, 90]
         values = texts(sizes)
@@ -86,7 +86,7 @@ def test_lz4_is_the_librarys_block_by_block() -> None:
         assert payloads(data, magic) == wanted, (magic, level)
 
 
-def test_zstd_is_the_librarys_with_a_levels_own_parameters() -> None:
+def test_zstd_equals_the_library_at_every_level() -> None:
     for level in (None, -5, 1, 2, 3, 4, 6, 9, 12, 15):
         values = texts([900, 900, 5000, 0, 20_000 if level != 15 else 300, 1, 150_000 if level in (None, 6) else 40])
         rows = [(n, 5, None, v, ()) for n, v in enumerate(values)]
@@ -94,8 +94,8 @@ def test_zstd_is_the_librarys_with_a_levels_own_parameters() -> None:
         assert payloads(data, 2) == [zstd_frame(content, level or 3) for content in contents(values, 2)], level
 
 
-def test_lz4_and_zstd_are_compressed_without_a_call_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python's call of a codec would hold the GIL; gzip and snappy have no other way."""
+def test_lz4_and_zstd_are_compressed_without_python_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec's Python call holds the GIL; gzip and snappy have no other call."""
     called: list[int] = []
 
     def compress(codec: int, *_: object) -> bytes:
@@ -112,14 +112,14 @@ def test_lz4_and_zstd_are_compressed_without_a_call_of_python(monkeypatch: pytes
 
 
 def room_for(codec: str, size: int) -> int:
-    """LZ4: the frame's head and end, and every block stored. Zstandard: ZSTD_COMPRESSBOUND of zstd.h."""
+    """Return the upper bound. LZ4: header, end mark, all blocks stored. Zstandard: ZSTD_COMPRESSBOUND of zstd.h."""
     if codec == "lz4":
         return 7 + 4 + size + 4 * (size // BLOCK + 1)
     return size + (size >> 8) + (((128 << 10) - size) >> 11 if size < 128 << 10 else 0)
 
 
-def test_output_has_room_for_what_does_not_shrink() -> None:
-    """As much as the codec may need, to the byte: a payload moves to the border of a buffer's class, and beyond."""
+def test_output_buffers_fit_incompressible_payloads() -> None:
+    """Exactly as much as the codec may need: payloads at the border of a buffer's size class, and one byte above."""
     slack = 64
     for codec, magic, head in (("lz4", 0, 26), ("lz4", 1, 34), ("lz4", 2, 61), ("zstd", 2, 61)):
         for border in (8192, 5 << 14, 7 << 15, 1 << 18):
@@ -139,10 +139,10 @@ def resident() -> int:
 
 
 def test_contexts_keep_no_memory() -> None:
-    """One a writer, not one a batch, and none stays: they take 16 KiB (lz4) to a megabyte (zstd) each."""
+    """One per writer, not one per batch, and none is kept: each takes 16 KiB (lz4) to a megabyte (zstd)."""
     rows = [(n, 5, None, b"value %d" % n * 20, ()) for n in range(20)]
     large = [(n, 5, None, bytes(400_000), ()) for n in range(3)]
-    small = [(n, 5, None, b"0123456789" * 8, ()) for n in range(40)]  # a buffer that grows, too small to be kept
+    small = [(n, 5, None, b"0123456789" * 8, ()) for n in range(40)]  # a growing buffer, too small to be kept
     for codec, level, times, some in (
         ("lz4", 9, 2000, rows[:1]),
         ("lz4", 3, 150, rows),
@@ -157,8 +157,8 @@ def test_contexts_keep_no_memory() -> None:
         assert resident() - before < 12 << 20, (codec, level)
 
 
-def test_each_codec_of_a_log_that_is_kept_has_its_default_level() -> None:
-    """One writer with several codecs, turn by turn, keeps a context for each."""
+def test_each_kept_codec_is_written_at_its_default_level() -> None:
+    """A writer of several alternating codecs keeps one context for each."""
     values = texts([4000] * 12)
     codecs = ["none", "lz4", "zstd", "zstd", "lz4", "none"] * 2
     log = b"".join(
@@ -167,5 +167,9 @@ def test_each_codec_of_a_log_that_is_kept_has_its_default_level() -> None:
     )
     assert kafkarec.encode(kafkarec.decode(log), compression="keep") == log
     plain = contents(values, 2)
-    ways = {"none": lambda content: content, "lz4": lambda c: lz4_frame(c, 9, 2), "zstd": lambda c: zstd_frame(c, 3)}
-    assert payloads(log, 2) == [ways[codec](content) for codec, content in zip(codecs, plain, strict=True)]
+    compressors = {
+        "none": lambda content: content,
+        "lz4": lambda c: lz4_frame(c, 9, 2),
+        "zstd": lambda c: zstd_frame(c, 3),
+    }
+    assert payloads(log, 2) == [compressors[codec](content) for codec, content in zip(codecs, plain, strict=True)]

@@ -1,4 +1,4 @@
-"""What the engine keeps, passes over and gives out when: chunks, checks, ranges, limits, one input after another."""
+"""The engine's chunks, checks, ranges and limits, and its state from one input to the next."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
-from core_reading import ranged, sound_table
+from core_reading import checked_table, decode_range
 
 import kafkarec
 from kafkarec import codecs
@@ -33,24 +33,24 @@ FAR = 2**31
 
 
 def asked_for(decode_options: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
-    asked = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
-    return asked._replace(options=replace(asked.options, **options))
+    decode_request = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
+    return decode_request._replace(options=replace(decode_request.options, **options))
 
 
 def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:
-    """(batches, records) of each chunk of one input."""
+    """Return (batches, records) of each chunk of one input."""
     decoder.feed(Source(data))
-    found = []
+    result = []
     more = True
     while more:
         more = decoder.run()
         chunk, rows = decoder.take()
-        found.append((len(rows), 0 if chunk is None else len(chunk)))
-    return found
+        result.append((len(rows), 0 if chunk is None else len(chunk)))
+    return result
 
 
 def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
-    """Counted are the bytes of records, those of messages with their headers, those of a codec decompressed."""
+    """Counted are the bytes of records, of messages with their headers, of compressed payloads after decompression."""
     made: list[tuple[bytes, int, int]] = []
     for n in range(40):
         rows = builders.records(n % 4 + 1, value=b"v" * (n % 7))
@@ -77,7 +77,7 @@ def test_a_chunk_ends_with_the_batch_that_fills_it() -> None:
     assert chunks_of(asked_for(chunk_bytes=None).decoder(), data) == [(60, sum(count for _, count, _ in made))]
 
 
-def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_one_before() -> None:
+def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_previous() -> None:
     one = builders.message(magic=0, key=None, value=None)
     row = asked_for(payloads=NO_PAYLOADS).decoder()
     row.feed(Source(one))
@@ -102,12 +102,12 @@ def test_the_first_tables_of_a_scan_are_small_and_each_is_twice_the_one_before()
 
 
 def spoiled(raw: bytes) -> bytes:
-    """Its records can be read, its checksum is another one."""
+    """Return the batch with a wrong checksum and readable records."""
     at = 17 if raw[16] == 2 else 12
     return builders.patched(raw, at, bytes([raw[at] ^ 1]))
 
 
-def test_checksums_are_checked_where_they_are_wanted() -> None:
+def test_checksums_are_checked_as_asked_for() -> None:
     """Of all batches, of those whose records are read, or of none."""
     plain, control = builders.good_batch(2), builders.end_marker(commit=True, producer_id=7, base_offset=2)
     for payloads, checks in itertools.product(
@@ -127,16 +127,16 @@ def test_checksums_are_checked_where_they_are_wanted() -> None:
                 assert chunks_of(decoder, data) == [(2, records)], (options, kind)
 
 
-def taken(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
-    """The offsets; None: refused."""
+def offsets_or_none(data: bytes, **limits: tuple[int | None, int | None]) -> list[int] | None:
+    """Return the offsets, or None if refused."""
     try:
-        return list(ranged(data, columns=["offset"], **limits).column("offset"))
+        return list(decode_range(data, columns=["offset"], **limits).column("offset"))
     except kafkarec.CorruptRecordError:
         return None
 
 
-def test_a_corrupt_batch_that_its_header_puts_outside_is_passed_over() -> None:
-    """Below a range by its last offset or its greatest time; above one of times only by its log append time."""
+def test_a_corrupt_batch_outside_of_the_range_by_its_header_is_skipped() -> None:
+    """Below a range by its last offset or max timestamp; above a range of times only by its log append time."""
     first = builders.good_batch(4, base_timestamp=1000)
     last = builders.good_batch(4, base_offset=8, base_timestamp=3000)
     for kind in (0, 8):
@@ -144,37 +144,40 @@ def test_a_corrupt_batch_that_its_header_puts_outside_is_passed_over() -> None:
             builders.good_batch(4, base_offset=4, base_timestamp=2000, max_timestamp=2003, attributes=kind)
         )
         data = first + middle + last
-        assert taken(data) is None
+        assert offsets_or_none(data) is None
         for start in range(13):
-            assert (taken(data, offsets=(start, None)) is None) == (start <= 7), start
-            assert (taken(data, offsets=(None, start)) is None) == (start > 4), start
+            assert (offsets_or_none(data, offsets=(start, None)) is None) == (start <= 7), start
+            assert (offsets_or_none(data, offsets=(None, start)) is None) == (start > 4), start
         for time in (1000, 1999, 2000, 2001, 2002, 2003, 2004, 3000):
-            assert (taken(data, times=(time, None)) is None) == (time <= 2003), (kind, time)
+            assert (offsets_or_none(data, times=(time, None)) is None) == (time <= 2003), (kind, time)
             above = kind == 8 and time <= 2003
-            assert (taken(data, times=(None, time)) is None) == (not above), (kind, time)
-            assert taken(data, times=(2004, time)) == [], (kind, time)
+            assert (offsets_or_none(data, times=(None, time)) is None) == (not above), (kind, time)
+            assert offsets_or_none(data, times=(2004, time)) == [], (kind, time)
         for high in (3001, 3004):
-            assert taken(data, times=(2004, high)) == [8 + n for n in range(high - 3000)]
-    # an absurd base offset ends no range, and its batch is outside of it
+            assert offsets_or_none(data, times=(2004, high)) == [8 + n for n in range(high - 3000)]
+    # an implausible base offset ends no range, and its batch is outside of it
     absurd = spoiled(builders.good_batch(1, base_offset=8 + FAR + 1))
-    assert taken(first + absurd + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
-    assert taken(first + absurd + last) is None
+    assert offsets_or_none(first + absurd + last, offsets=(0, 9)) == [0, 1, 2, 3, 8]
+    assert offsets_or_none(first + absurd + last) is None
 
 
 def test_a_wrapper_is_not_judged_by_its_first_offset() -> None:
-    """It is that of its last record: those in front may be in a range that ends before it."""
+    """A wrapper has its last record's offset: earlier records may be in a range that ends before it."""
     inner = [builders.message(offset=n, timestamp=1000 + n) for n in range(4)]
     data = builders.wrapper(inner, offset=7, timestamp=1003) + builders.message(offset=8)
     for low, high in itertools.combinations(range(3, 11), 2):
-        assert taken(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
-    assert taken(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
-    # but where the batch before has reached the end of the range
-    behind = builders.good_batch(4) + spoiled(data[: -len(builders.message())])
-    assert taken(behind, offsets=(0, 4)) == [0, 1, 2, 3] and taken(behind, offsets=(0, 5)) is None
+        assert offsets_or_none(data, offsets=(low, high)) == [n for n in range(4, 9) if low <= n < high], (low, high)
+    assert offsets_or_none(spoiled(data[: -len(builders.message())]), offsets=(0, 5)) is None
+    # unless the previous batch has reached the end of the range
+    following = builders.good_batch(4) + spoiled(data[: -len(builders.message())])
+    assert (
+        offsets_or_none(following, offsets=(0, 4)) == [0, 1, 2, 3]
+        and offsets_or_none(following, offsets=(0, 5)) is None
+    )
 
 
-def test_ranges_begin_anew_with_each_input() -> None:
-    """Limits reached in one input do not end the next, and absurd offsets are recognised by this input alone."""
+def test_ranges_restart_with_each_input() -> None:
+    """Limits reached in one input do not end the next, and implausible offsets are recognised by this input alone."""
     decoder = asked_for(offsets=(0, 1)).decoder()
     for base in (0, 2**40, 0, 0):
         decoder.feed(Source(builders.good_batch(2, base_offset=base) + builders.good_batch(2, base_offset=base + 2)))
@@ -185,18 +188,18 @@ def test_ranges_begin_anew_with_each_input() -> None:
         log = b"".join(builders.good_batch(2, base_offset=start + 2 * n) for n in range(4))
         for low, high in itertools.combinations(range(start, start + 9), 2):
             wanted = [n for n in range(start, start + 8) if low <= n < high]
-            assert taken(log, offsets=(low, high)) == wanted, (start, low, high)
+            assert offsets_or_none(log, offsets=(low, high)) == wanted, (start, low, high)
 
 
-def test_what_a_range_ends_with_is_not_left_over() -> None:
-    """A batch after the range ends it, and nothing remains."""
+def test_bytes_after_the_end_of_a_range_are_not_remaining() -> None:
+    """A batch after the range ends reading, and `remaining` is 0."""
     data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(3)) + b"tail"
     for high, remaining in ((4, 0), (8, 0), (9, 4), (12, 4), (None, 4)):
-        assert ranged(data, (0, high)).remaining == remaining, high
+        assert decode_range(data, (0, high)).remaining == remaining, high
 
 
 def test_the_bytes_of_all_payloads_have_a_limit() -> None:
-    """Exactly as many are taken, for each input anew; uncompressed batches do not count."""
+    """The limit is inclusive and per input; uncompressed batches do not count."""
     sizes = [sum(map(len, builders.records(count))) for count in (5, 7)]
     for codec in ("gzip", "lz4", "zstd", "snappy"):
         five, seven = (builders.good_batch(count, codec=codec) for count in (5, 7))
@@ -217,25 +220,25 @@ def test_the_bytes_of_all_payloads_have_a_limit() -> None:
 
 
 def test_units_of_timestamps_at_their_borders() -> None:
-    """The greatest that fits is kept on both sides, one more is null, counted, and stored as 0."""
+    """The largest values that fit are kept, one beyond is null, counted, and stored as 0."""
     for unit, ticks in (("us", 1000), ("ns", 1_000_000)):
         most = (2**63 - 1) // ticks
         stamps = [most, most + 1, -most, -most - 1, 0, -1, 1]
         rows = [builders.record(timestamp_delta=stamp, offset_delta=n) for n, stamp in enumerate(stamps)]
         data = builders.good_batch(3) + builders.batch(rows, base_offset=3, base_timestamp=0)
         columns = kafkarec.decode(data, columns=["timestamp"], timestamp_unit=unit)
-        column = sound_table(columns).column("timestamp").cast(pa.int64()).to_pylist()
+        column = checked_table(columns).column("timestamp").cast(pa.int64()).to_pylist()
         fits = [None if stamp == -1 or abs(stamp) > most else stamp * ticks for stamp in stamps]
         assert column == [(builders.NOW + n) * ticks for n in range(3)] + fits
         assert columns.timestamps_out_of_range == 2
         plain = kafkarec.decode(data, columns=["timestamp"], timestamp_unit="int64")
-        assert sound_table(plain).column("timestamp").to_pylist()[3:] == [None if at == -1 else at for at in stamps]
+        assert checked_table(plain).column("timestamp").to_pylist()[3:] == [None if at == -1 else at for at in stamps]
         assert plain.timestamps_out_of_range == 0
 
 
-def test_a_codec_that_there_is_not_says_which_is_the_last_one() -> None:
-    """zstd came with magic 2."""
-    for data, last, found in (
+def test_an_unknown_codec_is_refused_with_the_last_known_id() -> None:
+    """zstd exists since magic 2."""
+    for data, last, result in (
         (builders.batch(count=1, codec=5, payload=b"x"), 4, 5),
         (builders.batch(count=1, codec=7, payload=b"x"), 4, 7),
         (builders.wrapper(b"x", codec=4, payload=b"x"), 3, 4),
@@ -243,48 +246,50 @@ def test_a_codec_that_there_is_not_says_which_is_the_last_one() -> None:
     ):
         with pytest.raises(kafkarec.KafkaRecordError) as caught:
             kafkarec.decode(data)
-        assert (caught.value.reason, caught.value.expected, caught.value.found) == ("unsupported_codec", last, found)
+        assert (caught.value.reason, caught.value.expected, caught.value.found) == ("unsupported_codec", last, result)
 
 
 def test_an_unstable_batch_is_left_out_and_checked() -> None:
-    """From the last stable offset on nothing is decoded, the checksums are looked at all the same."""
+    """From the last stable offset on nothing is decoded, but checksums are checked."""
     data = builders.good_batch(4) + builders.good_batch(4, base_offset=4)
     for stable in range(10):
-        asked = asked_for(stable_offset=stable)
-        columns = as_columns(asked, read_part(asked, Source(data)))
+        decode_request = asked_for(stable_offset=stable)
+        columns = as_columns(decode_request, read_part(decode_request, Source(data)))
         assert columns.column("offset") == list(range(min(stable, 8))) and len(columns.batches) == 2
         with pytest.raises(kafkarec.CorruptRecordError):
-            read_part(asked, Source(data[:-1] + b"!"))
+            read_part(decode_request, Source(data[:-1] + b"!"))
     broken = builders.batch(payload=b"no record", count=1, base_offset=4)
-    asked = asked_for(stable_offset=4)
-    assert as_columns(asked, read_part(asked, Source(data[: len(data) // 2] + broken))).column("offset") == [0, 1, 2, 3]
-    asked = asked_for(stable_offset=5)
+    decode_request = asked_for(stable_offset=4)
+    assert as_columns(decode_request, read_part(decode_request, Source(data[: len(data) // 2] + broken))).column(
+        "offset"
+    ) == [0, 1, 2, 3]
+    decode_request = asked_for(stable_offset=5)
     with pytest.raises(kafkarec.KafkaRecordError):
-        read_part(asked, Source(data[: len(data) // 2] + broken))
+        read_part(decode_request, Source(data[: len(data) // 2] + broken))
 
 
-def test_scans_of_ranges_list_the_batches_that_may_hold_some() -> None:
+def test_scans_of_ranges_list_the_batches_that_may_have_records_in_them() -> None:
     data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(5))
     for low, high in itertools.combinations(range(21), 2):
-        asked = asked_for(offsets=(low, high))
-        bases = [base for table in scan_pieces(asked, Source(data)) for base in table.column("base_offset")]
+        decode_request = asked_for(offsets=(low, high))
+        bases = [base for table in scan_pieces(decode_request, Source(data)) for base in table.column("base_offset")]
         assert bases == [4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4], (low, high)
 
 
-def test_inputs_whose_records_are_taken_together_know_nothing_of_each_other() -> None:
-    """Damage at the begin of one has nothing in front of it, whatever the input before ended with."""
+def test_inputs_decoded_into_one_chunk_are_independent() -> None:
+    """Damage at the start of an input has no offset before it, whatever the previous input ended with."""
     decoder = asked_for({"errors": "skip"}).decoder()
     low = b"\xff" * 20 + builders.good_batch(2)
     for n, data in enumerate((builders.good_batch(3, base_offset=500), low, builders.good_batch(1), low, low)):
         decoder.feed(Source(data))
         assert not decoder.run()
         assert decoder.filled[1] == n + 1
-    found = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
-    assert found == [(0, 20, None)] * 3
+    result = [(piece.position, piece.length, piece.lost_from) for _, _, piece in decoder.pop_damage()]
+    assert result == [(0, 20, None)] * 3
 
 
-def test_columns_that_nobody_asked_for_are_not_filled() -> None:
-    """A decoder tells how much it holds: 32 bytes a row, and the bytes of keys, values and headers that are wanted."""
+def test_columns_outside_of_the_projection_are_not_filled() -> None:
+    """By the decoder's own count: 32 bytes per row, and the bytes of projected keys, values and headers."""
     fields = {"key": b"k" * 5, "value": b"v" * 7}
     rows = [builders.record(offset_delta=n, headers=[(b"hh", b"x")], **fields) for n in range(10)]
     data = builders.batch(rows) + builders.message(offset=10, **fields)
@@ -296,10 +301,10 @@ def test_columns_that_nobody_asked_for_are_not_filled() -> None:
         assert decoder.filled == (11, 2, 11 * 32 + sizes.get(name, 0)), name
 
 
-def test_a_range_ends_in_a_log_that_has_come_far() -> None:
-    """An offset is absurd compared with the batch before: a log may go on for more than 2^31 offsets, step by step."""
+def test_a_range_ends_in_a_log_with_large_offsets() -> None:
+    """An offset is implausible compared with the previous batch only: a log may rise by more than 2^31 in steps."""
     step = 2**30
     data = b"".join(builders.good_batch(1, base_offset=step * n) for n in range(7))
     for n in range(1, 7):
-        assert taken(data + b"\xff" * 40, offsets=(0, step * n)) == [step * at for at in range(n)]
-        assert taken(data + b"\xff" * 40, offsets=(0, step * n - step + 1)) == [step * at for at in range(n)]
+        assert offsets_or_none(data + b"\xff" * 40, offsets=(0, step * n)) == [step * at for at in range(n)]
+        assert offsets_or_none(data + b"\xff" * 40, offsets=(0, step * n - step + 1)) == [step * at for at in range(n)]

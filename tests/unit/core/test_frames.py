@@ -1,7 +1,7 @@
-"""Frames and headers of every magic, messages of magic 0 and 1 and what they wrap: each field at its borders.
+"""Frames and headers of every magic, messages of magic 0 and 1 and wrappers: each field at its limits.
 
-Every spoiled batch carries a right checksum, so that the field itself is what is judged: by the oracle, alone, with
-enough behind it to be read on, and behind a good batch.
+Every changed batch has a right checksum, so that the field itself is judged. The oracle's verdict must hold for the
+batch alone, with enough bytes after it to continue reading, and after a good batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import oracle
 import pytest
 import reading
 from builders import patched, with_crc, with_legacy_crc
-from core_reading import INT_MAX, INT_MIN, judge, refusal, sound_rows, sound_table, told
+from core_reading import INT_MAX, INT_MIN, checked_rows, checked_table, decode_error, error_as_oracle, error_fields
 
 import kafkarec
 
@@ -31,13 +31,13 @@ def int32(value: int) -> bytes:
 
 
 def in_every_place(data: bytes, *, scanned: bool = True) -> tuple[Any, ...]:
-    """The refusal, the same for the bytes alone and in front of others; the table of batches agrees with the oracle."""
-    alone, later_segment = told(judge(data)), told(judge(data + GOOD * 2))
+    """Return the error, equal for the bytes alone and followed by others; `scan` agrees with the oracle."""
+    alone, later_segment = error_fields(error_as_oracle(data)), error_fields(error_as_oracle(data + GOOD * 2))
     assert later_segment == alone
-    behind = told(judge(GOOD + data))
-    assert bool(behind) == bool(alone)
-    if behind:
-        assert behind[:2] == alone[:2] and behind[2] == alone[2] + len(GOOD)
+    following = error_fields(error_as_oracle(GOOD + data))
+    assert bool(following) == bool(alone)
+    if following:
+        assert following[:2] == alone[:2] and following[2] == alone[2] + len(GOOD)
     if scanned and not alone:
         wanted = [batch.columns for batch in oracle.decode(data).batches]
         assert reading.batch_rows(kafkarec.scan(data)) == wanted
@@ -46,12 +46,12 @@ def in_every_place(data: bytes, *, scanned: bool = True) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_a_size_at_its_borders(magic: int) -> None:
-    """Below 14 and above 2^31-13 nothing can be framed; then the header's own size counts; the rest is cut off."""
+def test_a_size_at_its_limits(magic: int) -> None:
+    """Below 14 and above 2^31-13: no frame; then the header's minimum size counts; larger sizes are cut tails."""
     whole = builders.good_batch(2) if magic == 2 else builders.message(magic=magic, key=b"k" * 90)
     least = {0: 14, 1: 22, 2: 49}[magic]
     for claimed in (*BORDERS, *range(11, 24), *range(47, 52), len(whole) - 13, len(whole) - 12, len(whole) - 11):
-        for behind in (b"", GOOD):
+        for following in (b"", GOOD):
             data = patched(whole, 8, int32(claimed))
             if 14 <= claimed <= len(data) - 12:
                 data = data[: 12 + claimed]
@@ -59,19 +59,19 @@ def test_a_size_at_its_borders(magic: int) -> None:
                     data = with_crc(data)
                 elif magic < 2:
                     data = with_legacy_crc(data)
-                data += behind
-            found = told(judge(data))
+                data += following
+            verdict = error_fields(error_as_oracle(data))
             if claimed < 14:
-                assert found == (kafkarec.CorruptRecordError, "size_too_small", 0, 0, 14, claimed)
+                assert verdict == (kafkarec.CorruptRecordError, "size_too_small", 0, 0, 14, claimed)
             elif claimed > INT_MAX - 12:
-                assert found == (kafkarec.CorruptRecordError, "size_overflow", 0, 0, INT_MAX - 12, claimed)
+                assert verdict == (kafkarec.CorruptRecordError, "size_overflow", 0, 0, INT_MAX - 12, claimed)
             elif claimed < least:
-                assert found[1:] == ("batch_too_small", 0, 0, least + 12, claimed + 12)
+                assert verdict[1:] == ("batch_too_small", 0, 0, least + 12, claimed + 12)
             elif claimed > len(whole) - 12:
-                assert found == () and kafkarec.decode(data).remaining == len(data)
+                assert verdict == () and kafkarec.decode(data).remaining == len(data)
 
 
-def test_magics_at_their_borders() -> None:
+def test_magics_at_their_limits() -> None:
     for magic in (-128, -2, -1, 3, 4, 127):
         data = patched(builders.good_batch(2), 16, struct.pack(">b", magic))
         assert in_every_place(data) == (kafkarec.UnsupportedMagicError, "unsupported_magic", 0, 0, 2, magic)
@@ -82,13 +82,13 @@ def test_magics_at_their_borders() -> None:
 def test_an_input_of_every_length_ends_where_kafka_ends_it() -> None:
     for raw in (builders.message(magic=0), builders.message(magic=1), builders.good_batch(1)):
         for length in range(len(raw) + 1):
-            assert judge(raw[:length]) is None
-            assert judge(GOOD + raw[:length]) is None
+            assert error_as_oracle(raw[:length]) is None
+            assert error_as_oracle(GOOD + raw[:length]) is None
     for length in range(12, 24):
-        assert told(judge(patched(GOOD, 8, int32(13))[:length]))[1:2] == ("size_too_small",)
-        assert told(judge(patched(GOOD, 8, int32(INT_MAX - 11))[:length]))[1:2] == ("size_overflow",)
-        found = told(judge(patched(GOOD, 16, b"\3")[:length]))
-        assert found[1:2] == (("unsupported_magic",) if length >= 17 else ())
+        assert error_fields(error_as_oracle(patched(GOOD, 8, int32(13))[:length]))[1:2] == ("size_too_small",)
+        assert error_fields(error_as_oracle(patched(GOOD, 8, int32(INT_MAX - 11))[:length]))[1:2] == ("size_overflow",)
+        verdict = error_fields(error_as_oracle(patched(GOOD, 16, b"\3")[:length]))
+        assert verdict[1:2] == (("unsupported_magic",) if length >= 17 else ())
 
 
 HEADER = {
@@ -107,7 +107,7 @@ BITS = {"q": 64, "i": 32, "h": 16}
 
 
 @pytest.mark.parametrize("field", HEADER)
-def test_a_header_field_at_its_borders(field: str) -> None:
+def test_a_header_field_at_its_limits(field: str) -> None:
     at, code = HEADER[field]
     most = 2 ** (BITS[code] - 1) - 1
     for value in (-most - 1, -most, -3, -2, -1, 0, 1, 2, 3, 4, 255, 256, 2**15 - 1, most - 2, most - 1, most):
@@ -121,15 +121,15 @@ def test_every_bit_of_the_attributes() -> None:
     for bit in range(16):
         for rest in (0, 0x08):
             value = struct.pack(">H", 1 << bit | rest)
-            found = in_every_place(with_crc(patched(builders.good_batch(3), 21, value)))
-            assert bool(found) == (bit < 3), bit
+            verdict = in_every_place(with_crc(patched(builders.good_batch(3), 21, value)))
+            assert bool(verdict) == (bit < 3), bit
     for codec in (5, 6, 7):
         data = with_crc(patched(builders.good_batch(3), 21, struct.pack(">H", codec)))
         assert in_every_place(data)[1:] == ("unsupported_codec", 0, 0, 4, codec)
 
 
 def test_last_sequences_wrap_at_the_largest_int() -> None:
-    """DefaultRecordBatch.incrementSequence: behind 2^31-1 comes 0."""
+    """DefaultRecordBatch.incrementSequence: 0 follows 2^31-1."""
     for base in (0, 1, INT_MAX - 3, INT_MAX - 2, INT_MAX - 1, INT_MAX, -1, -2, INT_MIN):
         for delta in (0, 1, 2, 3, INT_MAX - 1, INT_MAX):
             data = builders.good_batch(4, base_sequence=base, producer_id=1, last_offset_delta=delta)
@@ -139,18 +139,18 @@ def test_last_sequences_wrap_at_the_largest_int() -> None:
     assert kafkarec.scan(data)[0]["last_sequence"] == 1
     for first, wanted in ((-2, [None] * 4), (-1, [None] * 4), (0, [0, 1, 2, 3]), (1, [1, 2, 3, 4])):
         data = builders.good_batch(4, base_sequence=first, producer_id=1)
-        assert judge(data) is None
+        assert error_as_oracle(data) is None
         assert [row["sequence"] for row in reading.by_columns(data)] == wanted
 
 
-def test_every_byte_under_the_checksum_and_no_other() -> None:
-    """CRC-32C from byte 21, CRC-32 from byte 16 to the end; the stored one itself counts as well."""
+def test_the_checksum_covers_these_bytes_and_no_other() -> None:
+    """CRC-32C from byte 21, CRC-32 from byte 16, to the end; a change of the stored checksum counts as well."""
     for codec in ("none", "gzip"):
         raw = builders.good_batch(20, codec=codec)
         assert struct.unpack_from(">I", raw, 17)[0] == crc32c.crc32c(raw[21:])
         for at in range(len(raw)):
             for bit in (0, 7):
-                error = refusal(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
+                error = decode_error(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
                 if at >= 17:
                     assert error is not None and error.reason == "crc_mismatch", at
                 elif at < 8 or 12 <= at < 16:
@@ -159,7 +159,7 @@ def test_every_byte_under_the_checksum_and_no_other() -> None:
         raw = builders.message(magic=magic, key=b"key", value=b"v" * 40)
         for at in range(len(raw)):
             for bit in (0, 7):
-                error = refusal(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
+                error = decode_error(patched(raw, at, bytes([raw[at] ^ 1 << bit])))
                 if 8 <= at < 12:
                     continue
                 reason = None if error is None else error.reason
@@ -167,19 +167,19 @@ def test_every_byte_under_the_checksum_and_no_other() -> None:
                 assert reason == expected or (at == 16 and reason in ("crc_mismatch", "batch_too_small")), at
 
 
-def test_a_stored_checksum_that_is_off() -> None:
+def test_a_wrong_stored_checksum() -> None:
     for raw, at in ((builders.good_batch(2), 17), (builders.message(magic=0), 12), (builders.message(magic=1), 12)):
         right = struct.unpack_from(">I", raw, at)[0]
         for wrong in (0, right ^ 1, right ^ 1 << 31, right ^ 0xFFFFFFFF):
-            found = in_every_place(patched(raw, at, struct.pack(">I", wrong)))
-            assert found == (kafkarec.CorruptRecordError, "crc_mismatch", 0, 0, wrong, right)
+            verdict = in_every_place(patched(raw, at, struct.pack(">I", wrong)))
+            assert verdict == (kafkarec.CorruptRecordError, "crc_mismatch", 0, 0, wrong, right)
 
 
 MESSAGES = [("key_length", 3), ("value_length", 5)]
 
 
 def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
-    """A message alone, first, last; as the first and the last inner one of a wrapper, too."""
+    """Yield a message alone, first, last; and as the first and last inner message of a wrapper."""
     long = builders.message(magic=magic, offset=7, key=b"K" * 60, value=b"V" * 90)
     yield raw, 0
     yield raw + GOOD, 0
@@ -193,7 +193,7 @@ def legacy_places(raw: bytes, magic: int) -> Iterator[tuple[bytes, int]]:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize(("field", "exact"), MESSAGES)
-def test_a_length_in_a_message_at_its_borders(magic: int, field: str, exact: int) -> None:
+def test_a_length_in_a_message_at_its_limits(magic: int, field: str, exact: int) -> None:
     for value in (
         *BORDERS,
         exact - 1,
@@ -207,11 +207,11 @@ def test_a_length_in_a_message_at_its_borders(magic: int, field: str, exact: int
         20,
         1000,
     ):
-        for behind in (b"", b"x", b"xxxx"):
-            raw = builders.message(magic=magic, key=b"key", value=b"value", behind=behind, **{field: value})
+        for following in (b"", b"x", b"xxxx"):
+            raw = builders.message(magic=magic, key=b"key", value=b"value", trailing=following, **{field: value})
             refusals = []
             for data, position in legacy_places(raw, magic):
-                error = told(judge(data))
+                error = error_fields(error_as_oracle(data))
                 refusals.append((*error[:2], *error[4:]))
                 assert error == () or error[2] == position
             assert all(other == refusals[0] for other in refusals), (value, refusals)
@@ -221,15 +221,15 @@ def test_a_length_in_a_message_at_its_borders(magic: int, field: str, exact: int
 
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_message_of_every_size(magic: int) -> None:
-    """Cut anywhere under a right size and checksum: the place where a field ends before it begins."""
+    """Cut anywhere, with right size and checksum: each field may begin beyond the message's end."""
     whole = builders.message(magic=magic, key=b"key", value=b"value")
     wanted = {0: 18, 1: 26}[magic]
     for size in range(26, len(whole) + 1):
         raw = with_legacy_crc(patched(whole[:size], 8, int32(size - 12)))
         for data, _ in legacy_places(raw, magic):
-            error = judge(data)
+            error = error_as_oracle(data)
             assert (error is None) == (size == len(whole))
-        alone = told(refusal(raw))
+        alone = error_fields(decode_error(raw))
         if size < wanted + 8 and magic == 1:
             assert alone[1] == "batch_too_small"
         elif alone:
@@ -239,12 +239,12 @@ def test_a_message_of_every_size(magic: int) -> None:
             assert alone[1:] == ("message_truncated", 0, 0, needed, left)
 
 
-def test_an_inner_message_of_magic_1_without_room_for_its_timestamp() -> None:
-    """The frame lets 14 bytes behind the size pass; a magic of 1 wants 8 more for the timestamp."""
+def test_an_inner_message_of_magic_1_too_short_for_its_timestamp() -> None:
+    """A frame needs 14 bytes after the size; magic 1 needs 8 more for the timestamp."""
     for size in range(13, 23):
         checked = (b"\x01\x00" + b"\0" * 20)[: size - 4]
         raw = with_legacy_crc(struct.pack(">qiI", 0, size, 0) + checked)
-        error = told(judge(builders.wrapper([raw], magic=1, offset=0)))
+        error = error_fields(error_as_oracle(builders.wrapper([raw], magic=1, offset=0)))
         if size < 14:
             assert error[1] == "inner_size_too_small"
         elif size < 22:
@@ -258,57 +258,66 @@ def test_every_bit_of_a_messages_attributes(magic: int) -> None:
     for attributes in (*range(16), 0x18, 0x20, 0x47, 0x70, 0x78, 0x7F, 0x80, 0x84, 0xF8, 0xFF):
         raw = builders.message(magic=magic, attributes=attributes)
         if attributes & 7 in (0, 4, 5, 6, 7):
-            found = in_every_place(raw)
-            assert found[1:] == (("unsupported_codec", 0, 0, 3, attributes & 7) if attributes & 7 else ())
+            verdict = in_every_place(raw)
+            assert verdict[1:] == (("unsupported_codec", 0, 0, 3, attributes & 7) if attributes & 7 else ())
 
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_what_a_wrapper_holds_at_its_borders(magic: int, codec: str) -> None:
+def test_the_content_of_a_wrapper_at_its_limits(magic: int, codec: str) -> None:
     inner = [builders.message(magic=magic, offset=n, key=None, value=b"v" * 70) for n in range(3)]
 
-    def found(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:
+    def verdict(parts: list[bytes], **fields: Any) -> tuple[Any, ...]:
         return in_every_place(
             builders.wrapper(parts, magic=magic, codec=codec, offset=fields.pop("offset", 2), **fields)
         )
 
-    assert found(inner) == ()
+    assert verdict(inner) == ()
     for claimed in (INT_MIN, -1, 0, 12, 13):
         for parts in ([patched(inner[0], 8, int32(claimed))], [patched(inner[0], 8, int32(claimed)), inner[1]]):
-            assert found(parts)[1:] == ("inner_size_too_small", 0, 2, 14, claimed)
-        assert found([*inner, patched(inner[0], 8, int32(claimed))])[1:] == ("inner_size_too_small", 0, 2, 14, claimed)
+            assert verdict(parts)[1:] == ("inner_size_too_small", 0, 2, 14, claimed)
+        assert verdict([*inner, patched(inner[0], 8, int32(claimed))])[1:] == (
+            "inner_size_too_small",
+            0,
+            2,
+            14,
+            claimed,
+        )
         prefix = patched(inner[0], 8, int32(claimed))
-        assert found([inner[0], prefix[:12]])[1:2] == ("inner_size_too_small",)
-        assert found([inner[0], prefix[:11]]) == ()
+        assert verdict([inner[0], prefix[:12]])[1:2] == ("inner_size_too_small",)
+        assert verdict([inner[0], prefix[:11]]) == ()
     for nested in (1, 2, 3, 4, 7):
         bad = builders.message(magic=magic, attributes=nested)
         for parts in ([bad], [bad, *inner], [*inner, bad]):
-            assert found(parts)[1:] == ("inner_compressed", 0, 2, 0, nested)
-    assert found([])[1:2] == ("wrapper_empty",)
+            assert verdict(parts)[1:] == ("inner_compressed", 0, 2, 0, nested)
+    assert verdict([])[1:2] == ("wrapper_empty",)
     for cut in range(1, len(inner[0])):
-        assert told(judge(builders.wrapper(inner[0][:cut], magic=magic, codec=codec)))[1] == "wrapper_empty"
-        assert judge(builders.wrapper(inner[0] + inner[1][:cut], magic=magic, codec=codec, offset=2)) is None
+        assert (
+            error_fields(error_as_oracle(builders.wrapper(inner[0][:cut], magic=magic, codec=codec)))[1]
+            == "wrapper_empty"
+        )
+        assert error_as_oracle(builders.wrapper(inner[0] + inner[1][:cut], magic=magic, codec=codec, offset=2)) is None
     empty = builders.message(magic=magic, attributes=builders.CODEC_IDS[codec], value=b"")
-    assert told(refusal(empty))[1] in ("payload_corrupt", "wrapper_empty")
+    assert error_fields(decode_error(empty))[1] in ("payload_corrupt", "wrapper_empty")
     for length in (-1, -2, INT_MIN):
         raw = builders.message(magic=magic, attributes=builders.CODEC_IDS[codec], value=b"", value_length=length)
         assert in_every_place(raw)[1:] == ("wrapper_value_null", 0, 0, None, None)
 
 
-def test_the_offset_of_a_wrapper_at_its_borders() -> None:
-    """Magic 1: below the last inner offset it is refused, but for 0, which means that nothing is moved."""
+def test_the_offset_of_a_wrapper_at_its_limits() -> None:
+    """Magic 1: refused below the last inner offset, except 0, which means that inner offsets are absolute."""
     for last in (0, 1, 2, 9):
         inner = [builders.message(offset=last - 1, key=None), builders.message(offset=last, value=b"v" * 80)]
         for offset in (-1, 0, 1, last - 1, last, last + 1, 2**62, 2**63 - 1, -(2**63)):
-            found = in_every_place(builders.wrapper(inner, offset=offset), scanned=False)
+            verdict = in_every_place(builders.wrapper(inner, offset=offset), scanned=False)
             if offset != 0 and offset < last:
-                assert found[1:] == ("wrapper_offset_too_small", 0, offset, last, offset)
+                assert verdict[1:] == ("wrapper_offset_too_small", 0, offset, last, offset)
             else:
-                assert found == ()
+                assert verdict == ()
 
 
 def test_types_and_times_of_inner_messages() -> None:
-    """Only an inner magic of 1 takes the wrapper's type, and its time under log append time."""
+    """Only inner messages of magic 1 get the wrapper's type, and its timestamp under log append time."""
     for outer in (0, 1):
         for attributes in (0, 8):
             for inner in (0, 1, 2):
@@ -330,46 +339,46 @@ def test_checksums_of_inner_messages_are_checked_when_all_are(magic: int) -> Non
         bad = patched(inner, at, bytes([inner[at] ^ 1]))
         for parts in ([bad], [bad, inner], [inner, bad]):
             wrapped = builders.wrapper(parts, magic=magic, offset=2**62)
-            error = refusal(wrapped, check_crcs="all")
+            error = decode_error(wrapped, check_crcs="all")
             if at < 8:
                 assert error is None or error.reason == "wrapper_offset_too_small", at
             elif at < 16 or at >= (18 if magic == 0 else 26) + 9:
                 assert error is not None and error.reason == "inner_crc_mismatch", at
-                assert refusal(wrapped) is None
+                assert decode_error(wrapped) is None
             else:
                 assert error is not None, at
 
 
 def test_codecs_at_their_limit() -> None:
-    """As many decompressed bytes as allowed are taken, one more is refused."""
+    """As many decompressed bytes as allowed are accepted, one more is refused."""
     size = sum(map(len, builders.records(50)))
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         data = builders.good_batch(50, codec=codec)
-        assert refusal(data, max_decompressed_bytes=size) is None, codec
-        error = refusal(data, max_decompressed_bytes=size - 1)
+        assert decode_error(data, max_decompressed_bytes=size) is None, codec
+        error = decode_error(data, max_decompressed_bytes=size - 1)
         assert isinstance(error, kafkarec.LimitExceededError), codec
     inner = builders.message(value=b"v" * 70)
     claims = patched(inner, 8, int32(5001))
     for codec in ("gzip", "lz4"):
         for claimed, reason in ((5000, "wrapper_empty"), (5001, "limit_exceeded")):
             data = builders.wrapper([patched(claims, 8, int32(claimed))], codec=codec)
-            assert told(refusal(data, max_decompressed_bytes=5000))[1] == reason
+            assert error_fields(decode_error(data, max_decompressed_bytes=5000))[1] == reason
 
 
 def test_the_type_of_a_control_record_takes_four_bytes_of_its_key() -> None:
-    """int16 version, which is not below 0, int16 type; anything else has none, nor have records of other batches."""
+    """int16 version, not negative, and int16 type; other keys have no type, nor have records of other batches."""
     keys = [None, *[b"\0\0\1\2\3\4"[:n] for n in range(7)], b"\x7f\xff\xff\xff", b"\x80\0\0\1", b"\xff\xff\0\1"]
     rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate(keys)]
     wanted = [None] * 5 + [258] * 3 + [-1, None, None]
     for attributes, types in ((0x20, wanted), (0x30, wanted), (0x10, [None] * len(keys))):
         data = builders.batch(rows, attributes=attributes) + builders.message(magic=1, attributes=0x20, offset=99)
         columns = kafkarec.decode(data, columns=["control_type"], control=True)
-        assert sound_table(columns).column("control_type").to_pylist() == [*types, None]
+        assert checked_table(columns).column("control_type").to_pylist() == [*types, None]
 
 
 def test_a_batch_without_records_is_a_batch() -> None:
     for codec in range(5):
         data = builders.batch(count=0, codec=codec, last_offset_delta=9)
-        judge(data)
+        error_as_oracle(data)
     data = builders.batch(count=0, last_offset_delta=9) + builders.good_batch(2, base_offset=10)
-    assert [row["offset"] for row in sound_rows(kafkarec.decode(data))] == [10, 11]
+    assert [row["offset"] for row in checked_rows(kafkarec.decode(data))] == [10, 11]

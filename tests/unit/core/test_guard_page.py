@@ -1,4 +1,4 @@
-"""Not one byte is read beyond the buffer: the batch ends where an unreadable page begins."""
+"""No byte is read beyond the buffer: an inaccessible page follows the batch."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which bytes are requested of a file, in which order, and how short answers and failures are handled.
+"""The reads of a file: which bytes, in which order, and how short reads and failures are handled.
 
-Each request to a remote store costs time. The lists here are literal: (position, length) of every one.
+Each request to a remote store costs time. The lists here are literal: (position, length) of every request.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from pathlib import Path
 
 import builders
 import pytest
+import reading
 from allocations import Allocations, Preads
-from core_reading import sound_rows
+from core_reading import checked_rows
 from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec import _core
 from kafkarec._core import Source
-from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_part, scan_pieces
 
 pytestmark = pytest.mark.core
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.core
 
 @dataclass
 class Asked(FakeFile):
-    """Notes what it is asked for, and gives at most `most` bytes at once."""
+    """Records all requests, and returns at most `most` bytes at once."""
 
     most: int = 1 << 30
     asked: list[tuple[int, int]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Asked(FakeFile):
 
 
 def log_of(sizes: list[int]) -> bytes:
-    """One batch of exactly each size."""
+    """Return one batch of exactly each size."""
     batches = []
     for offset, size in enumerate(sizes):
         record = b""
@@ -50,19 +50,19 @@ def log_of(sizes: list[int]) -> bytes:
 
 
 def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:
-    """Positions of the batches."""
-    asked = request(_file="test.log")
+    """Return the positions of the batches."""
+    asked = reading.file_request()
     return [row["position"] for piece in scan_pieces(asked, Source(file=fake), start, stop) for row in piece]
 
 
 SIZES = [100, 100, 1000, 100, 96, 97, 5000, 96, 97, 61, 61, 5000, 61, 300]
-"""Behind a header of 64 bytes that was read alone, the next one is 32 bytes further on, or 33."""
+"""After a header of 64 bytes that was read alone, the next is 32 bytes further, or 33."""
 LOG = log_of(SIZES)
 STARTS = [sum(SIZES[:n]) for n in range(len(SIZES))]
 
 
-def test_headers_that_lie_far_apart_are_read_alone() -> None:
-    """More than skip_bytes behind the window; else a window, of 64 bytes, 512, 4096 and so on up to window_bytes."""
+def test_headers_that_are_far_apart_are_read_alone() -> None:
+    """If more than skip_bytes after the window; otherwise as a window of 64 bytes, 512, 4096, up to window_bytes."""
     for window, skip_bytes, start, asked in (
         (512, 32, 0, [(0, 512), (1200, 64), (1300, 64), (1396, 512), (6493, 64), (6589, 512), (11808, 61)]),
         (4096, 600, 0, [(0, 4096), (6493, 64), (6589, 512), (11808, 61)]),
@@ -77,8 +77,8 @@ def test_headers_that_lie_far_apart_are_read_alone() -> None:
         assert fake.asked == asked, (window, skip_bytes, start)
 
 
-def test_reading_asks_for_a_window_or_for_a_batch() -> None:
-    """What the window holds already is kept; what an answer left out is asked for again."""
+def test_reading_requests_a_window_or_a_batch() -> None:
+    """Bytes in the window are kept; bytes missing from a short read are requested again."""
     fake = Asked(LOG[:7000], 512, 32)
     read(fake)
     assert fake.asked == [(0, 512), (512, 688), (1200, 512), (1712, 4781), (6493, 507)]
@@ -95,8 +95,8 @@ def test_reading_asks_for_a_window_or_for_a_batch() -> None:
     ]
 
 
-def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
-    """Behind a failure page by page; of the page, the readable bytes in front and those behind."""
+def test_an_unreadable_byte_is_located_by_halving_from_either_end() -> None:
+    """After a failure reads are page by page; of the page, the readable bytes before and after are kept."""
     for bad, most, asked in (
         (
             range(700, 702),
@@ -212,15 +212,15 @@ def test_a_lost_byte_is_looked_for_by_halves_from_either_end() -> None:
         ),
     ):
         fake = Asked(LOG, 8192, 32, [bad], most=most)
-        found = read(fake, errors="skip")
+        decoded = read(fake, errors="skip")
         hit = [n for n, at in enumerate(STARTS) if at < bad.stop and bad.start < at + SIZES[n]]
-        assert [(damage.position, damage.length) for damage in found.damage] == [(STARTS[n], SIZES[n]) for n in hit]
+        assert [(damage.position, damage.length) for damage in decoded.damage] == [(STARTS[n], SIZES[n]) for n in hit]
         assert fake.asked[: len(asked)] == asked
         assert fake.asked[len(asked) :][:3] == [(11808, 61), (11869, 61), (8192, len(LOG) - 8192)]
 
 
 def test_a_failure_after_a_short_answer_is_followed_by_pages() -> None:
-    """What is left of the page, as seen from the place that failed."""
+    """Pages are counted from the place of the failure."""
     fake = Asked(LOG, 8500, 32, [range(5000, 5001)], most=1500)
     read(fake, errors="skip")
     assert fake.asked[:8] == [
@@ -236,22 +236,22 @@ def test_a_failure_after_a_short_answer_is_followed_by_pages() -> None:
 
 
 @pytest.mark.parametrize("most", [40, 100, 1000])
-def test_answers_that_are_cut_short_lose_nothing(most: int) -> None:
-    """Of readable bytes none, be they in front of an unreadable one, behind it, or in a page of their own."""
+def test_short_reads_lose_no_bytes(most: int) -> None:
+    """No readable byte is lost, before or after an unreadable byte or in another page."""
     sizes = [70 + 6 * (n % 9) for n in range(70)]
     data = log_of(sizes)
     starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
     assert 6000 < len(data) < 8000
     for window in (64, 1000, 1 << 20):
         for bad in (range(3), range(1000, 1001), range(4095, 4096), range(4096, 4097), range(5000, 5200)):
-            found = read(Asked(data, window, 32, [bad], most=most), errors="skip")
+            decoded = read(Asked(data, window, 32, [bad], most=most), errors="skip")
             kept = [n for n in range(len(sizes)) if starts[n + 1] <= bad.start or starts[n] >= bad.stop]
-            assert [row["offset"] for row in sound_rows(found)] == kept, (window, bad)
+            assert [row["offset"] for row in checked_rows(decoded)] == kept, (window, bad)
 
 
 @pytest.mark.parametrize("most", [100, 1 << 30])
-def test_a_file_by_descriptor_whose_reads_are_interrupted_cut_and_fail(tmp_path: Path, most: int) -> None:
-    """EINTR is no failure. Of a sector of 512 bytes no part is looked for."""
+def test_a_file_by_descriptor_with_interrupted_short_and_failing_reads(tmp_path: Path, most: int) -> None:
+    """EINTR is no failure. A sector of 512 bytes is not divided."""
     sizes = [70 + 6 * (n % 9) for n in range(70)]
     data = log_of(sizes)
     starts = [sum(sizes[:n]) for n in range(len(sizes) + 1)]
@@ -259,24 +259,24 @@ def test_a_file_by_descriptor_whose_reads_are_interrupted_cut_and_fail(tmp_path:
     path.write_bytes(data)
     with kafkarec.open(path) as segment, Preads(_core, most) as preads:
         assert list(segment.read()) == list(kafkarec.decode(data))
-    assert preads.asked == (132 if most == 100 else 2), "each of them twice"
+    assert preads.calls == (132 if most == 100 else 2), "each of them twice"
     for at in (0, 1000, 4095, 4096, len(data) - 1):
         bad = range(at, at + 1)
         with kafkarec.open(path) as segment, Preads(_core, most, bad):
-            found = segment.read(errors="skip")
-        offsets = {row["offset"] for row in sound_rows(found)}
+            decoded = segment.read(errors="skip")
+        offsets = {row["offset"] for row in checked_rows(decoded)}
         for n in range(len(sizes)):
             if starts[n] <= at < starts[n + 1]:
                 assert n not in offsets
             if starts[n + 1] <= at - 511 or starts[n] >= at + 512:
                 assert n in offsets
-        assert "input/output error" in found.damage[0].detail
-        assert {damage.reason for damage in found.damage} == {"unreadable"}
+        assert "input/output error" in decoded.damage[0].detail
+        assert {damage.reason for damage in decoded.damage} == {"unreadable"}
 
 
 @dataclass
 class Refusing(Asked):
-    """From byte `gone` on an error that is no damage."""
+    """Raises an error that is no damage from byte `gone` on."""
 
     gone: int = 0
     refused: int = 0
@@ -291,8 +291,8 @@ class Refusing(Asked):
         return super().read_at(position, length)
 
 
-def test_a_reader_that_refused_once_is_not_asked_again() -> None:
-    """Nor while the end of damage is looked for, which reads here and there."""
+def test_a_reader_is_not_called_again_after_an_error() -> None:
+    """Not in the search for the end of damage either, which reads at several places."""
     data = LOG[:3000] + b"\xff" * 700 + LOG
     for window in (64, 500, 4096):
         for gone in (0, 40, 1200, 1700, 3000, 3100, 3700, 4000, 5300):
@@ -304,7 +304,7 @@ def test_a_reader_that_refused_once_is_not_asked_again() -> None:
 
 
 def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
-    """It is held only when its checksum is right: a forged size asks for no memory."""
+    """It is read into memory only if its checksum is right: a forged size allocates nothing."""
     for size, pieces in ((64 * 65 - 1, False), (64 * 65, True)):
         good = log_of([size])
         fake = Asked(good, 64, 32)
@@ -319,14 +319,14 @@ def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
 
 
 def test_windows_share_one_block() -> None:
-    """A window that moves on takes no memory; a larger one takes it once, and gives back what it had."""
+    """Moving a window takes no memory; a larger window allocates once, and frees the old block."""
     asked = {}
     for window in (512, 2048, 1 << 20):
         read(Asked(LOG, window, 32), columns=["offset"])
         with Allocations(_core) as heap:
             assert len(read(Asked(LOG, window, 32), columns=["offset"])) == len(SIZES) - 3
         assert (heap.alive, heap.overrun) == (0, 0)
-        asked[window] = heap.asked
+        asked[window] = heap.calls
     assert asked == {512: 21, 2048: 20, 1 << 20: 19}
 
 
@@ -334,7 +334,7 @@ def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
     for window in (64, 512, 1 << 20):
         for first in range(len(SIZES)):
             fake = Asked(LOG, window, 32)
-            part = read_part(request(_file="test.log"), Source(file=fake), STARTS[first], STARTS[-1])
+            part = read_part(reading.file_request(), Source(file=fake), STARTS[first], STARTS[-1])
             assert part.remaining == 0 and not part.damage
             if first < len(SIZES) - 1:
                 assert fake.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64

@@ -1,4 +1,4 @@
-"""The guard of memory maps, in one process that forks for each case: whose fault it is, and what was there before."""
+"""The guard of memory maps, in a process that forks for each case: faults in guarded and in other maps."""
 
 from __future__ import annotations
 
@@ -117,8 +117,8 @@ for also in (1, 70):
     assert ended(shortened(0, also)) == (0, b""), also
 for maps in (1, 2, 3):
     assert ended(foreign(maps)) == (-signal.SIGBUS, b""), maps
-    code, told = ended(foreign(maps, faulthandler.enable))
-    assert code == -signal.SIGBUS and b"Bus error" in told, (code, told)
+    code, stderr = ended(foreign(maps, faulthandler.enable))
+    assert code == -signal.SIGBUS and b"Bus error" in stderr, (code, stderr)
 if ctypes.sizeof(ctypes.c_void_p) == 8 and sys.platform == "linux":
     for flags in (0, 4):                                   # SA_SIGINFO
         assert ended(foreign(2, leaves(flags))) == (signal.SIGBUS, b""), flags
@@ -131,7 +131,7 @@ assert ended(shortened(0, held=64)) == (-signal.SIGBUS, b""), "the 65th is not"
 """
 
 
-def test_a_guarded_map_and_a_map_of_somebody_else(tmp_path: Path) -> None:
+def test_a_guarded_map_and_a_foreign_map(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(b"".join(builders.good_batch(20, base_offset=20 * n) for n in range(30)))
     subprocesses.run(f"path = {str(path)!r}{PROGRAM}")

@@ -1,7 +1,7 @@
-"""Every block of the C heap that reading and exporting asks for: refused in turn, never overrun, given back.
+"""Every heap block that reading and exporting allocate: refused in turn, never overrun, freed.
 
-Whichever one is refused, the call raises MemoryError or a LimitExceededError that tells where, or it answers as if
-nothing had happened. Nothing stays behind, and nothing is half done.
+Whichever allocation fails, the call raises MemoryError or a LimitExceededError with the place, or returns as if
+nothing had happened. No block leaks, and no result is partial.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from fake_file import FakeFile, read
 import kafkarec
 from kafkarec import _core
 from kafkarec._core import Source
-from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
 
 pytestmark = pytest.mark.core
 
 ODD = [(b"h", b"v"), (b"\xff\xfe" * 3000, None), (b"g", b"w" * 5000)]
-"""Behind the second key, which triples, the third has no space left of what was taken for all of them."""
+"""The second key triples, so that the third does not fit into the memory reserved for all keys."""
 PLAIN = builders.batch(
     [
         builders.record(key=None, value=b"v" * 3000),
@@ -56,15 +55,15 @@ MESSAGES = b"".join(
 
 
 def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
-    """The schema and all arrays of a stream. What was refused is asked for again, must be `wanted`, and MemoryError
+    """Return the schema and all arrays of a stream. A failed call is repeated, must return `wanted`, and MemoryError
     is raised."""
     capsule = source.__arrow_c_stream__()
     stream = c_stream.stream_of(capsule)
-    found: list[Any] = []
+    result: list[Any] = []
     refused = False
     while True:
-        struct = c_stream.ArrowArray() if found else c_stream.ArrowSchema()
-        ask = stream.get_next if found else stream.get_schema
+        struct = c_stream.ArrowArray() if result else c_stream.ArrowSchema()
+        ask = stream.get_next if result else stream.get_schema
         status = ask(ctypes.byref(stream), ctypes.byref(struct))
         if status != 0:
             assert status == errno.ENOMEM and not struct.release and not refused
@@ -73,13 +72,13 @@ def by_hand(source: Any, wanted: list[Any] | None = None) -> list[Any]:
             continue
         if not struct.release:
             break
-        found.append(c_stream.array_by_hand(struct) if found else c_stream.schema_by_hand(struct))
+        result.append(c_stream.array_fields(struct) if result else c_stream.schema_fields(struct))
         struct.release(ctypes.byref(struct))
         assert not struct.release
     if refused:
-        assert found == wanted
+        assert result == wanted
         raise MemoryError
-    return found
+    return result
 
 
 def rows_of(columns: Any) -> list[Any]:
@@ -98,13 +97,13 @@ def through_windows(errors: str) -> list[Any]:
 
 
 def scanned() -> list[Any]:
-    pieces = scan_pieces(request(_file="x"), Source(file=FakeFile(PLAIN + MESSAGES, 64, 32)))
+    pieces = scan_pieces(reading.file_request(), Source(file=FakeFile(PLAIN + MESSAGES, 64, 32)))
     return [tuple(row) for piece in pieces for row in piece]
 
 
 @functools.cache
 def columns_to_export() -> list[Any]:
-    """A chunk, and a slice of two columns."""
+    """Return a chunk, and a slice of two columns."""
     return [kafkarec.decode(PLAIN + MESSAGES), kafkarec.decode(PLAIN, columns=["key", "headers"])[1:3]]
 
 
@@ -118,28 +117,28 @@ def exported() -> list[Any]:
 
 
 def lists() -> list[Any]:
-    found = []
+    result = []
     for piece in kafkarec.decode_each([MESSAGES, None, MESSAGES], columns=["headers"]):
         schema, array = piece.__arrow_c_array__()
-        found += [c_stream.schema_by_hand(c_stream.schema_of(schema)), c_stream.array_by_hand(c_stream.array_of(array))]
-    return found
+        result += [c_stream.schema_fields(c_stream.schema_of(schema)), c_stream.array_fields(c_stream.array_of(array))]
+    return result
 
 
 WAYS: dict[str, Callable[[], Any]] = {
     "batches": lambda: decoded(PLAIN),
-    "batches behind damage": lambda: decoded(PLAIN[:-1] + b"?" + PLAIN, errors="skip"),
+    "batches after damage": lambda: decoded(PLAIN[:-1] + b"?" + PLAIN, errors="skip"),
     "messages": lambda: decoded(MESSAGES),
     "payloads": lambda: decoded(b"".join(PACKED)),
     "in windows": lambda: through_windows("raise"),
-    "in windows, with a byte that is lost": lambda: through_windows("skip"),
+    "in windows, with an unreadable byte": lambda: through_windows("skip"),
     "a table of batches": scanned,
     "arrays": exported,
     "lists": lists,
 }
 Place = tuple[int, int, int | None, int]
 ROW = 104
-"""Bytes of a row in the table of batches."""
-# way: every (position, base offset, record, bytes asked for) that a refusal tells of
+"""Bytes per row of the table of batches."""
+# case: all (position, base offset, record, requested bytes) that an error may name
 REFUSED: dict[str, set[Place]] = {
     "batches": {
         (0, 0, None, ROW),
@@ -147,7 +146,7 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, 1, 6000),
         (0, 0, 1, 11011),
     },
-    "batches behind damage": {
+    "batches after damage": {
         (23106, 0, None, ROW),
         (23106, 0, None, 23045),
         (23106, 0, 1, 6000),
@@ -186,7 +185,7 @@ REFUSED: dict[str, set[Place]] = {
         (64272, 4, None, 5 * ROW),
         (64272, 4, 0, 7035),
     },
-    "in windows, with a byte that is lost": {
+    "in windows, with an unreadable byte": {
         (0, -1, None, 61),
         (0, 0, None, ROW),
         (0, 0, None, 23045),
@@ -228,13 +227,13 @@ def place_of(error: kafkarec.KafkaRecordError) -> Place:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_whichever_block_is_refused(way: str) -> None:
+def test_any_allocation_may_fail(way: str) -> None:
     call = WAYS[way]
     wanted = call()
     with Allocations(_core) as heap:
         assert call() == wanted
     assert (heap.overrun, heap.alive) == (0, 0)
-    total, refusals, places = heap.asked, 0, set()
+    total, refusals, places = heap.calls, 0, set()
     assert total > 10
     for number in range(1, total + 1):
         with Allocations(_core, refused=number) as heap:
@@ -253,14 +252,14 @@ def test_whichever_block_is_refused(way: str) -> None:
 
 
 def test_nothing_is_written_after_a_column() -> None:
-    """Keys of headers that triple leave as many bytes for the next key as the buffer still has, to the byte; so do
-    values behind the first mebibyte, for which memory is taken one by one."""
-    behind = builders.record(offset_delta=1, value=bytes(200))
+    """Header keys that triple leave the next key the rest of the buffer, to the byte; so do
+    values after the first mebibyte, for which memory is reserved one by one."""
+    following = builders.record(offset_delta=1, value=bytes(200))
     expected = []
     batches = []
     for more in range(-66, 4):
         headers = [(b"\xff" * 6000, None), (b"a" * (2480 + more), b""), (b"b", b"c")]
-        batches.append(builders.batch([builders.record(value=None, headers=headers), behind]))
+        batches.append(builders.batch([builders.record(value=None, headers=headers), following]))
         expected.append(["\ufffd" * 6000, "a" * (2480 + more), "b"])
     for batch, keys in zip(batches, expected, strict=True):
         with Allocations(_core) as heap:
@@ -272,20 +271,20 @@ def test_nothing_is_written_after_a_column() -> None:
         sizes = [1_300_000, 10_720 - 64 + more, 5]
         records = [builders.record(offset_delta=n, key=None, value=bytes([n]) * size) for n, size in enumerate(sizes)]
         with Allocations(_core) as heap:
-            found = kafkarec.decode(builders.batch([*records, behind]))
-            assert [len(record.value) for record in found] == [*sizes, 200]
-            del found
+            result = kafkarec.decode(builders.batch([*records, following]))
+            assert [len(record.value) for record in result] == [*sizes, 200]
+            del result
         assert heap.overrun == 0, more
 
 
-def test_what_is_not_wanted_takes_no_memory() -> None:
-    """Blocks that are asked for, of each column alone."""
+def test_columns_outside_of_the_projection_take_no_memory() -> None:
+    """Count the blocks allocated for each column alone."""
     asked = {}
     for name in reading.RECORD_FIELDS:
         kafkarec.decode(PLAIN, columns=[name])
         with Allocations(_core) as heap:
             kafkarec.decode(PLAIN, columns=[name])
-        asked[name] = heap.asked
+        asked[name] = heap.calls
     assert asked == {
         "offset": 7,
         "timestamp": 8,
@@ -297,8 +296,8 @@ def test_what_is_not_wanted_takes_no_memory() -> None:
     }
 
 
-def test_rows_are_reserved_for_every_record_that_the_bytes_can_hold() -> None:
-    """A count that no bytes bear out is cut to what fits: one record for each seven bytes, and none of them fewer."""
+def test_rows_are_reserved_for_as_many_records_as_the_bytes_can_hold() -> None:
+    """A larger record count is cut to what fits: one record per seven bytes, exactly."""
     least = builders.sized(b"\0\0\0\1\1\0")
     assert len(least) == 7
     for records in (700, 5000, 100_000):

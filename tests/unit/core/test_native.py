@@ -1,6 +1,6 @@
-"""lz4 and zstd by pointer: what is taken that way, what is left to the Python calls, and the same rows either way.
+"""lz4 and zstd by C pointer: which payloads are, which are left to the Python calls, and the same rows in both cases.
 
-Every frame is made by hand, one oddity each. The oracle says whether it is good; `by_pointer`, how it must be read.
+Every frame is hand-made with one odd field. The oracle decides whether it is good; `by_pointer`: how it must be read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from core_reading import judge, refusal
+from core_reading import decode_error, error_as_oracle
 from oracle_codecs import xxh32
 
 import kafkarec
@@ -37,7 +37,7 @@ END_MARK = bytes(4)
 
 
 def exports(name: str) -> bool:
-    """Whether the installed library shows the functions that the engine calls."""
+    """Return whether the installed library exports the functions that the engine calls."""
     if name == "lz4":
         return hasattr(ctypes.CDLL(lz4.frame._frame.__file__), "LZ4_decompress_safe")
     return hasattr(ctypes.CDLL(native_decompress.module_file(zstandard.__path__[0], "_cffi")), "ZSTD_decompressDCtx")
@@ -45,7 +45,7 @@ def exports(name: str) -> bool:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The codec ids of payloads that were decompressed by the Python calls."""
+    """Return the codec ids of payloads that were decompressed by the Python calls."""
     for name in ("lz4", "zstd"):
         native_decompress.install(name)
         if name not in native_decompress.in_use:
@@ -62,10 +62,10 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-def taken(calls: list[int], data: bytes) -> bool:
-    """Whether the engine decompressed `data` itself; the oracle's verdict holds either way."""
+def decompressed_by_pointer(calls: list[int], data: bytes) -> bool:
+    """Return whether the engine decompressed `data` itself; assert the oracle's verdict in both cases."""
     calls.clear()
-    judge(data)
+    error_as_oracle(data)
     return not calls
 
 
@@ -95,7 +95,7 @@ def lz4_frame(
     size: int | None = None,
     wrong: int = 0,
 ) -> bytes:
-    """A frame with a right header checksum, but for `wrong`; a content size where the flags say so."""
+    """Return a frame with a right header checksum unless `wrong`, and a content size if the flags have one."""
     head = bytes([flags, sizes])
     if flags & SIZED:
         head += struct.pack("<Q", len(CONTENT) if size is None else size)
@@ -107,7 +107,7 @@ def in_lz4(payload: bytes, count: int = len(PARTS)) -> bytes:
 
 
 def with_value(size: int) -> bytes:
-    """A record of exactly so many bytes."""
+    """Return a record of exactly `size` bytes."""
     for less in range(4, 16):
         made = builders.record(key=None, value=bytes(max(size - less, 0)))
         if len(made) == size:
@@ -115,7 +115,7 @@ def with_value(size: int) -> bytes:
     raise AssertionError(f"no record of {size} bytes")
 
 
-def test_plain_lz4_frames_are_taken_by_pointer(calls: list[int]) -> None:
+def test_plain_lz4_frames_are_decompressed_by_pointer(calls: list[int]) -> None:
     for code in (4, 7):
         for piece in (len(CONTENT), 100):
             for flags in (0x60, 0x60 | SIZED, 0x60 | CHECKED, 0x60 | BLOCK_CHECKED, 0x60 | SIZED | CHECKED, 0x7C):
@@ -125,12 +125,14 @@ def test_plain_lz4_frames_are_taken_by_pointer(calls: list[int]) -> None:
                         blocks = [checked(block) for block in blocks]
                     end = END_MARK + (b"any!" if flags & CHECKED else b"")
                     frame = lz4_frame(blocks, flags, code << 4, end=end)
-                    assert taken(calls, in_lz4(frame)), (code, piece, flags)
-                    assert taken(calls, in_lz4(frame + b"behind")), "Kafka reads nothing behind the end"
+                    assert decompressed_by_pointer(calls, in_lz4(frame)), (code, piece, flags)
+                    assert decompressed_by_pointer(calls, in_lz4(frame + b"behind")), (
+                        "Kafka reads nothing behind the end"
+                    )
     for blocks in ([packed(b""), packed(CONTENT)], [packed(CONTENT), packed(b"")]):
-        assert taken(calls, in_lz4(lz4_frame(blocks))), "a block of nothing"
+        assert decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks))), "a block of nothing"
     for claimed in (0, 1, 2**63, 2**64 - 1):
-        assert taken(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
+        assert decompressed_by_pointer(calls, in_lz4(lz4_frame([packed(CONTENT)], 0x68, size=claimed)))
 
 
 def test_other_lz4_frames_are_left_to_the_library(calls: list[int]) -> None:
@@ -138,41 +140,43 @@ def test_other_lz4_frames_are_left_to_the_library(calls: list[int]) -> None:
     for bit in range(8):
         flags = 0x60 ^ 1 << bit
         frame = lz4_frame([checked(blocks[0])] if bit == 4 else blocks, flags, end=END_MARK + bytes(4))
-        assert taken(calls, in_lz4(frame)) == (bit in (2, 3, 4)), bit
+        assert decompressed_by_pointer(calls, in_lz4(frame)) == (bit in (2, 3, 4)), bit
     for sizes in range(256):
         good = sizes in (0x40, 0x50, 0x60, 0x70)
-        assert taken(calls, in_lz4(lz4_frame(blocks, sizes=sizes))) == good, sizes
+        assert decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, sizes=sizes))) == good, sizes
     for bit in range(8):
         for flags in (0x60, 0x68):
-            assert not taken(calls, in_lz4(lz4_frame(blocks, flags, wrong=1 << bit)))
+            assert not decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, flags, wrong=1 << bit)))
             inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
             for magic in (0, 1):
                 payload = lz4_frame([packed(inner)], flags, wrong=1 << bit)
                 wrapped = builders.wrapper(b"", magic=magic, codec="lz4", payload=payload, offset=2)
-                assert taken(calls, wrapped) == (magic == 0), "KAFKA-3160"
+                assert decompressed_by_pointer(calls, wrapped) == (magic == 0), "KAFKA-3160"
     for at in range(4):
         frame = lz4_frame(blocks)
-        assert not taken(calls, in_lz4(builders.patched(frame, at, bytes([frame[at] ^ 1]))))
-    assert not taken(calls, in_lz4(bytes(20), 1)), "no magic, and then what would be the end mark"
-    assert not taken(calls, in_lz4(lz4_frame(blocks, end=struct.pack("<I", STORED)))), "Kafka takes that for the end"
+        assert not decompressed_by_pointer(calls, in_lz4(builders.patched(frame, at, bytes([frame[at] ^ 1]))))
+    assert not decompressed_by_pointer(calls, in_lz4(bytes(20), 1)), "no magic, and then what would be the end mark"
+    assert not decompressed_by_pointer(calls, in_lz4(lz4_frame(blocks, end=struct.pack("<I", STORED)))), (
+        "Kafka takes that for the end"
+    )
     ended = lz4_frame([*blocks, struct.pack("<I", STORED), packed(CONTENT)])
-    assert not taken(calls, in_lz4(ended)), "and reads nothing behind it"
+    assert not decompressed_by_pointer(calls, in_lz4(ended)), "and reads nothing behind it"
     for wrong in (1, 1 << 31):
-        assert not taken(calls, in_lz4(lz4_frame([checked(blocks[0], wrong)], 0x70)))
+        assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([checked(blocks[0], wrong)], 0x70)))
 
 
 def test_lz4_frames_that_are_cut(calls: list[int]) -> None:
-    """Wherever they end; only what is behind the end mark can go."""
+    """Cut at every byte; only bytes after the end mark may be missing."""
     for flags in (0x60, 0x68, 0x64, 0x70, 0x7C):
         block = packed(CONTENT[:150]), stored(CONTENT[150:])
         blocks = [checked(one) for one in block] if flags & BLOCK_CHECKED else list(block)
         frame = lz4_frame(blocks, flags, end=END_MARK + (bytes(4) if flags & CHECKED else b""))
         for end in range(1, len(frame) + 1):
-            assert taken(calls, in_lz4(frame[:end])) == (end == len(frame)), (flags, end)
+            assert decompressed_by_pointer(calls, in_lz4(frame[:end])) == (end == len(frame)), (flags, end)
 
 
 def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
-    """A stored block may have 64 KiB and no more, and so may what comes out of a packed one."""
+    """A stored block has at most 64 KiB, and so has a decompressed block."""
     for code, most in ((4, 64 << 10), (5, 256 << 10)):
         for size in (most - 1, most, most + 1):
             for make in (packed, stored):
@@ -181,14 +185,14 @@ def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
                     pieces = [content[: sizes[0]], content[sizes[0] :]]
                     frame = lz4_frame([make(piece) for piece in pieces if piece], sizes=code << 4)
                     good = size <= most
-                    assert taken(calls, in_lz4(frame, len(sizes))) == good, (code, size, sizes)
+                    assert decompressed_by_pointer(calls, in_lz4(frame, len(sizes))) == good, (code, size, sizes)
     broken = struct.pack("<I", 9) + b"\xff" * 9
-    assert not taken(calls, in_lz4(lz4_frame([broken])))
+    assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([broken])))
 
 
 @pytest.mark.parametrize("codec", ["lz4", "zstd"])
 def test_the_limit_to_the_byte_by_pointer(calls: list[int], codec: str) -> None:
-    """As many bytes as allowed are taken by pointer; one fewer is refused by the Python calls, in their words."""
+    """A payload at the limit is decompressed by pointer; one byte above it is refused by the Python calls."""
     frames: dict[str, list[bytes]] = {
         "lz4": [lz4_frame(map(make, cut(CONTENT, size))) for size in (300, 10_000) for make in (packed, stored)],
         "zstd": [builders.zstd_frame(CONTENT, content_size=True), zstd_frame([raw_block(CONTENT, last=True)])],
@@ -213,7 +217,7 @@ def raw_block(piece: bytes, *, last: bool = False) -> bytes:
 
 
 def repeated(count: int) -> bytes:
-    """So many zeros in blocks of one byte repeated, none of them the last."""
+    """Return zeros in RLE blocks, none of them the last."""
     return b"".join(
         (min(128 << 10, count - at) << 3 | 2).to_bytes(3, "little") + b"\0" for at in range(0, count, 128 << 10)
     )
@@ -222,43 +226,43 @@ def repeated(count: int) -> bytes:
 def zstd_frame(
     blocks: Iterable[bytes], *, window: int | None = None, size: int = len(CONTENT), width: int = 8
 ) -> bytes:
-    """A frame that tells its size in `width` bytes: a single segment, or with a window descriptor."""
+    """Return a frame with a content size of `width` bytes: a single segment, or with a window descriptor."""
     code = {1: 0, 2: 1, 4: 2, 8: 3}[width] << 6 | (0x20 if window is None else 0)
-    told = (size - 256 if width == 2 else size).to_bytes(width, "little")
-    return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), told, *blocks])
+    content_size = (size - 256 if width == 2 else size).to_bytes(width, "little")
+    return b"".join([ZSTD_MAGIC, bytes([code]), b"" if window is None else bytes([window]), content_size, *blocks])
 
 
 def in_zstd(payload: bytes, count: int = len(PARTS)) -> bytes:
     return builders.batch(codec="zstd", payload=payload, count=count)
 
 
-def test_plain_zstd_frames_are_taken_by_pointer(calls: list[int]) -> None:
+def test_plain_zstd_frames_are_decompressed_by_pointer(calls: list[int]) -> None:
     block = [raw_block(CONTENT, last=True)]
     for width in (2, 4, 8):
-        assert taken(calls, in_zstd(zstd_frame(block, width=width)))
-        assert taken(calls, in_zstd(zstd_frame(block, width=width, window=0x20)))
+        assert decompressed_by_pointer(calls, in_zstd(zstd_frame(block, width=width)))
+        assert decompressed_by_pointer(calls, in_zstd(zstd_frame(block, width=width, window=0x20)))
     for tells in (True, False):
-        assert taken(calls, in_zstd(builders.zstd_frame(CONTENT, content_size=tells)))
+        assert decompressed_by_pointer(calls, in_zstd(builders.zstd_frame(CONTENT, content_size=tells)))
     short = with_value(30)
-    assert taken(calls, in_zstd(zstd_frame([raw_block(short, last=True)], size=30, width=1), 1))
+    assert decompressed_by_pointer(calls, in_zstd(zstd_frame([raw_block(short, last=True)], size=30, width=1), 1))
 
 
 def test_other_zstd_payloads_are_left_to_the_library(calls: list[int]) -> None:
     frame = zstd_frame([raw_block(CONTENT, last=True)])
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 3) + b"any"
     for payload in (frame + frame, skippable + frame, frame + skippable, frame + b"x", b"x" + frame):
-        assert not taken(calls, in_zstd(payload))
+        assert not decompressed_by_pointer(calls, in_zstd(payload))
     for end in range(1, len(frame)):
-        assert not taken(calls, in_zstd(frame[:end])), end
+        assert not decompressed_by_pointer(calls, in_zstd(frame[:end])), end
     for at in range(5):
         changed = builders.patched(frame, at, bytes([frame[at] ^ 8]))
-        assert not taken(calls, in_zstd(changed)), at
+        assert not decompressed_by_pointer(calls, in_zstd(changed)), at
     for size in (len(CONTENT) - 1, len(CONTENT) + 1):
-        assert not taken(calls, in_zstd(zstd_frame([raw_block(CONTENT, last=True)], size=size)))
+        assert not decompressed_by_pointer(calls, in_zstd(zstd_frame([raw_block(CONTENT, last=True)], size=size)))
 
 
 def test_a_zstd_window_at_the_contents_size(calls: list[int]) -> None:
-    """The window's exponent takes five bits, its eighths three; what is larger than its window is left to a stream."""
+    """The window's exponent has five bits, its mantissa three; content larger than its window is left to a stream."""
     for exponent in range(4):
         for eighths in range(8):
             window = (1 << 10 + exponent) // 8 * (8 + eighths)
@@ -267,12 +271,12 @@ def test_a_zstd_window_at_the_contents_size(calls: list[int]) -> None:
                 pieces = cut(content, 1000)
                 blocks = [raw_block(piece, last=piece is pieces[-1]) for piece in pieces]
                 frame = zstd_frame(blocks, window=exponent << 3 | eighths, size=size)
-                assert taken(calls, in_zstd(frame, 1)) == (size <= window), (window, size)
+                assert decompressed_by_pointer(calls, in_zstd(frame, 1)) == (size <= window), (window, size)
     for exponent, good in ((15, True), (16, True), (17, False), (18, False), (31, False)):
         for eighths in (0, 7):
             data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)], window=exponent << 3 | eighths))
             calls.clear()
-            assert (refusal(data) is None) == ((exponent, eighths) <= (17, 0)), "128 MiB are the most"
+            assert (decode_error(data) is None) == ((exponent, eighths) <= (17, 0)), "128 MiB are the most"
             assert (not calls) == good, exponent
 
 
@@ -288,7 +292,7 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
 
 
 def test_a_new_process_calls_lz4_and_zstd_by_pointer(calls: list[int]) -> None:
-    """What is handed over once, when the first payload of a codec comes."""
+    """The pointers are passed on once, at the first payload of a codec."""
     subprocesses.run("""
 import builders, kafkarec
 from kafkarec import codecs
@@ -303,19 +307,19 @@ assert [record.offset for record in kafkarec.decode(data)] == list(range(24))
 
 
 class Heap(ctypes.Structure):
-    """What glibc's mallinfo2 tells: the eighth is the bytes in use."""
+    """The struct of glibc's mallinfo2; the eighth field is the bytes in use."""
 
     _fields_ = [(name, ctypes.c_size_t) for name in ("a", "o", "s", "h", "m", "u", "f", "used", "free", "top")]
 
 
 def test_a_decoder_keeps_no_memory_of_zstd(calls: list[int]) -> None:
-    """It has more than a hundred kilobytes."""
+    """A decompression context has more than a hundred kilobytes."""
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         pytest.skip("needs glibc 2.33")
     libc.mallinfo2.restype = Heap
     data = in_zstd(zstd_frame([raw_block(CONTENT, last=True)]))
-    assert taken(calls, data)
+    assert decompressed_by_pointer(calls, data)
     before = libc.mallinfo2().used
     for _ in range(30):
         kafkarec.decode(data)
@@ -323,11 +327,11 @@ def test_a_decoder_keeps_no_memory_of_zstd(calls: list[int]) -> None:
 
 
 def beyond_its_window(chance: random.Random, *, sized: bool) -> bytes:
-    """A frame that reaches back further than a window of 128 or 256 KiB, and says that it has such a one."""
+    """Return a frame that declares a window of 128 or 256 KiB and refers further back."""
     piece = chance.randbytes(chance.randrange(100_000, 400_000))
     content = piece + bytes(chance.randrange(300_000)) + piece[:5000] + chance.randbytes(60_000) + piece[-3000:]
     frame = zstandard.ZstdCompressor(write_content_size=sized, write_checksum=True).compress(content)
-    if frame[4] & 0x20:  # a single segment: the same blocks behind a window descriptor
+    if frame[4] & 0x20:  # a single segment: the same blocks with a window descriptor
         frame = frame[:4] + bytes([frame[4] & ~0x20]) + b"\0" + frame[5:]
     return builders.patched(frame, 5, bytes([chance.choice([0x38, 0x39, 0x3A, 0x40, 0x44])]))
 
@@ -343,9 +347,9 @@ def judged(frame: bytes) -> bytes | None:
     return outcome(lambda payload: zstd.decompress(payload, 4 << 20), frame)
 
 
-def test_a_zstd_frame_is_judged_by_its_bytes_alone() -> None:
-    """Not by what the thread decompressed before: a context that was used keeps a larger buffer, in which a reference
-    beyond the window still finds its bytes. Kafka has a new stream for every batch."""
+def test_the_verdict_on_a_zstd_frame_depends_on_its_bytes_alone() -> None:
+    """Not on what the thread decompressed before: a used context keeps a larger buffer, in which a reference
+    beyond the window still finds its bytes. Kafka has a new stream for each batch."""
     chance = random.Random(11)
     before = builders.zstd_frame(chance.randbytes(3 << 20))
     refused = 0
@@ -355,6 +359,6 @@ def test_a_zstd_frame_is_judged_by_its_bytes_alone() -> None:
         refused += wanted is None
         zstd.decompress(before, 4 << 20)
         assert judged(frame) == wanted
-        with ThreadPoolExecutor(1) as new:  # a thread of its own has a context of its own
+        with ThreadPoolExecutor(1) as new:  # a new thread has a new context
             assert new.submit(judged, frame).result() == wanted
     assert 3 < refused < 21, refused

@@ -1,4 +1,4 @@
-"""The map of last offsets against a dict; the two checksums against the libraries', at every length."""
+"""The map of last offsets, compared with a dict; the two checksums, compared with the libraries', at every length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def columns(keys: list[bytes | None]) -> Columns:
 
 
 def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None:
-    """Keys put in `parts` calls; then each row, and rows with one offset less and one more, asked for."""
+    """Insert the keys in `parts` calls; look up each row, with its offset and with one less and one more."""
     table = LastOffsets()
     last: dict[bytes, int] = {}
     size = -(-len(keys) // parts) or 1
@@ -41,12 +41,12 @@ def agrees(keys: list[bytes | None], offsets: list[int], parts: int = 1) -> None
         if key is not None:
             last[key] = offset
     assert len(table) == len(last)
-    asked = [*keys, b"never put", b"", b"\0"]
+    queries = [*keys, b"never put", b"", b"\0"]
     for more in (-1, 0, 1):
         wanted_at = [offset + more for offset in offsets] + [-2, -1, 0]
-        found = table.latest(columns(asked), array("q", wanted_at), len(asked))
-        wanted = [key is not None and at >= last.get(key, -1) for key, at in zip(asked, wanted_at, strict=True)]
-        assert list(found) == [int(latest) for latest in wanted]
+        result = table.latest(columns(queries), array("q", wanted_at), len(queries))
+        wanted = [key is not None and at >= last.get(key, -1) for key, at in zip(queries, wanted_at, strict=True)]
+        assert list(result) == [int(latest) for latest in wanted]
 
 
 def test_keys_of_every_length() -> None:
@@ -68,13 +68,13 @@ def test_keys_that_differ_in_one_byte_or_in_length_alone() -> None:
     agrees(keys, list(range(100, 100 + len(keys))))
 
 
-def test_the_later_row_wins_whatever_its_offset() -> None:
+def test_a_later_row_replaces_an_earlier_one_whatever_its_offset() -> None:
     agrees([b"a", b"b", b"a", b"a"], [9, 3, 5, 7])
     agrees([b"a", b"b", b"a"], [9, 3, 5], 3)
     agrees([b"a"] * 40, list(range(40, 0, -1)))
 
 
-def test_rows_without_a_key_are_passed_over() -> None:
+def test_rows_without_a_key_are_skipped() -> None:
     for count in (1, 7, 8, 9, 15, 16, 17, 33):
         agrees([None if n % 3 else b"k%d" % n for n in range(count)], list(range(count)))
         agrees([None] * count, list(range(count)))
@@ -88,7 +88,7 @@ def test_growing_past_three_quarters_keeps_every_key() -> None:
 
 
 def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None:
-    """Of 1024 slots 768 may be taken, and keys come 16 at a time: after 752 of them 16 more fit."""
+    """Of 1024 slots 768 may be used, and keys are inserted 16 at a time: after 752 keys 16 more fit."""
     table = LastOffsets()
     small = table.nbytes
     for start in range(0, 768, 16):
@@ -98,12 +98,12 @@ def test_slots_are_doubled_when_16_more_keys_might_fill_three_quarters() -> None
     assert len(table) == 768 and table.nbytes > 2 * small + 65_536
 
 
-def test_a_first_key_that_is_longer_than_the_room_for_many() -> None:
+def test_a_first_key_longer_than_the_initial_key_memory() -> None:
     for size in (65_530, 65_531, 65_536, 70_000, 300_000):
         agrees([b"k" * size, b"k", b"l" * size * 2, b"k" * size], [1, 2, 3, 4])
 
 
-def test_keys_of_16_mib_and_more_are_told_by_four_bytes() -> None:
+def test_keys_of_16_mib_and_more_have_a_length_of_four_bytes() -> None:
     key = bytes(1 << 24)
     table = LastOffsets()
     for offset, keys in enumerate(([key, b"\0"], [key])):
@@ -146,7 +146,7 @@ def test_columns_that_are_too_short_are_refused() -> None:
     assert len(table) == 2
 
 
-def test_checksums_of_every_length_from_every_place() -> None:
+def test_checksums_of_every_length_at_every_alignment() -> None:
     data = random.Random(7).randbytes(5000)
     for length in (*range(300), 511, 512, 4096):
         for start in (0, 1, 7):

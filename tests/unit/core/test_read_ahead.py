@@ -1,4 +1,4 @@
-"""How far the quick form of a record reads: 31 bytes after it and no more, before an inaccessible page."""
+"""The fast path of records reads 31 bytes beyond a record and no more: an inaccessible page follows."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ for codec, frame in [*frames, ("zstd", builders.zstd_frame(raw))]:
 """
 
 
-def test_the_quick_form_reads_31_bytes_ahead_and_no_more() -> None:
+def test_the_fast_path_reads_31_bytes_ahead_and_no_more() -> None:
     subprocesses.run(PROGRAM)
 
 
-def test_codecs_by_pointer_read_nothing_after_their_payload() -> None:
-    """Blocks that claim more bytes than there are, and frames cut anywhere."""
+def test_codecs_by_pointer_read_no_byte_after_their_payload() -> None:
+    """Blocks longer than the payload, and frames cut at every byte."""
     subprocesses.run(PROGRAM.partition("# a record of length 0")[0] + COMPRESSED)

@@ -1,7 +1,7 @@
-"""Sums over the records of a produce request (`_c/record_stats.pxd`), against sums over the oracle's rows.
+"""Sums over the records of a produce request (`_c/record_stats.pxd`), compared with sums over the oracle's rows.
 
-The walk steps over keys, values and headers without keeping them. Its bounds are those of the reader, so each spoiled
-record must get the reader's verdict; its sums must be those of the same records written anew by the book.
+The code skips keys, values and headers. Its limits are the reader's, so each damaged
+record must get the reader's verdict; its sums must be those of the same records encoded by tests/support/builders.py.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import builders
 import oracle
 import pytest
-from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, refusal, told
+from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, decode_error, error_fields
 from core_records import GOOD, LENGTHS, REFUSED, body, near
 
 import kafkarec
-from kafkarec._validator import Request, stamp_messages, unsealed
+from kafkarec._validator import Request, stamp_messages, writable_view
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
 
 pytestmark = pytest.mark.core
@@ -27,13 +27,13 @@ LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b
 NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
 
 
-def surveyed(data: bytes, **demands: Any) -> Request:
+def summed(data: bytes, **demands: Any) -> Request:
     usual = {"check_crcs": True, "from_zero": False, "rising": False, "leader_epoch": None, "most_bytes": NO_LIMIT}
     return Request(data, **{**usual, **demands})
 
 
-def weighed(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
-    request = surveyed(data)
+def stats_of(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload: bytes | None = None) -> Request:
+    request = summed(data)
     if data[16] == 2 and payload is None:
         payload = data[61 : 12 + struct.unpack_from(">i", data, 8)[0]]
     request.scan_records(payload, rules, partly, rules.limit)
@@ -42,23 +42,23 @@ def weighed(data: bytes, rules: Rules = RULES, *, partly: bool = False, payload:
 
 def refused(data: bytes, **options: Any) -> tuple[Any, ...]:
     try:
-        weighed(data, **options)
+        stats_of(data, **options)
     except kafkarec.KafkaRecordError as error:
-        return told(error)
+        return error_fields(error)
     return ()
 
 
 def sentence(data: bytes, **options: Any) -> str:
-    """The whole message: which record it is, too, or that it is none."""
+    """Return the expected message, with the record's number if there is one."""
     try:
-        weighed(data, **options)
+        stats_of(data, **options)
     except kafkarec.KafkaRecordError as error:
         return str(error)
     return ""
 
 
 def rewritten(rows: list[dict[str, Any]], magic: int) -> int:
-    """Bytes of the rows written anew, offsets counted from 0, without the header."""
+    """Return the bytes of the rows rewritten with offsets from 0, without the header."""
     if magic < 2:
         return sum(len(builders.message(magic=magic, key=row["key"], value=row["value"])) for row in rows)
     stamps = [-1 if row["timestamp"] is None else row["timestamp"] for row in rows]
@@ -110,37 +110,37 @@ def test_the_sums_of_a_batch() -> None:
             for base_offset in (0, 1):
                 data = builders.batch(records[:count], base_timestamp=base_timestamp, base_offset=base_offset)
                 for magic in (0, 1, 2):
-                    found = weighed(data, RULES._replace(magic=magic)).stats
-                    assert found == sums(data, magic, sum(map(len, records[:count]))), (count, magic)
+                    result = stats_of(data, RULES._replace(magic=magic)).stats
+                    assert result == sums(data, magic, sum(map(len, records[:count]))), (count, magic)
     stamped = builders.batch(records, attributes=8, max_timestamp=99)
-    assert weighed(stamped, RULES._replace(create_time=True)).stats == sums(stamped, 2, sum(map(len, records)))
+    assert stats_of(stamped, RULES._replace(create_time=True)).stats == sums(stamped, 2, sum(map(len, records)))
     out_of_order = builders.batch([records[1], records[0]])
-    assert not weighed(out_of_order).stats[1]
+    assert not stats_of(out_of_order).stats[1]
 
 
-def test_timestamps_at_their_borders_are_summed_as_java_does() -> None:
+def test_timestamps_at_their_limits_are_summed_as_in_java() -> None:
     for first in (0, -1, -2, 5, LONG_MAX, LONG_MIN):
         for second in (0, -1, -2, 4, 6, LONG_MAX, LONG_MIN):
             records = [builders.record(timestamp_delta=first), builders.record(offset_delta=1, timestamp_delta=second)]
             data = builders.batch(records, base_timestamp=0)
-            assert weighed(data).stats == sums(data, 2, sum(map(len, records))), (first, second)
+            assert stats_of(data).stats == sums(data, 2, sum(map(len, records))), (first, second)
 
 
-def test_lengths_far_below_0_are_null_and_cost_one_byte_anew() -> None:
-    """What is stored may take up to five bytes."""
+def test_negative_lengths_are_null_and_take_one_byte_when_rewritten() -> None:
+    """The stored length may take up to five bytes."""
     for length in (-1, -2, -64, -65, -8192, -8193, INT_MIN):
         for field in ("key", "value", "header_value"):
             fields: dict[str, Any] = {"headers": [(b"h", None)], field: None, f"{field}_length": length}
             records = [builders.record(**{name: value for name, value in fields.items() if name != "header_value"})]
             for magic in (0, 1, 2):
                 data = builders.batch(records)
-                found = weighed(data, RULES._replace(magic=magic)).stats
-                assert found == sums(data, magic, len(records[0])), (field, length, magic)
+                result = stats_of(data, RULES._replace(magic=magic)).stats
+                assert result == sums(data, magic, len(records[0])), (field, length, magic)
 
 
-def test_a_request_may_be_weighed_again() -> None:
+def test_the_sums_of_a_request_can_be_computed_again() -> None:
     data = builders.batch([LONG, builders.record(key=None)])
-    request = weighed(data, RULES._replace(compacted=True))
+    request = stats_of(data, RULES._replace(compacted=True))
     before = request.stats, request.refused()
     request.scan_records(data[61:], RULES._replace(compacted=True), False, RULES.limit)
     assert (request.stats, request.refused()) == before
@@ -152,12 +152,12 @@ def placed(record: bytes) -> list[bytes]:
 
 def same_verdict(record: bytes) -> None:
     for data in placed(record):
-        assert refused(data) == told(refusal(data)), record.hex()
-        assert sentence(data) == str(refusal(data) or ""), record.hex()
+        assert refused(data) == error_fields(decode_error(data)), record.hex()
+        assert sentence(data) == str(decode_error(data) or ""), record.hex()
 
 
 @pytest.mark.parametrize("field", LENGTHS)
-def test_a_spoiled_length_is_refused_as_by_the_reader(field: str) -> None:
+def test_a_wrong_length_is_refused_as_by_the_reader(field: str) -> None:
     for value in near(LENGTHS[field]) | {len(body()) - n for n in range(16)}:
         same_verdict(builders.sized(body(**{field: builders.varint(value)})))
     for length in near(len(body())):
@@ -174,22 +174,22 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
     for records in ([LONG], [LONG] * 3):
         for count in (INT_MIN, -1, 0, 1, 2, 3, 4, INT_MAX):
             data = builders.batch(records, count=count)
-            assert refused(data) == told(refusal(data)), count
-            assert sentence(data) == str(refusal(data) or ""), count
+            assert refused(data) == error_fields(decode_error(data)), count
+            assert sentence(data) == str(decode_error(data) or ""), count
     for cut in (1, 2, 3, 4):
         data = builders.batch(payload=LONG + b"\x80" * cut, count=2)
         assert "ends inside a field" in sentence(data) and "record 1 of its batch" in sentence(data)
     for more in (5, 6, 20):
         data = builders.batch(payload=LONG + b"\x80" * more, count=2)
-        assert refused(data) == told(refusal(data)) and sentence(data) == str(refusal(data))
+        assert refused(data) == error_fields(decode_error(data)) and sentence(data) == str(decode_error(data))
         assert sentence(data, partly=True) == sentence(data)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
-        weighed(builders.batch([LONG], count=-1))
+        stats_of(builders.batch([LONG], count=-1))
     assert "of its batch" not in str(caught.value), "no record is to blame"
 
 
 def test_a_record_that_is_read_in_part_need_not_fill_its_length() -> None:
-    """KAFKA-8106: what stays compressed is walked field by field, whatever the length says."""
+    """KAFKA-8106: a batch that stays compressed is read field by field, whatever the record's length."""
     for length in (-1, 0, 1, len(body()) - 1, len(body()), len(body()) + 1, INT_MAX):
         data = builders.batch([builders.sized(body(), length), LONG])
         assert refused(data, partly=True) == ()
@@ -210,11 +210,11 @@ def test_the_sums_of_messages(magic: int) -> None:
     for count in range(1, len(parts) + 1):
         data = b"".join(parts[:count])
         for to_magic in (0, 1, 2):
-            found = weighed(data, RULES._replace(magic=to_magic)).stats
-            assert found == sums(data, to_magic, len(data)), (count, to_magic)
+            result = stats_of(data, RULES._replace(magic=to_magic)).stats
+            assert result == sums(data, to_magic, len(data)), (count, to_magic)
             wrapped = builders.wrapper(data, magic=magic, offset=count - 1)
-            found = weighed(wrapped, RULES._replace(magic=to_magic), payload=data).stats
-            assert found == sums(wrapped, to_magic, len(data)), (count, to_magic)
+            result = stats_of(wrapped, RULES._replace(magic=to_magic), payload=data).stats
+            assert result == sums(wrapped, to_magic, len(data)), (count, to_magic)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -242,12 +242,12 @@ def test_inner_messages_are_refused_as_by_the_reader(magic: int) -> None:
         data = builders.wrapper(payload, magic=magic, offset=1)
         said = refused(data, payload=payload)
         assert (said[1] if said else None) == reason
-        assert said == told(refusal(data, check_crcs="all"))
-        assert sentence(data, payload=payload) == str(refusal(data, check_crcs="all") or "")
+        assert said == error_fields(decode_error(data, check_crcs="all"))
+        assert sentence(data, payload=payload) == str(decode_error(data, check_crcs="all") or "")
 
 
-def test_a_message_that_ends_in_a_length_is_rewritten_without_what_it_counts() -> None:
-    """Nobody reads such a message before it is rewritten: a length of which a byte is missing counts nothing."""
+def test_a_message_that_ends_in_a_cut_length_is_rewritten_with_an_empty_field() -> None:
+    """Such a message is not read before it is rewritten: an incomplete length counts as 0."""
     for magic, least in ((0, 26), (1, 34)):
         for left in range(5):
             for key, value in ((b"k" * 20, b"v" * 256), (b"k" * 256, b"v")):
@@ -259,11 +259,11 @@ def test_a_message_that_ends_in_a_length_is_rewritten_without_what_it_counts() -
                 raw = builders.with_legacy_crc(builders.patched(whole[:size], 8, struct.pack(">i", size - 12)))
                 for data in (raw, raw + builders.message(magic=magic, offset=1)):
                     told_of = [256] * (left == 4) if len(key) == 256 else [20, *[256] * (left == 4)]
-                    behind = least + 2 if data != raw else 0
-                    assert weighed(data, RULES._replace(magic=magic)).stats[5] == least + sum(told_of) + behind
+                    following = least + 2 if data != raw else 0
+                    assert stats_of(data, RULES._replace(magic=magic)).stats[5] == least + sum(told_of) + following
 
 
-def test_a_compacted_topic_wants_a_key() -> None:
+def test_a_compacted_topic_needs_a_key() -> None:
     rules = RULES._replace(compacted=True)
     for magic in (0, 1):
         least = 18 if magic == 0 else 26
@@ -275,74 +275,74 @@ def test_a_compacted_topic_wants_a_key() -> None:
             said = refused(raw, rules=rules)
             assert (said[1:2] == ("message_truncated",)) == (size < least + 4), (magic, size)
             if not said:
-                assert weighed(raw, rules).refused()[2][0][:2] == (0, NO_KEY)
+                assert stats_of(raw, rules).refused()[2][0][:2] == (0, NO_KEY)
     whole = builders.message(magic=1, key=b"", value=b"v" * 9)
     raw = builders.with_legacy_crc(builders.patched(whole[:30], 8, struct.pack(">i", 18)))
-    assert weighed(raw, rules).refused()[0] == 0, "a key of no bytes, its length the last field there is"
+    assert stats_of(raw, rules).refused()[0] == 0, "a key of no bytes, its length the last field there is"
     rows = [builders.record(key=key, offset_delta=n) for n, key in enumerate([b"k", None, b"", None])]
-    assert [note[:2] for note in weighed(builders.batch(rows), rules).refused()[2]] == [(1, NO_KEY), (3, NO_KEY)]
-    assert weighed(builders.batch(rows)).refused()[0] == 0
+    assert [note[:2] for note in stats_of(builders.batch(rows), rules).refused()[2]] == [(1, NO_KEY), (3, NO_KEY)]
+    assert stats_of(builders.batch(rows)).refused()[0] == 0
 
 
-def test_times_at_the_borders_of_what_a_topic_takes() -> None:
-    """As old as allowed and as far ahead as allowed is right; one more millisecond is not; -1 is no time."""
+def test_timestamps_at_the_limits_that_a_topic_accepts() -> None:
+    """Both limits are inclusive; one millisecond beyond is refused; -1 is no timestamp."""
     now = builders.NOW
     rules = RULES._replace(before_ms=100, after_ms=50)
     times = {now: 0, now - 100: 0, now - 101: OUT_OF_RANGE, now + 50: 0, now + 51: OUT_OF_RANGE, -1: 0, 0: OUT_OF_RANGE}
     for time, why in times.items():
         for data in (builders.batch([builders.record()], base_timestamp=time), builders.message(timestamp=time)):
-            count, late, notes = weighed(data, rules).refused()
+            count, late, notes = stats_of(data, rules).refused()
             assert (count, late) == (bool(why), bool(why)), time - now
             assert [note[:3] for note in notes] == ([(0, why, time)] if why else [])
     stamped = builders.batch([builders.record()] * 2, attributes=8, max_timestamp=now)
-    assert weighed(stamped, rules).refused()[0] == 0
-    appended = weighed(stamped, rules._replace(create_time=False)).refused()
+    assert stats_of(stamped, rules).refused()[0] == 0
+    appended = stats_of(stamped, rules._replace(create_time=False)).refused()
     assert [note[:2] for note in appended[2]] == [(0, APPEND_TIME), (1, APPEND_TIME)] and appended[1]
 
 
-def test_no_more_than_ten_thousand_refused_records_are_noted() -> None:
+def test_at_most_ten_thousand_refused_records_are_listed() -> None:
     rules = RULES._replace(compacted=True)
     least = builders.record(key=None, value=None)
     for count in (9999, 10000, 10001):
-        found, _, notes = weighed(builders.batch([least] * count), rules).refused()
-        assert found == count and len(notes) == min(count, 10000)
+        result, _, notes = stats_of(builders.batch([least] * count), rules).refused()
+        assert result == count and len(notes) == min(count, 10000)
         assert [note[0] for note in notes[-2:]] == [len(notes) - 2, len(notes) - 1]
 
 
-def test_what_a_batch_is_held_to_before_its_records() -> None:
+def test_what_is_checked_of_a_batch_before_its_records() -> None:
     data = builders.good_batch(2, base_offset=5, leader_epoch=3)
     for most, fits in ((len(data) - 1, False), (len(data), True), (len(data) + 1, True)):
         if fits:
-            assert surveyed(data, most_bytes=most).batches == 1
+            assert summed(data, most_bytes=most).batches == 1
         else:
             with pytest.raises(kafkarec.InvalidRecordError) as caught:
-                surveyed(data, most_bytes=most)
+                summed(data, most_bytes=most)
             assert (caught.value.expected, caught.value.found) == (most, len(data))
     for epoch in (2, 3, 4):
         if epoch == 3:
-            assert surveyed(data, leader_epoch=epoch).end == len(data)
+            assert summed(data, leader_epoch=epoch).end == len(data)
         else:
             with pytest.raises(kafkarec.InvalidRecordError, match="leader"):
-                surveyed(data, leader_epoch=epoch)
+                summed(data, leader_epoch=epoch)
     with pytest.raises(kafkarec.InvalidRecordError, match="offset 0"):
-        surveyed(data, from_zero=True)
+        summed(data, from_zero=True)
     for second, rises in ((5, False), (6, True), (7, True)):
         both = data + builders.good_batch(1, base_offset=second)
         if rises and second > 6:
-            request = surveyed(both, rising=True)
+            request = summed(both, rising=True)
             assert (request.batches, request.last_offset, request.end) == (2, second, len(both))
         else:
             with pytest.raises(kafkarec.InvalidRecordError, match="out of order"):
-                surveyed(both, rising=True)
+                summed(both, rising=True)
     for cut in range(len(data)):
-        assert surveyed(data + data[:cut]).end == len(data)
+        assert summed(data + data[:cut]).end == len(data)
     for size in (60, 61):
         empty = builders.patched(builders.batch(count=0)[:size], 8, struct.pack(">i", size - 12))
         if size == 61:
-            assert surveyed(builders.with_crc(empty)).batches == 1
+            assert summed(builders.with_crc(empty)).batches == 1
         else:
             with pytest.raises(kafkarec.CorruptRecordError) as small:
-                surveyed(builders.with_crc(empty))
+                summed(builders.with_crc(empty))
             assert (small.value.expected, small.value.found) == (61, 60)
 
 
@@ -350,7 +350,7 @@ def test_every_byte_of_a_request_under_its_checksum() -> None:
     for data, first in ((builders.good_batch(2), 21), (builders.message(magic=0), 17), (builders.message(magic=1), 17)):
         for at in range(first, len(data)):
             with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
-                surveyed(builders.patched(data, at, bytes([data[at] ^ 1])))
+                summed(builders.patched(data, at, bytes([data[at] ^ 1])))
 
 
 def test_messages_are_stamped_with_a_right_checksum() -> None:
@@ -358,7 +358,7 @@ def test_messages_are_stamped_with_a_right_checksum() -> None:
         data = b"".join(builders.message(magic=magic, offset=n, timestamp=50 + n, value=b"v" * n) for n in range(5))
         for kind in (0, 1):
             fresh = bytes(bytearray(data))
-            view = unsealed(fresh)
+            view = writable_view(fresh)
             stamp_messages(view, 77, kind, 99)
             wanted = b"".join(
                 builders.message(
@@ -373,8 +373,8 @@ def test_messages_are_stamped_with_a_right_checksum() -> None:
             assert bytes(view) == wanted
 
 
-def test_a_message_that_is_shown_is_read_first() -> None:
-    """One of another magic, or stamped where create times are wanted, is noted only when its fields are right."""
+def test_a_message_that_is_listed_is_read_first() -> None:
+    """A message of another magic, or with log append time, is listed only if its fields can be read."""
     stamped = RULES._replace(create_time=False)
     lies: list[dict[str, int]] = [{name: length} for name in ("key_length", "value_length") for length in (6, INT_MAX)]
     for outer, inner, attributes, rules, why in (
@@ -382,54 +382,54 @@ def test_a_message_that_is_shown_is_read_first() -> None:
         (0, 1, 0, RULES, OTHER_MAGIC),
         (1, 1, 8, stamped, APPEND_TIME),
     ):
-        for lie in ({}, *lies):
-            one = builders.message(magic=inner, **lie)
-            request = surveyed(builders.wrapper(one, magic=outer, attributes=attributes))
-            if lie:
+        for wrong in ({}, *lies):
+            one = builders.message(magic=inner, **wrong)
+            request = summed(builders.wrapper(one, magic=outer, attributes=attributes))
+            if wrong:
                 with pytest.raises(kafkarec.KafkaRecordError) as caught:
                     request.scan_records(one, rules, False, rules.limit)
-                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), lie
+                assert caught.value.reason == refusal_of(builders.wrapper(one, magic=inner)), wrong
             else:
                 request.scan_records(one, rules, False, rules.limit)
                 assert [note[1] for note in request.refused()[2]] == [why]
-            plain = builders.message(attributes=8, **lie)
+            plain = builders.message(attributes=8, **wrong)
             said = refused(plain, rules=stamped)
-            assert sentence(plain, rules=stamped) == (str(refusal(plain)) if lie else "")
-            assert (said[1] if said else "") == (refusal_of(plain) if lie else "")
+            assert sentence(plain, rules=stamped) == (str(decode_error(plain)) if wrong else "")
+            assert (said[1] if said else "") == (refusal_of(plain) if wrong else "")
 
 
-def test_what_is_noted_of_a_refused_record() -> None:
-    """Its index in the batch, why, its time, its offset, its magic; of messages a wrapper's inner ones are counted."""
+def test_what_is_listed_of_a_refused_record() -> None:
+    """Index in the batch, reason, timestamp, offset and magic; of wrappers the inner messages are counted."""
     rules = RULES._replace(compacted=True)
     keys = [b"k", None, b"k", None, None]
     rows = [builders.record(key=key, offset_delta=n, timestamp_delta=n) for n, key in enumerate(keys)]
     bad = [1, 3, 4]
     data = builders.batch(rows, base_offset=70, base_timestamp=50)
-    assert weighed(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
+    assert stats_of(data, rules).refused()[2] == [(n, NO_KEY, 50 + n, 70 + n, 2) for n in bad]
     for magic in (0, 1):
         parts = [builders.message(magic=magic, offset=n, key=key, timestamp=50 + n) for n, key in enumerate(keys)]
         inside = b"".join(parts)
-        found = weighed(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
-        assert found == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
-        assert weighed(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
-        for behind in range(4):
-            short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + behind]
+        result = stats_of(builders.wrapper(inside, magic=magic, offset=4), rules, payload=inside).refused()[2]
+        assert result == [(n, NO_KEY, 50 + n if magic else -1, n, magic) for n in bad]
+        assert stats_of(inside, rules).refused()[2] == [(0, NO_KEY, 51 if magic else -1, 1, magic)]
+        for following in range(4):
+            short = builders.message(magic=magic, key=None)[: (26 if magic else 18) + following]
             short = builders.with_legacy_crc(builders.patched(short, 8, struct.pack(">i", len(short) - 12)))
-            if len(short) >= 26:  # as short as a frame may be
-                assert refused(short, rules=rules)[-2:] == (4, behind)
+            if len(short) >= 26:  # the shortest possible frame
+                assert refused(short, rules=rules)[-2:] == (4, following)
         wrong = builders.patched(inside, 2 * len(parts[0]) + 13, b"\0")
         with pytest.raises(kafkarec.CorruptRecordError, match=r"of an inner message .*record 2 of its batch"):
-            weighed(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
+            stats_of(builders.wrapper(wrong, magic=magic, offset=4), payload=wrong)
 
 
 def refusal_of(data: bytes) -> str:
-    error = refusal(data)
+    error = decode_error(data)
     assert error is not None
     return error.reason
 
 
-def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> None:
-    """A time below -1, or headers where there is no place for them; what comes behind a refused record is not asked."""
+def test_only_records_before_a_refused_one_decide_whether_a_batch_can_be_rewritten() -> None:
+    """A timestamp below -1, or headers in an old magic; records after a refused record are not read."""
     keyless, fine = builders.record(key=None), builders.record()
     early, headed = builders.record(timestamp_delta=-2), builders.record(headers=[(b"h", b"")])
     for magic, bad in itertools.product((0, 1, 2), (early, headed)):
@@ -444,20 +444,20 @@ def test_what_makes_a_batch_unfit_is_what_comes_before_a_refused_record() -> Non
             ([fine, keyless, bad], False),
             ([keyless], False),
         ):
-            found = weighed(builders.batch(parts, base_timestamp=0), rules)
-            assert found.stats[7] == wanted, (magic, len(parts))
-            assert found.refused()[0] == parts.count(keyless)
+            result = stats_of(builders.batch(parts, base_timestamp=0), rules)
+            assert result.stats[7] == wanted, (magic, len(parts))
+            assert result.refused()[0] == parts.count(keyless)
     for time, unfit in ((-1, False), (-2, True), (LONG_MIN, True), (0, False)):
-        assert weighed(builders.message(timestamp=time), RULES._replace(magic=1)).stats[7] == unfit
+        assert stats_of(builders.message(timestamp=time), RULES._replace(magic=1)).stats[7] == unfit
 
 
-def test_a_count_of_headers_is_half_the_bytes_that_are_left_at_most() -> None:
-    """Each takes two bytes at least: its own lengths."""
+def test_a_header_count_is_at_most_half_of_the_remaining_bytes() -> None:
+    """A header takes at least two bytes: its two lengths."""
     for count, rest in itertools.product(range(5), range(10)):
         head = bytes([0, 0, 0]) + builders.varint(-1) * 2 + builders.varint(count)
         data = builders.batch([builders.sized(head + b"\0" * rest)])
         said = refused(data)
-        assert said == told(refusal(data))
+        assert said == error_fields(decode_error(data))
         assert (said == ()) == (rest == 2 * count)
         if 2 * count > rest:
             assert said[1] == "header_count_invalid" and said[-2:] == (rest // 2, count)

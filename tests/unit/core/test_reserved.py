@@ -1,8 +1,8 @@
-"""How much memory is taken for output before a row is written: what the columns promise, to the byte.
+"""The memory that is reserved for output before a row is written: the estimate from the columns, to the byte.
 
-Buffers have classes of size, four for each doubling, and the freed ones are kept for the next. `release_memory` answers
-how many bytes those were, so one encode between two calls tells the class of the buffer that it took. Each promise is
-moved to the border of a class: the last byte that fits and the first that does not.
+Buffers have size classes, four for each doubling, and freed buffers are kept for reuse. `release_memory` returns
+how many bytes were kept, so one encode between two calls shows the class of its buffer. Each estimate is
+set to the limit of a class: the last byte that fits and the first that does not.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 from size_classes import CLASSES, class_of
 
 import kafkarec
-from kafkarec._writer import release_memory
+from kafkarec import release_memory
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
@@ -26,14 +26,14 @@ pytestmark = pytest.mark.core
 
 MOST_KEPT = 128 << 20
 AREA = pa.py_buffer(mmap.mmap(-1, MOST_KEPT + 1))
-"""Bytes that nobody touches, so they take no memory."""
+"""Bytes that are never accessed, so they take no memory."""
 ROW, OTHER_CELL, FIRST = 16, 8, 4096
-"""Bytes that are promised for a row beside its cells, for a cell without 32-bit offsets, and for any output."""
+"""Estimated bytes per row besides its cells, per cell without 32-bit offsets, and per output."""
 ENTRY = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
 
-def taken(table: pa.Table, stop: int = 0) -> int:
-    """Bytes of the buffer for an output of all rows, of which none up to `stop` is written."""
+def buffer_size(table: pa.Table, stop: int = 0) -> int:
+    """Return the buffer size for an output of all rows; no row before `stop` is written."""
     release_memory()
     record_input_of(table).write(BatchHeader(), 0, stop)
     return release_memory()
@@ -49,13 +49,13 @@ def binary(ends: list[int]) -> pa.Array:
 
 
 def filled(columns: dict[str, Any], promised: int, rows: int) -> None:
-    """With a column of values that brings the promise to a class's border, and one byte beyond."""
+    """Add a column of values so that the estimate is at a class's limit, and one byte above."""
     for size in (8192, 5 << 20):
         for more in (0, 1):
             fill = size - promised - FIRST - ROW * rows + more
             for ends in ([0, *[fill] * rows], [0] * rows + [fill], [77] * rows + [77 + fill]):
                 table = pa.table({**columns, "value": binary(ends)})
-                assert taken(table) == class_of(size + more), (size, more, ends)
+                assert buffer_size(table) == class_of(size + more), (size, more, ends)
 
 
 def test_a_buffer_of_every_class() -> None:
@@ -63,14 +63,14 @@ def test_a_buffer_of_every_class() -> None:
         if larger > MOST_KEPT:
             break
         claim = size - FIRST - ROW - OTHER_CELL
-        assert taken(pa.table({"value": binary([0, claim])})) == size
-        assert taken(pa.table({"value": binary([0, claim + 1])})) == larger
-    assert taken(pa.table({"value": binary([0, MOST_KEPT - FIRST - ROW - OTHER_CELL])})) == MOST_KEPT
-    assert taken(pa.table({"value": binary([0, MOST_KEPT])})) == 0, "larger than all that is kept"
+        assert buffer_size(pa.table({"value": binary([0, claim])})) == size
+        assert buffer_size(pa.table({"value": binary([0, claim + 1])})) == larger
+    assert buffer_size(pa.table({"value": binary([0, MOST_KEPT - FIRST - ROW - OTHER_CELL])})) == MOST_KEPT
+    assert buffer_size(pa.table({"value": binary([0, MOST_KEPT])})) == 0, "larger than all that is kept"
 
 
 def test_no_more_than_128_mib_are_kept() -> None:
-    """Of buffers of several classes together; what is taken again, or given back to the system, counts no more."""
+    """In buffers of several classes together; reused buffers and those freed to the system no longer count."""
 
     def write(size: int) -> None:
         record_input_of(pa.table({"value": binary([0, size - FIRST - ROW - OTHER_CELL])})).write(BatchHeader(), 0, 0)
@@ -100,7 +100,7 @@ def test_released_memory_goes_back_to_the_system() -> None:
     assert resident() - before < 4 << 20
 
 
-def test_cells_with_32_bit_offsets_promise_their_bytes_and_others_eight_a_row() -> None:
+def test_cells_with_32_bit_offsets_are_estimated_by_their_bytes_others_at_eight_bytes() -> None:
     for rows in (1, 9):
         texts = [b"abc" * n for n in range(rows)]
         for type_ in (pa.binary(), pa.string()):
@@ -113,7 +113,7 @@ def test_cells_with_32_bit_offsets_promise_their_bytes_and_others_eight_a_row() 
         filled({}, OTHER_CELL * rows, rows)
 
 
-def test_headers_promise_their_bytes_and_two_lengths_each() -> None:
+def test_headers_are_estimated_by_their_bytes_and_two_lengths_each() -> None:
     lists = [[{"key": "k" * n, "value": b"v" * (n * i)} for i in range(n % 4)] for n in range(12)]
     for kind in (pa.list_, pa.large_list):
         column = pa.array(lists, kind(ENTRY))
@@ -125,8 +125,8 @@ def test_headers_promise_their_bytes_and_two_lengths_each() -> None:
     filled({"headers": pa.array([[{"key": "k", "value": b"v"}] * 3], pa.list_(loose))}, 3 * (2 * OTHER_CELL + 2) + 8, 1)
 
 
-def test_entries_that_no_row_has_promise_nothing_below_0() -> None:
-    """Their offsets are not looked at, so they may be anything."""
+def test_entries_that_no_row_uses_do_not_lower_the_estimate() -> None:
+    """Their offsets are not checked, so they may have any value."""
     ends = pa.py_buffer(struct.pack("<5i", 0, 10**6, 3, 5, 10**7))
     keys = pa.Array.from_buffers(pa.string(), 4, [None, ends, AREA]).slice(1)
     entries = pa.StructArray.from_arrays([keys, binary([0, 0, 0, 0])], fields=list(ENTRY))
@@ -140,30 +140,31 @@ def test_entries_that_no_row_has_promise_nothing_below_0() -> None:
     filled({"headers": headers}, 2 * 2 + 2 * OTHER_CELL, 2)
 
 
-def test_columns_of_no_rows_promise_nothing() -> None:
-    """Lists of no rows may have no offsets at all."""
+def test_columns_of_no_rows_are_estimated_at_0() -> None:
+    """Lists of no rows may have no offsets buffer."""
     entries = pa.array([], ENTRY)
     headers = pa.Array.from_buffers(pa.list_(ENTRY), 0, [None, None], children=[entries])
     empty = pa.table({"headers": headers, "value": pa.array([], pa.binary())})
-    assert taken(empty) == FIRST and len(kafkarec.encode(empty)) == 0
+    assert buffer_size(empty) == FIRST and len(kafkarec.encode(empty)) == 0
     some = pa.table({"headers": pa.nulls(1, headers.type), "value": binary([0, 5120 - FIRST - ROW - OTHER_CELL])})
-    assert taken(pa.concat_tables([empty, some, empty])) == 5120
+    assert buffer_size(pa.concat_tables([empty, some, empty])) == 5120
 
 
-def test_records_of_more_than_256_bytes_on_average_are_written_where_they_stay() -> None:
-    """They are measured first: no buffer is taken for them, and one copy less is made."""
+def test_records_of_more_than_256_bytes_on_average_are_written_in_place() -> None:
+    """They are measured first: they need no buffer and one copy less."""
     for rows in (20, 100):
         for more in (0, 1):
             size = 256 * rows - FIRST - ROW * rows - OTHER_CELL * rows + more
             table = pa.table({"value": binary([0] * rows + [size])})
             release_memory()
-            assert kafkarec.decode(kafkarec.encode(table)).column("value") == [b""] * (rows - 1) + [bytes(size)]
+            data = kafkarec.encode(table)
             assert release_memory() == (0 if more else class_of(256 * rows))
+            assert kafkarec.decode(data).column("value") == [b""] * (rows - 1) + [bytes(size)]
 
 
 def test_a_batch_holds_a_kib_less_than_2_gib_of_records() -> None:
-    """Measured only: the first row that does not belong ends it before a byte is written."""
-    most, record = 2**31 - 1025, 15  # bytes of a record beside its value, where that has 128 MiB and more
+    """Only measured: the first row of another batch ends it before a byte is written."""
+    most, record = 2**31 - 1025, 15  # bytes of a record besides a value of 128 MiB and more
     fits, ends_it = "^record 3: its timestamp -2 ", "^a batch of more than 2\\^31-1 bytes"
     for more, refusal in ((-1, fits), (0, fits), (1, ends_it)):
         ends = [0, 600 << 20, 1200 << 20, most - 3 * record + more]

@@ -1,7 +1,7 @@
-"""Rollback: a batch refused under errors="skip" leaves nothing in the columns; ranges also remove the nulls of rows.
+"""Rollback: a batch refused under errors="skip" leaves no trace in the columns; ranges also remove the rows' nulls.
 
-A batch fills columns while it is read. When it is refused, rows, bytes, headers, validity bits and null counts become
-what they were in front of it; the good batches around it must not differ from the same ones read alone.
+A batch fills columns while it is read. If it is refused, rows, bytes, headers, validity bits and null counts become
+what they were before it; the good batches around it must not differ from the same batches read alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import builders
 import pyarrow as pa
 import pytest
 import reading
-from core_reading import FIELDS, ranged, sound_rows, sound_table
+from core_reading import FIELDS, checked_rows, checked_table, decode_range
 
 import kafkarec
 from kafkarec._core import Source
@@ -29,13 +29,13 @@ BAD_ENDS = {
     "attributes missing": bytes([0]),
     "delta cut": bytes([2, 0, 0x80]),
     "key too long": builders.record(key=None, key_length=9),
-    "in front of the value": bytes([8, 0, 0, 0, 1]),
+    "cut before the value": bytes([8, 0, 0, 0, 1]),
     "value too long": builders.record(key=None, value=None, value_length=9),
     "header count": builders.record(key=None, value=None, header_count=9),
     "header key": builders.record(key=None, value=None, headers=[*HEADERS, (b"", None)], header_key_length=-1),
     "header value": builders.sized(b"\0\0\0\1\1\4\0\1\0" + builders.varint(9)),
     "header keys and nulls": builders.sized(b"\0\0\0\1\1\6\0\1\0\1\0" + builders.varint(9)),
-    "bytes left over": builders.sized(b"\0\0\0\1\1\0!"),
+    "bytes after the last field": builders.sized(b"\0\0\0\1\1\0!"),
 }
 PROJECTIONS = [FIELDS, ["key"], ["value"], ["headers"], ["timestamp"], ["timestamp_type"], ["offset"], ["value", "key"]]
 
@@ -45,19 +45,19 @@ def good(offset: int, **fields: Any) -> bytes:
     return builders.batch(rows, base_offset=offset, **fields)
 
 
-def skipped_as_alone(before: list[bytes], bad: bytes, behind: list[bytes]) -> None:
-    """The rows around a bad batch, in every projection, are those of the same batches read without it."""
-    data = b"".join([*before, bad, *behind])
-    alone = reading.by_columns(b"".join([*before, *behind]), control=True)
+def skipped_as_alone(before: list[bytes], bad: bytes, following: list[bytes]) -> None:
+    """Assert that the rows around a bad batch, in every projection, are those of the batches read without it."""
+    data = b"".join([*before, bad, *following])
+    alone = reading.by_columns(b"".join([*before, *following]), control=True)
     for names in PROJECTIONS:
         columns = kafkarec.decode(data, columns=names, control=True, errors="skip")
-        assert sound_rows(columns) == [{name: row[name] for name in names} for row in alone]
+        assert checked_rows(columns) == [{name: row[name] for name in names} for row in alone]
         assert [(damage.position, damage.length) for damage in columns.damage] == [(sum(map(len, before)), len(bad))]
 
 
 @pytest.mark.parametrize("name", BAD_ENDS)
 @pytest.mark.parametrize("tail", [b"", b"\0" * 64], ids=["exact", "quick"])
-def test_nulls_of_a_bad_batch_are_taken_back(name: str, tail: bytes) -> None:
+def test_nulls_of_a_bad_batch_are_removed(name: str, tail: bytes) -> None:
     for nulls in (0, 1, 6, 7, 8, 9):
         payload = NULL_RECORD * nulls + BAD_ENDS[name] + tail
         bad = builders.batch(payload=payload, count=nulls + 1, base_offset=4, base_timestamp=-1)
@@ -66,19 +66,19 @@ def test_nulls_of_a_bad_batch_are_taken_back(name: str, tail: bytes) -> None:
 
 
 def test_the_row_after_a_bad_batch_keeps_its_key() -> None:
-    """The last record of a bad batch may have cleared the bit of one row more than its bytes divided by seven."""
+    """The last record of a bad batch may have cleared the validity bit of one row more than a seventh of its bytes."""
     for nulls in (*range(10), 15, 16, 17, 31, 32):
         bad = builders.batch(payload=NULL_RECORD * nulls + bytes([8, 0, 0, 0, 1]), count=nulls + 1)
-        for behind in (
+        for following in (
             good(nulls + 1),
             builders.message(magic=0, offset=nulls + 1),
             builders.message(offset=nulls + 1),
         ):
-            skipped_as_alone([], bad, [behind, behind])
+            skipped_as_alone([], bad, [following, following])
 
 
 def test_null_keys_of_a_bad_batch_with_a_last_record_that_has_a_timestamp() -> None:
-    """Five bytes are enough for a null timestamp, six for a null key, seven for a null value."""
+    """A null timestamp needs five bytes, a null key six, a null value seven."""
     for end in (bytes([2, 0, 0]), bytes([4, 0, 0, 0]), bytes([8, 0, 0, 0, 1]), bytes([10, 0, 0, 0, 1, 1])):
         for nulls in (0, 1, 7, 8, 15):
             bad = builders.batch(payload=NULL_RECORD * nulls + end, count=nulls + 1, base_timestamp=-1)
@@ -98,7 +98,7 @@ def inner(count: int, last: bytes, **fields: Any) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4"])
-def test_messages_of_a_bad_wrapper_are_taken_back(magic: int, codec: str) -> None:
+def test_messages_of_a_bad_wrapper_are_removed(magic: int, codec: str) -> None:
     cut_field = builders.message(magic=magic, offset=99, key_length=999)
     compressed = builders.message(magic=magic, offset=99, attributes=1)
     for last in (cut_field, compressed):
@@ -111,7 +111,7 @@ def test_messages_of_a_bad_wrapper_are_taken_back(magic: int, codec: str) -> Non
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_bad_message_is_taken_back(magic: int) -> None:
+def test_a_bad_message_is_removed(magic: int) -> None:
     for key, fields in ((None, {"value_length": 99}), (b"k", {"value_length": 99}), (b"k", {"key_length": 99})):
         bad = builders.message(magic=magic, offset=4, key=key, **fields)
         skipped_as_alone([good(0)], bad, [good(5)])
@@ -119,7 +119,7 @@ def test_a_bad_message_is_taken_back(magic: int) -> None:
 
 
 def test_types_without_a_value_are_counted_as_such() -> None:
-    """Magic 0 has no timestamp and no timestamp type: both nulls go with the messages that are left out."""
+    """Magic 0 has no timestamp and no timestamp type: both nulls are removed with the messages."""
     old = [builders.message(magic=0, offset=n) for n in range(3)]
     wrapped = b"".join(builders.message(magic=0, offset=n) for n in (7, 8, 9))
     data = b"".join([*old, good(3), builders.wrapper(wrapped, magic=0, offset=9), good(10)])
@@ -128,11 +128,11 @@ def test_types_without_a_value_are_counted_as_such() -> None:
     for low, high in itertools.combinations((0, 1, 3, 4, 7, 8, 10, 14), 2):
         for names in (FIELDS, ["offset", "timestamp_type"], ["offset", "timestamp"]):
             wanted = [{name: row[name] for name in names} for row in whole if low <= row["offset"] < high]
-            assert sound_rows(ranged(data, (low, high), columns=names)) == wanted
+            assert checked_rows(decode_range(data, (low, high), columns=names)) == wanted
 
 
 def mixed() -> bytes:
-    """Nulls in every column, headers of every count, and no row like its neighbours."""
+    """Return records with nulls in every column, headers of every count, and no two equal neighbours."""
     batches = []
     for base, size in ((0, 9), (9, 1), (10, 17)):
         rows = [
@@ -149,67 +149,69 @@ def mixed() -> bytes:
     return b"".join(batches)
 
 
-def test_a_range_of_offsets_takes_rows_out_of_a_batch() -> None:
+def test_a_range_of_offsets_removes_rows_of_a_batch() -> None:
     data = mixed()
     whole = reading.by_columns(data)
     assert len(whole) == 27
     for low, high in itertools.combinations((0, 1, 2, 5, 8, 9, 10, 11, 13, 17, 18, 19, 25, 26, 27), 2):
         wanted = [row for row in whole if low <= row["offset"] < high]
-        assert sound_rows(ranged(data, (low, high), columns=FIELDS)) == wanted, (low, high)
+        assert checked_rows(decode_range(data, (low, high), columns=FIELDS)) == wanted, (low, high)
     for names in PROJECTIONS[1:]:
         for low, high in ((1, 8), (8, 11), (3, 26), (26, 27), (27, 28)):
             wanted = [{n: row[n] for n in names} for row in whole if low <= row["offset"] < high]
-            assert sound_rows(ranged(data, (low, high), columns=names)) == wanted, (names, low, high)
+            assert checked_rows(decode_range(data, (low, high), columns=names)) == wanted, (names, low, high)
 
 
-def test_a_range_of_times_takes_rows_out_and_those_without_one() -> None:
+def test_a_range_of_times_removes_rows_and_those_without_a_timestamp() -> None:
     data = mixed()
     whole = reading.by_columns(data)
     assert sum(row["timestamp"] is None for row in whole) == 6
     for low, high in itertools.combinations([-(2**62), -1, 0, 1, 2, 3, 8, 9, 10, 17, 18, 2**62], 2):
         wanted = [row for row in whole if row["timestamp"] is not None and low <= row["timestamp"] < high]
-        found = sound_rows(ranged(data, None, (low, high), columns=FIELDS))
-        assert found == wanted, (low, high)
+        result = checked_rows(decode_range(data, None, (low, high), columns=FIELDS))
+        assert result == wanted, (low, high)
         both = [row for row in wanted if 3 <= row["offset"] < 20]
-        assert sound_rows(ranged(data, (3, 20), (low, high), columns=FIELDS)) == both
+        assert checked_rows(decode_range(data, (3, 20), (low, high), columns=FIELDS)) == both
 
 
 def test_a_range_ends_before_a_batch_and_after_it() -> None:
-    """Batches that a header puts outside are passed over, the first one at its end is the last that is looked at."""
+    """Batches outside by their header are skipped; the first batch at the range's end is the last that is read."""
     data = b"".join(good(4 * n) for n in range(5))
     bad = builders.patched(data, 20, b"\xff")
     for low, high in itertools.combinations((4, 5, 7, 8, 9, 12, 16, 19, 20, 21), 2):
-        assert [row["offset"] for row in sound_rows(ranged(bad, (low, high)))] == list(range(low, min(high, 20)))
+        assert [row["offset"] for row in checked_rows(decode_range(bad, (low, high)))] == list(
+            range(low, min(high, 20))
+        )
     last_bad = data[:-1] + bytes([data[-1] ^ 1])
     for high in range(1, 17):
-        assert [row["offset"] for row in sound_rows(ranged(last_bad, (0, high)))] == list(range(high))
+        assert [row["offset"] for row in checked_rows(decode_range(last_bad, (0, high)))] == list(range(high))
     with pytest.raises(kafkarec.CorruptRecordError):
-        ranged(last_bad, (0, 17))
+        decode_range(last_bad, (0, 17))
 
 
-def test_an_absurd_base_offset_ends_no_range() -> None:
-    """No checksum covers a base offset: one more than 2^31 above the batch before it ends nothing, 2^31 does."""
+def test_an_implausible_base_offset_ends_no_range() -> None:
+    """No checksum covers a base offset: more than 2^31 above the previous batch ends no range, 2^31 does."""
     for jump, goes_on in ((2**31 - 1, False), (2**31, False), (2**31 + 1, True), (2**40, True)):
         data = good(0) + good(4 + jump) + good(4)
-        found = [row["offset"] for row in sound_rows(ranged(data, (0, 8)))]
-        assert found == list(range(8 if goes_on else 4)), jump
+        result = [row["offset"] for row in checked_rows(decode_range(data, (0, 8)))]
+        assert result == list(range(8 if goes_on else 4)), jump
 
 
 def test_timestamps_that_do_not_fit_their_unit_are_null_and_counted() -> None:
-    """Nanoseconds end 2^63-1 // 10^6 ms after and before 1970."""
+    """Nanoseconds fit up to 2^63-1 // 10^6 ms after and before 1970."""
     most = (2**63 - 1) // 10**6
     stamps = [0, most, most + 1, -most, -most - 1, -1, 5, 2**63 - 1, -(2**63)]
     rows = [builders.record(timestamp_delta=stamp, offset_delta=n) for n, stamp in enumerate(stamps)]
     data = builders.batch(rows, base_timestamp=0) + good(20)
     columns = kafkarec.decode(data, columns=["timestamp"], timestamp_unit="ns")
     fits = [None if stamp == -1 or not -most <= stamp <= most else stamp * 10**6 for stamp in stamps]
-    column = sound_table(columns).column("timestamp").cast(pa.int64())
+    column = checked_table(columns).column("timestamp").cast(pa.int64())
     assert column.to_pylist() == fits + [builders.NOW * 10**6] * 4
     assert column.null_count == sum(value is None for value in fits)
 
 
-def test_what_was_aborted_goes_from_its_first_to_its_last_offset() -> None:
-    """Batches of the producer with a base offset in the transaction, both ends included; nobody else's."""
+def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> None:
+    """Batches of the producer with a base offset in the transaction, both ends included; no other producer's."""
     producers = (6, 7, 8)
     pieces = [
         good(4 * n, producer_id=producer, producer_epoch=0, base_sequence=0, attributes=0x10)
@@ -219,38 +221,38 @@ def test_what_was_aborted_goes_from_its_first_to_its_last_offset() -> None:
     for first, last in itertools.combinations_with_replacement((0, 4, 5, 15, 16, 17, 52), 2):
         for others in ((), ((6, 0, 0), (8, 56, 99)), ((7, 52, 52),), ((6, 0, 99),)):
             aborted = tuple(sorted([(7, first, last), *others]))
-            asked = request(control=True, columns=["offset", "key"])
-            asked = asked._replace(options=replace(asked.options, aborted=aborted, stable_offset=1000))
-            found = sound_rows(as_columns(asked, read_part(asked, Source(b"".join(pieces)))))
+            options_ = request(control=True, columns=["offset", "key"])
+            options_ = options_._replace(options=replace(options_.options, aborted=aborted, stable_offset=1000))
+            result = checked_rows(as_columns(options_, read_part(options_, Source(b"".join(pieces)))))
             wanted = []
             for base, producer in bases:
                 begun = [entry for entry in aborted if entry[0] == producer and entry[1] <= base]
                 if not begun or base > begun[-1][2]:
                     wanted += [base + n for n in range(4)]
-            assert [row["offset"] for row in found] == wanted, aborted
+            assert [row["offset"] for row in result] == wanted, aborted
 
 
-def test_control_batches_and_unstable_ones_leave_nothing() -> None:
-    """Records from the last stable offset on are cut out of their batch with their nulls and headers."""
+def test_control_batches_and_unstable_batches_leave_no_trace() -> None:
+    """Records from the last stable offset on are removed with their nulls and headers."""
     data = mixed()
     whole = reading.by_columns(data)
     for stable in range(29):
         columns = kafkarec.decode(
             data, columns=FIELDS, isolation="read_committed", last_stable_offset=stable, aborted=[]
         )
-        assert sound_rows(columns) == [row for row in whole if row["offset"] < stable], stable
+        assert checked_rows(columns) == [row for row in whole if row["offset"] < stable], stable
     marker = builders.end_marker(commit=True, producer_id=7, base_offset=27)
     empty = builders.batch(
         [builders.record(key=None, value=None, headers=HEADERS)] * 3, base_offset=28, attributes=0x20, base_timestamp=-1
     )
-    assert sound_rows(kafkarec.decode(data + marker + empty + good(31), columns=FIELDS)) == (
+    assert checked_rows(kafkarec.decode(data + marker + empty + good(31), columns=FIELDS)) == (
         whole + reading.by_columns(good(31))
     )
 
 
 @pytest.mark.parametrize("nulls", [3, 9, 29, 65])
-def test_nulls_of_a_bad_batch_that_could_hold_far_more_rows_are_taken_back(nulls: int) -> None:
-    """Its bytes would do for more rows than anybody has bits for."""
+def test_nulls_of_a_bad_batch_that_could_hold_far_more_rows_are_removed(nulls: int) -> None:
+    """Its bytes could hold more rows than there are validity bits."""
     filler = builders.record(key=b"k", value=b"v" * 30_000)
     bad = builders.batch(
         payload=NULL_RECORD * nulls + filler + b"\x01", count=nulls + 2, base_offset=4, base_timestamp=-1

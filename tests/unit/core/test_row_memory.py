@@ -13,11 +13,11 @@ import kafkarec
 from kafkarec import Record, RecordBatchBuilder
 
 NAMES = ("offset", "timestamp", "key", "value", "headers")
-BIG = 1 << 40  # an int that the interpreter does not keep for everybody
+BIG = 1 << 40  # an int that the interpreter does not cache
 
 
 def fresh(offset: int = BIG) -> tuple[Any, ...]:
-    """A row of objects that nobody else has."""
+    """Return a row of objects without other references."""
     number = str(offset).encode()
     pairs = [(f"h{offset}", b"x" + number), (b"k" + number, None)]
     return offset + 0, BIG + offset, b"key" + number, b"value" + number, pairs
@@ -46,43 +46,43 @@ SHAPES: dict[str, Callable[[tuple[Any, ...]], Any]] = {
     "dict": as_dict,
     "dict with a topic": lambda row: {**as_dict(row), "topic": "t", "partition": 3},
     "Record": as_record,
-    "made one first": lambda row: (*row[:4], [list(pair) for pair in row[4]]),
+    "made before": lambda row: (*row[:4], [list(pair) for pair in row[4]]),
     "of a mapping": lambda row: {**as_dict(row), "headers": dict(row[4])},
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_encode_gives_back_what_it_held(shape: str) -> None:
+def test_encode_releases_its_references(shape: str) -> None:
     rows = [fresh(BIG + n) for n in range(300)]
     given = [SHAPES[shape](row) for row in rows]
-    held = [each for row in rows for each in parts(row)] + given
-    before = counts(held)
+    referenced = [each for row in rows for each in parts(row)] + given
+    before = counts(referenced)
     data = kafkarec.encode(given)
-    assert counts(held) == before
+    assert counts(referenced) == before
     assert [(r.offset, r.value) for r in kafkarec.decode(data)] == [(row[0], row[3]) for row in rows]
     with pytest.raises(TypeError, match="record 300"):
         kafkarec.encode([*given, 5])
-    assert counts(held) == before
+    assert counts(referenced) == before
 
 
-def test_the_builder_holds_until_it_is_gone() -> None:
+def test_the_builder_holds_references_until_it_is_deleted() -> None:
     rows = [fresh(5000 + n) for n in range(100)]
-    held = [each for row in rows for each in parts(row)]
-    before = counts(held)
+    referenced = [each for row in rows for each in parts(row)]
+    before = counts(referenced)
     builder = RecordBatchBuilder()
     for offset, timestamp, key, value, headers in rows:
         assert builder.has_room_for(timestamp, key, value, headers)
         builder.append(timestamp, key, value, headers, offset)
         key = value = headers = None
-    assert counts(held) != before
+    assert counts(referenced) != before
     del offset, timestamp
     assert [r.key for r in kafkarec.decode(builder.build())] == [row[2] for row in rows]
     del builder
-    assert counts(held) == before
+    assert counts(referenced) == before
     builder = RecordBatchBuilder()
     builder.append(BIG, rows[0][2], rows[0][3], rows[0][4])
     builder.abort()
-    assert counts(held) == before and len(builder) == 0
+    assert counts(referenced) == before and len(builder) == 0
 
 
 @pytest.mark.parametrize(
@@ -100,20 +100,20 @@ def test_the_builder_holds_until_it_is_gone() -> None:
     ],
     ids=str,
 )
-def test_what_is_refused_is_not_held(spoiled: dict[str, Any]) -> None:
+def test_refused_rows_are_not_referenced(spoiled: dict[str, Any]) -> None:
     builder = RecordBatchBuilder(base_offset=10)
     builder.append(0, b"k", b"v", [("a", b"b")])
     row = fresh(11)
     wrong = {**as_dict(row), **spoiled}
-    held = parts(row)
-    before = counts(held)
+    referenced = parts(row)
+    before = counts(referenced)
     for _ in range(3):
         with pytest.raises((ValueError, TypeError)):
             builder.append(**wrong)
     if "offset" not in spoiled and spoiled != {"timestamp": -7}:
         with pytest.raises((ValueError, TypeError)):
             builder.has_room_for(*(wrong[name] for name in NAMES[1:]))
-    assert counts(held) == before and len(builder) == 1
+    assert counts(referenced) == before and len(builder) == 1
     builder.append(1, None, None)
     assert [(r.offset, r.key, r.headers) for r in kafkarec.decode(builder.build())] == [
         (10, b"k", [("a", b"b")]),
@@ -132,8 +132,8 @@ def test_a_list_of_headers_may_change_once_it_is_appended() -> None:
     assert [r.headers for r in kafkarec.decode(builder.build())] == wanted
 
 
-def test_names_that_run_code() -> None:
-    """A dict may hold a name that equals ours by code of its own; what that does to the dict harms nobody."""
+def test_names_whose_comparison_runs_code() -> None:
+    """A dict's key may have an __eq__ that changes the dict; that must do no harm."""
     subprocesses.run("""
 import kafkarec
 class Name:
@@ -171,7 +171,7 @@ def test_a_record_without_its_fields() -> None:
 
 
 def test_a_builder_that_threads_share() -> None:
-    """It belongs to one thread at a time; where that is not kept records may be missing, and nothing worse."""
+    """A builder belongs to one thread at a time; otherwise records may be missing, but nothing worse happens."""
     subprocesses.run("""
 import sys, threading, kafkarec
 sys.setswitchinterval(1e-6)
@@ -205,13 +205,13 @@ LEAKS = {
     "a dict refused": "refused(lambda: kafkarec.encode([*dicts, {'valeu': b'v'}]))",
     "a builder": "fill().build()",
     "a builder that refuses": "refused(lambda: fill().append(1, b'k' * 99, b'v' * 99, [('a', b'b' * 99), ('c', 5)]))",
-    "a builder that is left": "fill()",
+    "a builder that is deleted": "fill()",
 }
 
 
 @pytest.mark.parametrize("name", LEAKS)
 def test_memory_stays_flat(name: str) -> None:
-    """As test_encode_memory's: a leak of a few bytes in each call shows."""
+    """As in test_encode_memory.py: a leak of a few bytes per call shows."""
     prepared = """
 import kafkarec
 rows = [(n, n, b"key", b"value", [("a", b"b" * 9), (b"c", None)]) for n in range(50)]

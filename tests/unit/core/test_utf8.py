@@ -1,6 +1,6 @@
-"""Header keys as Java reads them: every two bytes, and three and four at the borders, cut anywhere, by the JDK's rules.
+"""Header keys as Java reads them: all pairs of bytes, and three and four bytes at the limits, cut anywhere.
 
-All of them are the keys of a few records: as text, byte for byte, and as they stand under header_keys="binary".
+All are keys of a few records: as text, and as stored bytes under header_keys="binary".
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ def sequences() -> Iterator[bytes]:
     yield from (bytes(two) for two in itertools.product((0x7F, 0x80, 0xBF, *range(0xC0, 256)), range(256)))
     yield from (bytes(three) for three in itertools.product(range(0xE0, 256), BORDERS, BORDERS))
     yield from (bytes(four) for four in itertools.product(LEADS, BORDERS, LAST, LAST))
-    # a lead in the middle of a text, with one byte less than it wants behind it
+    # a lead byte in the middle of a text, with one byte less after it than it needs
     for lead, text in itertools.product(LEADS, (b"ab\x80", b"\xc3\xbc", b"\x90\x80", b"\x80\x80\x80\x80", b"")):
         yield from (b"x" * n + bytes([lead]) + text + b"y" * (n % 3) for n in range(20))
 
 
 def header_keys(keys: list[bytes], *, binary: bool) -> list[str | bytes]:
-    """As decoded, 5000 headers a record; the last record has nothing behind it."""
+    """Return the decoded keys, from records of 5000 headers; no bytes follow the last record."""
     rows = [
         builders.record(headers=[(key, None) for key in keys[at : at + 5000]], offset_delta=at // 5000)
         for at in range(0, len(keys), 5000)
@@ -47,27 +47,30 @@ def header_keys(keys: list[bytes], *, binary: bool) -> list[str | bytes]:
 def test_every_malformed_key_is_replaced_as_java_does() -> None:
     keys = list(sequences())
     assert len(keys) > 30_000
-    for key, found in zip(keys, header_keys(keys, binary=False), strict=True):
-        assert found == java_utf8(key), key.hex()
+    for key, result in zip(keys, header_keys(keys, binary=False), strict=True):
+        assert result == java_utf8(key), key.hex()
     assert header_keys(keys, binary=True) == keys
 
 
 def test_the_position_of_a_byte_that_is_not_ascii_does_not_matter() -> None:
-    """Eight bytes are looked at in one go, the rest one by one."""
+    """Eight bytes are checked at once, the rest one by one."""
     keys = [
-        b"a" * at + bytes([byte]) + b"b" * behind for at in range(20) for behind in range(20) for byte in (0x80, 0xC3)
+        b"a" * at + bytes([byte]) + b"b" * following
+        for at in range(20)
+        for following in range(20)
+        for byte in (0x80, 0xC3)
     ]
     assert header_keys(keys, binary=False) == [java_utf8(key) for key in keys]
 
 
-def test_a_key_that_is_cut_takes_no_byte_of_what_follows() -> None:
-    """The length of the value behind it may look as if the sequence went on: 64 is 80 01, 95 is be 01."""
+def test_a_cut_key_uses_no_byte_after_it() -> None:
+    """The following value's length may look like a continuation byte: 64 is 80 01, 95 is be 01."""
     cut = [b"\xc3", b"\xe4", b"\xe4\xb8", b"\xed\x9f", b"\xf0", b"\xf0\x90", b"\xf0\x90\x80", b"\xf4\x80\x80"]
     for size in (64, 72, 80, 95):
         headers = [(front + key, b"v" * size) for key in cut for front in (b"", b"abc")]
-        for behind in (b"", builders.record(value=bytes(100))):
+        for following in (b"", builders.record(value=bytes(100))):
             row = builders.record(headers=headers)
-            data = builders.batch([row, behind] if behind else [row])
-            found = kafkarec.decode(data)[0].headers
-            assert [name for name, _ in found] == [java_utf8(key) for key, _ in headers]
-            assert {value for _, value in found} == {b"v" * size}
+            data = builders.batch([row, following] if following else [row])
+            result = kafkarec.decode(data)[0].headers
+            assert [name for name, _ in result] == [java_utf8(key) for key, _ in headers]
+            assert {value for _, value in result} == {b"v" * size}

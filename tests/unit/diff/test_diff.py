@@ -1,4 +1,4 @@
-"""diff: replicas that are the same, that part by epoch or content, that are batched, compacted or damaged otherwise."""
+"""diff: replicas that are equal, or differ in epoch, content, batching, compaction or damage."""
 
 from __future__ import annotations
 
@@ -13,32 +13,38 @@ from hypothesis import strategies as st
 from paths import SEGMENTS
 from plain_logs import batch, log
 
+import kafkarec
 from kafkarec.ops.diff import Difference, compare
 from kafkarec.sidecars.leader_epochs import EpochEntry
-from kafkarec.state import leader_epochs
-from kafkarec.state.leader_epochs import EpochHistory, EpochStep, truncation
+from kafkarec.state import epoch_history
+from kafkarec.state.epoch_history import EpochHistory, EpochStep, truncation
+from kafkarec.write.stamping import stamp
 
 
 def spans(extents: Iterable[object]) -> list[tuple[int, int, str]]:
     return [(e.first, e.last, e.kind) for e in extents]  # type: ignore[attr-defined]
 
 
-def mirrored(found: Difference, other: Difference) -> bool:
-    """Whether the comparison the other way round says the same."""
+def mirrored(difference: Difference, other: Difference) -> bool:
+    """Assert that the comparison with swapped arguments gives the mirrored result."""
     return (
-        spans(found.only_a) == spans(other.only_b)
-        and spans(found.only_b) == spans(other.only_a)
-        and spans(found.changed) == spans(other.changed)
-        and found.a_follows_b == other.b_follows_a
-        and found.same == other.same
+        spans(difference.only_a) == spans(other.only_b)
+        and spans(difference.only_b) == spans(other.only_a)
+        and spans(difference.changed) == spans(other.changed)
+        and difference.a_follows_b == other.b_follows_a
+        and difference.same == other.same
     )
 
 
 @pytest.mark.parametrize("folder", sorted(p.name for p in SEGMENTS.iterdir() if list(p.glob("*.log"))))
 def test_a_log_is_the_same_as_itself(folder: str) -> None:
-    found = compare(SEGMENTS / folder, SEGMENTS / folder)
-    assert found.same and found.identical and not found and found.first is None
-    assert found.identical_size == found.a.size == sum(f.stat().st_size for f in (SEGMENTS / folder).glob("*.log"))
+    difference = compare(SEGMENTS / folder, SEGMENTS / folder)
+    assert difference.same and difference.identical and not difference and difference.first is None
+    assert (
+        difference.identical_size
+        == difference.a.size
+        == sum(f.stat().st_size for f in (SEGMENTS / folder).glob("*.log"))
+    )
 
 
 def test_preallocated_space_is_no_difference(tmp_path: Path) -> None:
@@ -51,26 +57,30 @@ def test_two_leaders_wrote_the_same_offsets(tmp_path: Path) -> None:
     common = [batch(0, 10), batch(10, 10, epoch=1)]
     a = log(tmp_path / "a", [*common, batch(20, 5, epoch=1)], epochs=[(0, 0), (1, 10)])
     b = log(tmp_path / "b", [*common, batch(20, 3, epoch=2), batch(23, 9, epoch=2)], epochs=[(0, 0), (1, 10), (2, 20)])
-    found = compare(a, b)
-    assert not found.same and bool(found)
-    assert (found.identical_to, found.identical_batches) == (20, 2)
-    assert found.first is not None and found.first[0] == 20
-    assert found.first[1] == "leader epoch 1 in A, 2 in B: two leaders wrote here"
-    assert spans(found.changed) == [(20, 24, "epoch")]
-    assert (spans(found.only_a), spans(found.only_b)) == ([], [(25, 31, "tail")])
-    assert (found.a_follows_b.offset, found.b_follows_a.offset) == (20, 20)
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert not difference.same and bool(difference)
+    assert (difference.identical_to, difference.identical_batches) == (20, 2)
+    assert difference.first is not None and difference.first[0] == 20
+    assert difference.first[1] == "leader epoch 1 in A, 2 in B: two leaders wrote here"
+    assert spans(difference.changed) == [(20, 24, "epoch")]
+    assert (spans(difference.only_a), spans(difference.only_b)) == ([], [(25, 31, "tail")])
+    assert (difference.a_follows_b.offset, difference.b_follows_a.offset) == (20, 20)
+    assert mirrored(difference, compare(b, a))
 
 
-def test_same_epoch_and_other_content_is_what_epochs_cannot_tell(tmp_path: Path) -> None:
+def test_same_epoch_with_other_content_is_reported(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
     b = log(tmp_path / "b", [batch(0, 10), batch(10, 10, value=b"other %d"), batch(20, 1)])
-    found = compare(a, b)
-    assert found.first is not None and found.first[0] == 10 and "same leader epoch 0, other content" in found.first[1]
-    assert spans(found.changed) == [(10, 19, "content")]
-    assert found.a_follows_b.offset == 20
-    assert any("do not tell the difference at offset 10: A following B" in note for note in found.notes)
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert (
+        difference.first is not None
+        and difference.first[0] == 10
+        and "same leader epoch 0, other content" in difference.first[1]
+    )
+    assert spans(difference.changed) == [(10, 19, "content")]
+    assert difference.a_follows_b.offset == 20
+    assert any("do not show the difference at offset 10: with B as the leader, A" in note for note in difference.notes)
+    assert mirrored(difference, compare(b, a))
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -81,11 +91,11 @@ def test_other_codec_and_other_batches_are_the_same_records(tmp_path: Path, code
 
     a = log(tmp_path / "a", [records(0, 5), records(5, 12), records(12, 20)], [records(20, 30)])
     b = log(tmp_path / "b", [records(0, 5), records(5, 9, codec=codec), records(9, 17, codec=codec), records(17, 30)])
-    found = compare(a, b)
-    assert found.same and not found.identical and not found
-    assert found.identical_to == 5
-    assert spans(found.rebatched) == [(5, 29, "batching")]
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert difference.same and not difference.identical and not difference
+    assert difference.identical_to == 5
+    assert spans(difference.rebatched) == [(5, 29, "batching")]
+    assert mirrored(difference, compare(b, a))
 
 
 def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
@@ -93,12 +103,12 @@ def test_a_compacted_replica_has_gaps(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10), batch(20, 10)])
     cleaned = builders.batch([parts[2], parts[9]], base_offset=10, last_offset_delta=9)
     b = log(tmp_path / "b", [cleaned, batch(20, 10)])
-    found = compare(a, b)
-    assert spans(found.only_a) == [(0, 9, "head"), (10, 11, "gap"), (13, 18, "gap")]
-    assert found.first == (10, "only A has a record here")
-    assert not found.only_b and not found.changed
-    assert any("gaps are no loss where the topic is compacted" in note for note in found.notes)
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert spans(difference.only_a) == [(0, 9, "head"), (10, 11, "gap"), (13, 18, "gap")]
+    assert difference.first == (10, "only A has a record here")
+    assert not difference.only_b and not difference.changed
+    assert any("in a compacted topic, gaps are not a loss" in note for note in difference.notes)
+    assert mirrored(difference, compare(b, a))
 
 
 def test_damage_is_not_a_gap(tmp_path: Path) -> None:
@@ -106,29 +116,29 @@ def test_damage_is_not_a_gap(tmp_path: Path) -> None:
     a = log(tmp_path / "a", data)
     spoiled = data[1][:70] + bytes([data[1][70] ^ 1]) + data[1][71:]
     b = log(tmp_path / "b", [data[0], spoiled, data[2]])
-    found = compare(a, b)
-    assert spans(found.only_a) == [(10, 19, "damaged")]
-    assert len(found.b.damage) == 1 and not found.a.damage
-    assert any(note.startswith("B is damaged: 1 place") for note in found.notes)
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert spans(difference.only_a) == [(10, 19, "damaged")]
+    assert len(difference.b.damage) == 1 and not difference.a.damage
+    assert any(note.startswith("B is damaged: 1 place") for note in difference.notes)
+    assert mirrored(difference, compare(b, a))
 
 
-def test_ends_and_beginnings(tmp_path: Path) -> None:
+def test_different_start_and_end_offsets(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10), batch(10, 10)])
     b = log(tmp_path / "b", [batch(10, 10), batch(20, 10)])
-    found = compare(a, b)
-    assert spans(found.only_a) == [(0, 9, "head")] and spans(found.only_b) == [(20, 29, "tail")]
-    assert found.first == (20, "only one of the two goes on here")
-    assert found.identical_to == 20
-    assert mirrored(found, compare(b, a))
+    difference = compare(a, b)
+    assert spans(difference.only_a) == [(0, 9, "head")] and spans(difference.only_b) == [(20, 29, "tail")]
+    assert difference.first == (20, "only one of the two continues here")
+    assert difference.identical_to == 20
+    assert mirrored(difference, compare(b, a))
 
 
 def test_nothing_in_common(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10)])
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / f"{0:020}.log").write_bytes(b"")
-    found = compare(a, tmp_path / "b")
-    assert spans(found.only_a) == [(0, 9, "tail")] and found.b.end is None
+    difference = compare(a, tmp_path / "b")
+    assert spans(difference.only_a) == [(0, 9, "tail")] and difference.b.end is None
     assert compare(tmp_path / "b", tmp_path / "b").identical
 
 
@@ -145,17 +155,17 @@ def test_wrapper_messages(tmp_path: Path) -> None:
 
     a = log(tmp_path / "a", [wrapper(0, 4, "gzip"), wrapper(5, 9, "gzip")])
     b = log(tmp_path / "b", [wrapper(0, 4, "gzip"), wrapper(5, 9, "lz4")])
-    found = compare(a, b)
-    assert found.same and not found.identical and found.identical_to == 5
+    difference = compare(a, b)
+    assert difference.same and not difference.identical and difference.identical_to == 5
 
 
-def test_one_partition_with_one() -> None:
-    with pytest.raises(ValueError, match="partitions; compare one with one"):
+def test_one_partition_and_a_folder_of_several_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="partitions; one is expected"):
         compare(SEGMENTS, SEGMENTS / "txn-0")
 
 
-def test_random_histories_are_told_apart(tmp_path: Path) -> None:
-    """Any cutting of the same records into batches is the same; any record that is changed or left out is found."""
+def test_differences_of_random_histories_are_found(tmp_path: Path) -> None:
+    """The same records in other batches are equal; any changed or missing record is found."""
     random_ = random.Random(7)
     values = [b"%d" % random_.randrange(1000) for _ in range(60)]
 
@@ -179,20 +189,20 @@ def test_random_histories_are_told_apart(tmp_path: Path) -> None:
             other[at] = b"changed"
         for at in gone:
             other[at] = None
-        found = compare(log(tmp_path / f"a{turn}", cut(list(values))), log(tmp_path / f"b{turn}", cut(other)))
-        assert [i for e in found.changed for i in range(e.first, e.last + 1)] == changed
-        assert [i for e in found.only_a for i in range(e.first, e.last + 1)] == gone
-        assert not found.only_b
-        assert found.same == (not changed and not gone)
-        if not found.same:
-            assert found.first is not None and found.first[0] == min(changed + gone)
+        difference = compare(log(tmp_path / f"a{turn}", cut(list(values))), log(tmp_path / f"b{turn}", cut(other)))
+        assert [i for e in difference.changed for i in range(e.first, e.last + 1)] == changed
+        assert [i for e in difference.only_a for i in range(e.first, e.last + 1)] == gone
+        assert not difference.only_b
+        assert difference.same == (not changed and not gone)
+        if not difference.same:
+            assert difference.first is not None and difference.first[0] == min(changed + gone)
 
 
 def entries(*pairs: tuple[int, int], end: int) -> EpochHistory:
     return EpochHistory(tuple(EpochEntry(*pair) for pair in pairs), end, "test")
 
 
-def test_the_leader_is_asked_until_both_know_the_epoch() -> None:
+def test_the_leader_is_asked_until_both_have_the_epoch() -> None:
     a = entries((0, 0), (1, 10), end=15)
     b = entries((0, 0), (2, 12), end=20)
     assert truncation(a, b) == (10, (EpochStep(1, 0, 12, 10),))
@@ -200,7 +210,7 @@ def test_the_leader_is_asked_until_both_know_the_epoch() -> None:
 
 
 def test_fast_leader_changes_of_kip_279() -> None:
-    """One broker wrote epoch 1, the other epoch 2, both from offset 10 on: one question alone would not do."""
+    """One broker wrote epoch 1, the other epoch 2, both from offset 10 on: one request is not enough."""
     a = entries((0, 0), (1, 10), end=11)
     b = entries((0, 0), (2, 10), end=11)
     assert truncation(a, b).offset == truncation(b, a).offset == 10
@@ -217,8 +227,8 @@ def test_epochs_below_the_leaders_first_one() -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=5), st.data())
-def test_truncation_ends_where_the_histories_part(lengths: list[int], data: st.DataObject) -> None:
-    """A common history, then epochs that only one of the two has, or one that continues the last epoch."""
+def test_truncation_ends_where_the_histories_diverge(lengths: list[int], data: st.DataObject) -> None:
+    """A common history, then epochs of one replica only, or one that continues the last epoch."""
     common: list[tuple[int, int]] = []
     end, epoch = 0, 0
     for length in lengths:
@@ -227,12 +237,12 @@ def test_truncation_ends_where_the_histories_part(lengths: list[int], data: st.D
         epoch += data.draw(st.integers(1, 3))
 
     def going_on(first_epoch: int, start: int) -> tuple[list[tuple[int, int]], int]:
-        found = []
+        outputs = []
         for length in data.draw(st.lists(st.integers(1, 9), max_size=3)):
-            found.append((first_epoch, start))
+            outputs.append((first_epoch, start))
             first_epoch += 2
             start += length
-        return found, start
+        return outputs, start
 
     longer = data.draw(st.integers(0, 5))
     more_a, end_a = going_on(epoch + epoch % 2, end + longer)
@@ -244,10 +254,73 @@ def test_truncation_ends_where_the_histories_part(lengths: list[int], data: st.D
 
 def test_a_checkpoint_that_the_batches_contradict_is_not_followed(tmp_path: Path) -> None:
     a = log(tmp_path / "a", [batch(0, 10, epoch=3), batch(10, 10, epoch=4)], epochs=[(3, 0), (4, 15)])
-    found = compare(a, a)
-    assert found.a.lineage.origin == "batches"
-    assert "it says epoch 3 for offset 10, where a batch has epoch 4" in found.a.lineage.note
+    difference = compare(a, a)
+    assert difference.a.lineage.origin == "batches"
+    assert "it has epoch 3 for offset 10, but the batch there has epoch 4" in difference.a.lineage.note
     (a / "leader-epoch-checkpoint").write_text("rubbish")
-    found = compare(a, a)
-    assert found.a.lineage.entries == ((3, 0), (4, 10)) and "checkpoint" in found.a.lineage.note
-    assert leader_epochs.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
+    difference = compare(a, a)
+    assert difference.a.lineage.entries == ((3, 0), (4, 10)) and "checkpoint" in difference.a.lineage.note
+    assert epoch_history.from_batches([(3, 0), (4, 10), (3, 20)]) == ((3, 0), (4, 10))
+
+
+def test_segments_with_swapped_names_are_compared_by_their_offsets(tmp_path: Path) -> None:
+    parts = [batch(0, 10), batch(10, 10)], [batch(20, 10)], [batch(30, 5)]
+    a = log(tmp_path / "a", *parts)
+    b = log(tmp_path / "b", *parts)
+    names = [b / f"{base:020}.log" for base in (0, 20, 30)]
+    names[1].rename(tmp_path / "x")
+    names[2].rename(names[1])
+    (tmp_path / "x").rename(names[2])
+    difference = compare(a, b)
+    assert difference.identical and difference.identical_to == 35 and not difference.only_a and not difference.only_b
+    assert difference.b.misnamed == [(f"{30:020}.log", 20, 30), (f"{20:020}.log", 30, 35)]
+    (note,) = difference.notes
+    assert note.startswith("B: names of segments contradict their offsets: ")
+    assert "00000000000000000030.log has 20 to 29, 00000000000000000020.log has 30 to 34;" in note
+    assert mirrored(difference, compare(b, a))
+
+
+def test_a_wrong_base_offset_reorders_no_segment_and_is_noticed(tmp_path: Path) -> None:
+    parts = [batch(0, 10), batch(10, 10)], [batch(20, 10), batch(30, 5)]
+    a = log(tmp_path / "a", *parts)
+    b = log(tmp_path / "b", *parts)
+    path = b / f"{0:020}.log"
+    data = bytearray(path.read_bytes())
+    data[5] ^= 1  # the first batch's base offset is 65536
+    path.write_bytes(data)
+    difference = compare(a, b)
+    assert not difference.same and not difference.b.misnamed
+    assert any(
+        "are listed for both: in one of the two, batches do not come in the order" in n for n in difference.notes
+    )
+
+
+def test_random_bytes_are_one_damaged_place(tmp_path: Path) -> None:
+    a = log(tmp_path / "a", [batch(0, 10)])
+    b = log(tmp_path / "b", [random.Random(5).randbytes(3000)])
+    difference = compare(a, b)
+    assert spans(difference.only_a) == [(0, 9, "damaged")] and not difference.only_b
+    assert any(note.startswith("B is damaged: 1 place, 3000 bytes; ") for note in difference.notes)
+
+
+def test_progress_ends_at_the_sizes_of_both(tmp_path: Path) -> None:
+    sides = [log(tmp_path / name, [batch(0, 10)], [batch(10, 10)]) for name in ("a", "b")]
+    ends: dict[str, int] = {}
+    compare(*sides, progress=lambda segment, end: ends.__setitem__(segment.path, end))
+    assert ends == {str(path): path.stat().st_size for side in sides for path in side.glob("*.log")}
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path: Path, magic: int) -> None:
+    rows = [{"value": b"%d" % number} | ({"timestamp": number} if magic else {}) for number in range(20)]
+    old = kafkarec.encode(rows, magic=magic)
+    new = bytearray(kafkarec.convert(old, magic=2))
+    position = 0
+    while position < len(new):
+        position = stamp(new, position=position, partition_leader_epoch=3)
+    a, b = log(tmp_path / "a", [old]), log(tmp_path / "b", [bytes(new)])
+    assert compare(a, b).same and compare(b, a).same and not compare(a, b).identical
+    rows[7]["value"] = b"other"
+    difference = compare(a, log(tmp_path / "c", [kafkarec.encode(rows, magic=magic)]))
+    assert spans(difference.changed) == [(7, 7, "content")]
+    assert difference.first is not None and difference.first[1].startswith("other content (crc ")

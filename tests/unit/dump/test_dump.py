@@ -1,4 +1,4 @@
-"""dump without a JVM: the texts that Kafka's tool left beside real segments, and what is ours alone."""
+"""dump without a JVM: the stored output of Kafka's tool for real segments, and kafkarec's own behaviour."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 import builders
 import golden
 import pytest
-from dumping import Said, ours
+from dump_comparison import DumpResult, ours
 from paths import SEGMENTS
 
 from kafkarec.errors import CorruptRecordError, InvalidRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.ops.dump.java_text import absolute_path, java_path, parse_long
-from kafkarec.ops.dump.mismatches import Consecutive, Mismatches, Pairs
+from kafkarec.ops.dump.mismatches import Consecutive, LongPairs, Mismatches
 from kafkarec.storage.sources import FileObject, LocalFile
 
 STEM = "00000000000000000000"
@@ -23,8 +23,8 @@ DECODED = {"__consumer_offsets-0": "--offsets-decoder"}
 
 
 def texts(suffix: str) -> list[str]:
-    found = sorted(SEGMENTS.glob(f"*/*{suffix}"))
-    return [str(path.relative_to(SEGMENTS)).removesuffix(suffix) for path in found]
+    result = sorted(SEGMENTS.glob(f"*/*{suffix}"))
+    return [str(path.relative_to(SEGMENTS)).removesuffix(suffix) for path in result]
 
 
 @pytest.mark.parametrize("name", texts(".dump.txt"))
@@ -35,12 +35,12 @@ def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", texts(".decoded.txt"))
-def test_what_it_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_kafkas_tool_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SEGMENTS)
     flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
     decode, cut = decoders.decoder_of_options([flag])
     wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
-    assert ours([name], decode=decode, cut=cut).out == wanted
+    assert ours([name], decode=decode, truncated=cut).out == wanted
 
 
 def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
@@ -52,50 +52,50 @@ def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
 def test_a_damaged_batch_is_printed_and_called_invalid(tmp_path: Path) -> None:
     raw = bytearray(builders.good_batch(2))
     raw[-3] ^= 1
-    said = ours([log(tmp_path, bytes(raw), builders.good_batch(1, base_offset=2))], deep=True)
-    assert said.status == 0
-    assert [line.rpartition(" ")[2] for line in said.out.splitlines() if "isvalid" in line] == ["false", "true"]
+    dumped = ours([log(tmp_path, bytes(raw), builders.good_batch(1, base_offset=2))], deep=True)
+    assert dumped.status == 0
+    assert [line.rpartition(" ")[2] for line in dumped.out.splitlines() if "isvalid" in line] == ["false", "true"]
 
 
-def test_what_is_left_at_the_end_is_counted(tmp_path: Path) -> None:
-    said = ours([log(tmp_path, builders.good_batch(1), bytes(17))])
-    assert said.out.splitlines()[-1] == f"Found 17 invalid bytes at the end of {STEM}.log"
+def test_remaining_bytes_at_the_end_are_counted(tmp_path: Path) -> None:
+    dumped = ours([log(tmp_path, builders.good_batch(1), bytes(17))])
+    assert dumped.out.splitlines()[-1] == f"Found 17 invalid bytes at the end of {STEM}.log"
 
 
 def test_everything_before_the_first_unreadable_record_is_printed(tmp_path: Path) -> None:
     spoiled = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)])
-    said = ours([log(tmp_path, builders.good_batch(1), spoiled)], print_data=True)
-    assert said.status == 1
-    assert said.out.splitlines()[-1].startswith("| offset: 2 ")
+    dumped = ours([log(tmp_path, builders.good_batch(1), spoiled)], print_data=True)
+    assert dumped.status == 1
+    assert dumped.out.splitlines()[-1].startswith("| offset: 2 ")
     packed = builders.batch([*builders.records(3), builders.record(offset_delta=3, value_length=500)], codec="gzip")
-    said = ours([log(tmp_path, builders.good_batch(1), packed)], print_data=True)
-    assert said.out.splitlines()[-1].startswith("baseOffset: 0 ")
+    dumped = ours([log(tmp_path, builders.good_batch(1), packed)], print_data=True)
+    assert dumped.out.splitlines()[-1].startswith("baseOffset: 0 ")
 
 
-def test_preallocated_zeros_end_kafkas_tool_and_ours(tmp_path: Path) -> None:
-    said = ours([log(tmp_path, builders.good_batch(1), bytes(4096))], deep=True)
-    assert (said.status, said.out.count("\n")) == (1, 4)
+def test_preallocated_zeros_end_the_dump_as_in_kafkas_tool(tmp_path: Path) -> None:
+    dumped = ours([log(tmp_path, builders.good_batch(1), bytes(4096))], deep=True)
+    assert (dumped.status, dumped.out.count("\n")) == (1, 4)
 
 
-def test_a_name_without_an_offset_is_noted_and_read_all_the_same(tmp_path: Path) -> None:
-    said = ours([log(tmp_path, builders.good_batch(1), stem="rescued")])
-    assert said.status == 0
-    assert said.err == (f"note: {tmp_path}/rescued.log: its name tells no offset; Kafka's tool would refuse it",)
-    assert "Log starting offset" not in said.out
+def test_a_file_name_without_an_offset_is_reported_and_the_file_is_read(tmp_path: Path) -> None:
+    dumped = ours([log(tmp_path, builders.good_batch(1), stem="rescued")])
+    assert dumped.status == 0
+    assert dumped.err == (f"{tmp_path}/rescued.log: its name has no offset; Kafka's tool would refuse it",)
+    assert "Log starting offset" not in dumped.out
     snapshot = tmp_path / "some.checkpoint"
     snapshot.write_bytes(builders.good_batch(1))
-    assert "tells no offset and epoch" in ours([snapshot]).err[0]
+    assert "has no offset and epoch" in ours([snapshot]).err[0]
 
 
 def test_indexes_need_an_offset_in_their_name(tmp_path: Path) -> None:
     for suffix in (".index", ".timeindex", ".txnindex"):
         index = tmp_path / f"rescued{suffix}"
         index.write_bytes(b"")
-        assert ours([index]) == Said(1, f"Dumping {index}\n", ())
+        assert ours([index]) == DumpResult(1, f"Dumping {index}\n", ())
 
 
-def test_an_index_is_never_touched(tmp_path: Path) -> None:
-    """Kafka's tool cuts one that does not end with a whole entry, and makes one that is not there."""
+def test_an_index_is_never_changed(tmp_path: Path) -> None:
+    """Kafka's tool truncates an index that does not end with a whole entry, and creates a missing index."""
     log(tmp_path, builders.good_batch(1))
     index, times = tmp_path / f"{STEM}.index", tmp_path / f"{STEM}.timeindex"
     times.write_bytes(bytes(12))
@@ -106,7 +106,7 @@ def test_an_index_is_never_touched(tmp_path: Path) -> None:
     assert index.stat().st_size == 13
 
 
-def test_offsets_that_do_not_count_up_are_printed_once_per_first_one(tmp_path: Path) -> None:
+def test_non_consecutive_offsets_are_printed_once_per_first_offset(tmp_path: Path) -> None:
     again = builders.good_batch(2) + builders.good_batch(1, base_offset=5) + builders.good_batch(2)
     path = log(tmp_path, again, builders.good_batch(1, base_offset=7))
     assert ours([path], deep=True).err == (
@@ -116,9 +116,9 @@ def test_offsets_that_do_not_count_up_are_printed_once_per_first_one(tmp_path: P
     )
 
 
-def test_pairs_take_sixteen_bytes_each() -> None:
+def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
     tracemalloc.start()
-    pairs = Pairs()
+    pairs = LongPairs()
     for number in range(0, 400_000, 2):
         pairs.add(number, number + 2)
     used, _ = tracemalloc.get_traced_memory()
@@ -138,7 +138,7 @@ def test_memory_is_flat(tmp_path: Path) -> None:
     batch = builders.batch(builders.records(200, value=b"x" * 100))
     path = log(tmp_path, *[batch] * 1000)  # 22 MB
     tracemalloc.start()
-    lines = sum(text.count("\n") for text in dump([str(path)], DumpOptions(print_data=True), LocalFile, print))
+    lines = sum(text.count("\n") for text in dump([str(path)], DumpOptions(print_data=True), LocalFile, print, print))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert lines == 2 + 1000 * 201
@@ -152,7 +152,7 @@ def test_a_batch_larger_than_a_window(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_invalid_buffers_raise_nothing_else(case: golden.Case, tmp_path: Path) -> None:
+def test_invalid_buffers_raise_only_kafka_errors(case: golden.Case, tmp_path: Path) -> None:
     path = log(tmp_path, case.bytes)
     assert ours([path], print_data=True).status in (0, 1)
 
@@ -161,7 +161,7 @@ def test_a_file_that_shrinks(tmp_path: Path) -> None:
     source = FileObject(io.BytesIO(builders.good_batch(3)), f"{STEM}.log")
     source.size += 100
     with pytest.raises(CorruptRecordError, match="shorter now"):
-        list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print))
+        list(dump([f"{STEM}.log"], DumpOptions(), lambda path: source, print, print))
 
 
 def test_decoder_classes() -> None:
@@ -171,11 +171,11 @@ def test_decoder_classes() -> None:
     assert decode is not None
     assert decode((-7).to_bytes(4, "big", signed=True), (9).to_bytes(8, "big") + b"more", 0) == ("-7", "9")
     assert decode(None, None, 0) == (None, None)
-    with pytest.raises(InvalidRecordError, match="3 bytes are no int"):
+    with pytest.raises(InvalidRecordError, match="3 bytes are too few for the type int"):
         decode(b"abc", None, 0)
     with pytest.raises(decoders.UnknownClass, match="is a Java class"):
         decoders.decoder_of_options([], None, "com.example.Mine")
-    # a flag of an internal topic goes before a class
+    # the flag of an internal topic has priority over a class
     assert decoders.decoder_of_options(["--offsets-decoder"], None, "com.example.Mine")[1] is not None
 
 

@@ -1,10 +1,11 @@
-"""Control records against Kafka's own reading of the golden vectors, and against hostile messages."""
+"""Control records, compared with Kafka's own reading of the golden vectors; and malicious messages."""
 
 from __future__ import annotations
 
 import base64
 import json
 import struct
+import tracemalloc
 import uuid
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ KINDS = [kind for kind in ControlRecordType if kind is not ControlRecordType.UNK
 
 
 def control_records_of(file: Path) -> list[dict[str, Any]]:
-    """Each record that Kafka read from the file and took for a control record, the file's name with it."""
+    """Return (file name, record) of each record that Kafka read as a control record."""
     document = json.loads(file.read_text())
     document = document.get("read") or document
     batches = document.get("batches", [])
@@ -47,7 +48,17 @@ def key_of(type_id: int, version: int = 0, more: bytes = b"") -> bytes:
     return struct.pack(">hh", version, type_id) + more
 
 
-def test_golden_holds_every_type_that_is_known_and_one_that_is_not() -> None:
+def test_every_type_has_a_class_and_a_name_in_kafkas_dump() -> None:
+    assert list(control.CLASSES) == list(control.DUMP_NAMES) == KINDS
+
+
+@pytest.mark.parametrize("of", dict.fromkeys(control.CLASSES.values()), ids=lambda of: of.__name__)
+def test_attributes_are_the_fields_of_the_message_in_the_same_order(of: type[control.ControlRecord]) -> None:
+    fields = [field.name.lower() for field in control._schemas()[of].struct.fields]
+    assert [name.replace("_", "") for name in of.__slots__] == fields  # the class's own attributes
+
+
+def test_the_vectors_have_every_known_type_and_an_unknown_type() -> None:
     seen = {record["control"]["type"] for record in GOLDEN_RECORDS}
     assert seen == {kind.name for kind in ControlRecordType}
     assert len(GOLDEN_RECORDS) >= 50
@@ -68,7 +79,7 @@ def test_reads_what_kafka_read(record: dict[str, Any]) -> None:
 
 
 def invalid_control_cases() -> dict[str, tuple[bytes | None, bytes | None, bool]]:
-    """Key, value and Kafka's verdict of each golden/invalid/control-* (uncompressed, one record a batch)."""
+    """Return key, value and Kafka's verdict of each golden/invalid/control-* (uncompressed, one record per batch)."""
     cases = {}
     for file in sorted(VECTORS.glob("invalid/control-*.bin")):
         refused = json.loads(file.with_suffix(".json").read_text())["exception"] is not None
@@ -77,7 +88,7 @@ def invalid_control_cases() -> dict[str, tuple[bytes | None, bytes | None, bool]
 
 
 def only_record(batch: bytes) -> tuple[bytes | None, bytes | None]:
-    """Key and value of the one record of an uncompressed magic 2 batch: the slow and obvious reading."""
+    """Return key and value of the only record of an uncompressed magic 2 batch, by a slow and simple decoder."""
     at = 61
 
     def varint() -> int:
@@ -108,7 +119,7 @@ def only_record(batch: bytes) -> tuple[bytes | None, bytes | None]:
 @pytest.mark.parametrize("name", invalid_control_cases())
 def test_refuses_what_kafka_refuses(name: str) -> None:
     key, value, refused = invalid_control_cases()[name]
-    if name == "control-leader-change-v1":  # the listed difference: Kafka writes version 1 and cannot read it
+    if name == "control-leader-change-v1":  # a listed difference: Kafka writes version 1 and cannot read it
         record = control.parse(key, value)
         assert isinstance(record, control.LeaderChangeRecord)
         assert record.version == 1
@@ -122,7 +133,7 @@ def test_refuses_what_kafka_refuses(name: str) -> None:
         control.parse(key, value)
 
 
-def test_all_invalid_control_cases_are_there() -> None:
+def test_all_invalid_control_cases_are_present() -> None:
     assert len(invalid_control_cases()) >= 9
 
 
@@ -195,7 +206,7 @@ def voter_set(host: bytes, tags: bytes = b"\0") -> bytes:
     return struct.pack(">h", 0) + uvarint(2) + voter + tags
 
 
-def test_voters_with_tagged_fields_which_are_stepped_over() -> None:
+def test_tagged_fields_of_voters_are_skipped() -> None:
     tags = uvarint(2) + uvarint(0) + uvarint(3) + b"abc" + uvarint(200) + uvarint(0)
     plain = control.parse(key_of(6), voter_set(b"host"))
     assert control.parse(key_of(6), voter_set(b"host", tags)) == plain
@@ -216,7 +227,7 @@ def test_voters_with_tagged_fields_which_are_stepped_over() -> None:
         (b"\xf0\x9f\x98\x80", "😀"),
     ],
 )
-def test_text_that_is_not_utf8_reads_as_in_java(host: bytes, java: str) -> None:
+def test_text_that_is_not_utf8_is_decoded_as_in_java(host: bytes, java: str) -> None:
     record = control.parse(key_of(6), voter_set(host))
     assert isinstance(record, control.KRaftVotersRecord)
     assert record.voters[0].endpoints[0].host == java
@@ -235,29 +246,50 @@ LEADER = VERSION_0 + struct.pack(">i", 1)
 @pytest.mark.parametrize(
     ("kind", "value", "words"),
     [
-        (2, LEADER + uvarint(0), "array is null"),
-        (2, LEADER + uvarint(2**31), "claims more"),
-        (2, LEADER + uvarint(2**32 - 1), "claims more"),
-        (2, LEADER + uvarint(3) + struct.pack(">i", 1) + b"\0", "claims more"),
+        (2, LEADER + uvarint(0), "voters is null"),
+        (2, LEADER + uvarint(2**31), "declares more"),
+        (2, LEADER + uvarint(2**32 - 1), "voters is null"),
+        (2, LEADER + uvarint(3) + struct.pack(">i", 1) + b"\0", "ends inside of field voterId"),
         (2, LEADER + b"\xff" * 5, "longer than 5 bytes"),
-        (5, VERSION_0 + b"\0\1" + uvarint(2**31 - 1), "tagged fields' count"),
-        (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(1), "tagged field is longer"),
-        (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(2**31), "tagged field is longer"),
+        (5, VERSION_0 + b"\0\1" + uvarint(2**31 - 1), "ends inside of a varint"),
+        (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(1), "tagged field 0 is longer"),
+        (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(2**31), "tagged field 0 has a negative size"),
         (6, voter_set(b"x" * 0x8000), "longer than its type"),
     ],
 )
-def test_claims_are_checked_before_they_are_trusted(kind: int, value: bytes, words: str) -> None:
+def test_counts_and_lengths_are_checked_before_memory_is_allocated(kind: int, value: bytes, words: str) -> None:
     with pytest.raises(InvalidRecordError, match=words):
         control.parse(key_of(kind), value)
 
 
-def test_a_negative_count_of_tagged_fields_is_none_as_in_java() -> None:
+def test_unknown_tagged_fields_become_no_objects() -> None:
+    """CVE-2026-111115: two bytes of a tagged field become an object in Kafka."""
+    value = VERSION_0 + b"\0\1" + uvarint(200_000) + b"\x63\0" * 200_000
+    control.parse(key_of(5), VERSION_0 + b"\0\1\0")  # imports the reader
+    tracemalloc.start()
+    record = control.parse(key_of(5), value)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert record == control.KRaftVersionRecord(ControlRecordType.KRAFT_VERSION, 5, 0, 1)
+    assert peak < 100_000
+
+
+def test_a_record_of_the_greatest_size_is_read_whatever_its_objects() -> None:
+    """The limit of a control record is its size: its elements are not limited in number as those of other messages."""
+    voters = (4 << 20) // 5 - 4
+    value = LEADER + uvarint(voters + 1) + b"\0\0\0\7\0" * voters + b"\1\0"
+    record = control.parse(key_of(2), value)
+    assert isinstance(record, control.LeaderChangeRecord)
+    assert len(record.voters) == voters and record.voters[-1] == control.LeaderChangeVoter(7)
+
+
+def test_a_negative_count_of_tagged_fields_means_none_as_in_java() -> None:
     record = control.parse(key_of(5), VERSION_0 + b"\0\1" + uvarint(2**31))
     assert isinstance(record, control.KRaftVersionRecord)
     assert record.kraft_version == 1
 
 
-def test_what_is_only_labelled_version_1_is_read_as_0() -> None:
+def test_a_version_0_message_labelled_version_1_is_read_as_version_0() -> None:
     voters = uvarint(2) + struct.pack(">i", 4) + b"\0"
     value = struct.pack(">hi", 1, 4) + voters + voters + b"\0"
     record = control.parse(key_of(2), value)
@@ -266,7 +298,7 @@ def test_what_is_only_labelled_version_1_is_read_as_0() -> None:
     assert record.voters == record.granting_voters == (control.LeaderChangeVoter(4),)
 
 
-def test_a_message_beyond_all_sense_is_a_limit_and_a_marker_has_none() -> None:
+def test_a_huge_message_raises_limit_exceeded_and_a_marker_has_no_limit() -> None:
     huge = bytes(5 << 20)
     with pytest.raises(LimitExceededError) as caught:
         control.parse(key_of(6), huge)
@@ -283,7 +315,7 @@ def test_records_are_frozen_and_hashable() -> None:
 
 @settings(max_examples=fewer(400, 60), deadline=None)
 @given(key=st.none() | st.binary(max_size=8), value=st.none() | st.binary(max_size=60))
-def test_any_bytes_give_a_record_or_our_error(key: bytes | None, value: bytes | None) -> None:
+def test_any_bytes_give_a_record_or_a_kafka_record_error(key: bytes | None, value: bytes | None) -> None:
     try:
         record = control.parse(key, value)
     except KafkaRecordError:
@@ -293,7 +325,7 @@ def test_any_bytes_give_a_record_or_our_error(key: bytes | None, value: bytes | 
 
 @settings(max_examples=fewer(400, 60), deadline=None)
 @given(data=st.data(), kind=st.sampled_from(KINDS))
-def test_spoiled_messages_give_a_record_or_our_error(data: st.DataObject, kind: ControlRecordType) -> None:
+def test_damaged_messages_give_a_record_or_a_kafka_record_error(data: st.DataObject, kind: ControlRecordType) -> None:
     value = bytearray(voter_set(b"host", uvarint(1) + uvarint(1) + uvarint(2) + b"ab"))
     for _ in range(data.draw(st.integers(0, 4))):
         value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))

@@ -1,4 +1,4 @@
-"""`kafkarec.internal_topics` as a user of Python meets it: one record, rows, columns, what there is."""
+"""`kafkarec.internal_topics`, the public functions: one record, rows, columns, the list of types."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ METADATA_LOG = (SEGMENTS / "__cluster_metadata-0" / "00000000000000000000.log").
 
 def test_one_record() -> None:
     record = OFFSETS[2]
-    found = internal_topics.read("__consumer_offsets", record.key, record.value)
-    assert (found.type, found.type_id, found.version, found.is_tombstone) == ("OffsetCommit", 1, 4, False)
-    assert found.key == {"group": "readers-classic", "topic": "grouped", "partition": 0}
-    assert found.value == {
+    result = internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert (result.type, result.type_id, result.version, result.is_tombstone) == ("OffsetCommit", 1, 4, False)
+    assert result.key == {"group": "readers-classic", "topic": "grouped", "partition": 0}
+    assert result.value == {
         "offset": 10,
         "leaderEpoch": -1,
         "metadata": "note 10",
         "commitTimestamp": 1795227913956,
         "topicId": "cMKeh4UETHqYvSSYh98UrQ",
     }
-    assert (found.raw_key, found.raw_value, found.problem) == (record.key, record.value, None)
-    assert found == internal_topics.read("__consumer_offsets", record.key, record.value)
-    assert len({found, internal_topics.read("__consumer_offsets", record.key, record.value)}) == 1
+    assert (result.raw_key, result.raw_value, result.problem) == (record.key, record.value, None)
+    assert result == internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert len({result, internal_topics.read("__consumer_offsets", record.key, record.value)}) == 1
     with pytest.raises(AttributeError):
-        found.type = "GroupMetadata"  # type: ignore[misc]
-    assert "readers-classic" in repr(found) and "raw_value" not in repr(found)
+        result.type = "GroupMetadata"  # type: ignore[misc]
+    assert "readers-classic" in repr(result) and "raw_value" not in repr(result)
 
 
 def test_a_tombstone_has_a_key_and_no_value() -> None:
     record = OFFSETS[14]
-    found = internal_topics.read("__consumer_offsets", record.key, record.value)
-    assert (found.type, found.version, found.value) == ("ConsumerGroupCurrentMemberAssignment", None, None)
-    assert found.is_tombstone and found.problem is None
-    assert found.as_json() == {"key": {"type": found.type, "data": found.key}, "value": None}
+    result = internal_topics.read("__consumer_offsets", record.key, record.value)
+    assert (result.type, result.version, result.value) == ("ConsumerGroupCurrentMemberAssignment", None, None)
+    assert result.is_tombstone and result.problem is None
+    assert result.as_json() == {"key": {"type": result.type, "data": result.key}, "value": None}
 
 
-def test_members_of_a_classic_group_are_opened_in_json_and_bytes_in_fields() -> None:
-    found = internal_topics.read("__consumer_offsets", OFFSETS[1].key, OFFSETS[1].value)
-    assert found.value is not None and isinstance(found.value["members"][0]["assignment"], bytes)
-    shown = found.as_json()["value"]["data"]["members"][0]
+def test_members_of_a_classic_group_are_decoded_in_json_and_bytes_in_fields() -> None:
+    result = internal_topics.read("__consumer_offsets", OFFSETS[1].key, OFFSETS[1].value)
+    assert result.value is not None and isinstance(result.value["members"][0]["assignment"], bytes)
+    shown = result.as_json()["value"]["data"]["members"][0]
     assert shown["assignment"] == {"assignedPartitions": [{"topic": "grouped", "partitions": [0]}], "userData": None}
-    json.dumps(found.as_json())
+    json.dumps(result.as_json())
 
 
 def test_rows_of_mixed_types_leave_control_records_out() -> None:
@@ -68,21 +68,21 @@ def test_rows_of_mixed_types_leave_control_records_out() -> None:
     assert {"txn", "compacted", "logappend"} <= set(topics)
 
 
-def test_columns_of_one_type_go_into_any_table() -> None:
-    found = internal_topics.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
+def test_columns_of_one_type_convert_to_any_table() -> None:
+    result = internal_topics.columns(OFFSETS, "__consumer_offsets", type="OffsetCommit")
     names = [column.name for column in internal_topics.schema("__consumer_offsets", "OffsetCommit")]
-    assert list(found) == ["offset", "timestamp", "version", "is_tombstone", *names, "problem"]
-    assert found["key_group"] == ["readers-classic"] * 3 + ["readers-consumer"] * 3
-    assert found["value_offset"] == [10, 20, 25] * 2
-    assert found["value_expireTimestamp"] == [None] * 6
-    assert pa.table(found).num_rows == polars.DataFrame(found).height == 6
-    assert list(internal_topics.columns([], "__consumer_offsets", type="OffsetCommit")) == list(found)
+    assert list(result) == ["offset", "timestamp", "version", "is_tombstone", *names, "problem"]
+    assert result["key_group"] == ["readers-classic"] * 3 + ["readers-consumer"] * 3
+    assert result["value_offset"] == [10, 20, 25] * 2
+    assert result["value_expireTimestamp"] == [None] * 6
+    assert pa.table(result).num_rows == polars.DataFrame(result).height == 6
+    assert list(internal_topics.columns([], "__consumer_offsets", type="OffsetCommit")) == list(result)
     assert list(internal_topics.columns(OFFSETS, "__consumer_offsets"))[-1] == "problem"
 
 
 @pytest.mark.parametrize("topic", sorted(internal_topics.TOPICS))
 def test_arrow_tables_have_kafka_s_types(topic: str) -> None:
-    """Every type of every topic: random records in, the same cells out."""
+    """Every type of every topic: the cells equal the fields of random records."""
     maker = samples.Maker(3)
     for kind in internal_topics.TOPICS[topic].types.values():
         made = [maker.record(internal_topics.TOPICS[topic], kind, kind.value.last) for _ in range(8)]
@@ -107,7 +107,7 @@ def test_nested_fields_in_arrow() -> None:
     assert str(table.schema.field("timestamp").type) == "timestamp[ms, tz=UTC]"
 
 
-def test_an_opened_partition_knows_its_topic_and_is_streamed() -> None:
+def test_an_opened_partition_is_decoded_by_its_topic_and_streamed() -> None:
     asked: list[list[str]] = []
 
     def stream(columns: list[str]) -> list[kafkarec.RecordColumns]:
@@ -121,7 +121,7 @@ def test_an_opened_partition_knows_its_topic_and_is_streamed() -> None:
     assert asked == [["offset", "timestamp", "key", "value"]]
 
 
-def test_wrong_words_are_answered_with_the_right_ones() -> None:
+def test_errors_for_wrong_names_list_the_right_names() -> None:
     with pytest.raises(ValueError, match=r"'orders' is no internal topic; give one of __consumer_offsets, "):
         internal_topics.read("orders", None, None)
     with pytest.raises(ValueError, match=r"has no records 'Offset'; there are: LegacyOffsetCommit, OffsetCommit"):
@@ -132,7 +132,7 @@ def test_wrong_words_are_answered_with_the_right_ones() -> None:
         internal_topics.read("__consumer_offsets", None, None, errors="skip")
 
 
-def test_the_schema_says_types_and_versions() -> None:
+def test_the_schema_lists_types_and_versions() -> None:
     columns = {column.name: column for column in internal_topics.schema("__cluster_metadata", "PartitionRecord")}
     assert columns["value_replicas"] == ("value_replicas", "int32", True, "0-2", False, ())
     assert columns["value_directories"] == ("value_directories", "uuid", True, "1-2", False, ())
@@ -143,17 +143,21 @@ def test_the_schema_says_types_and_versions() -> None:
     assert members.fields[1].versions == "3-4"
 
 
-def test_bytes_of_a_known_type_that_cannot_be_read_are_told_from_a_tombstone() -> None:
+def test_unreadable_bytes_of_a_known_type_are_distinguished_from_a_tombstone() -> None:
     commit, tombstone = OFFSETS[2], OFFSETS[14]
     bad = [kafkarec.Record(1, 2, 0, commit.key, commit.value[:-1] if commit.value else b"", []), tombstone]
-    found = internal_topics.columns(bad, "__consumer_offsets", type="OffsetCommit")
-    assert (found["is_tombstone"], found["value_offset"], found["key_group"]) == ([False], [None], ["readers-classic"])
-    assert found["problem"] == ["the message ends inside of field topicId (at least 16, found 15)"]
+    result = internal_topics.columns(bad, "__consumer_offsets", type="OffsetCommit")
+    assert (result["is_tombstone"], result["value_offset"], result["key_group"]) == (
+        [False],
+        [None],
+        ["readers-classic"],
+    )
+    assert result["problem"] == ["the message ends inside of field topicId (at least 16, found 15)"]
 
 
-def test_a_missing_key_is_said() -> None:
+def test_a_missing_key_is_reported() -> None:
     assert internal_topics.read("__transaction_state", None, b"\0\0").problem == (
-        "the key is null, and it says what the record is"
+        "the key, which has the record's type, is null"
     )
 
 
@@ -161,7 +165,7 @@ def test_the_examples_in_the_docstrings_hold() -> None:
     assert doctest.testmod(records_module).failed == 0
 
 
-def test_the_package_is_there_without_an_import_of_its_own() -> None:
+def test_the_package_is_available_without_a_separate_import() -> None:
     code = "import kafkarec; print(len(kafkarec.internal_topics.TOPICS))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.stdout, done.stderr) == ("5\n", "")

@@ -1,13 +1,15 @@
-"""What an error says: place and both sides, never a byte of a key, a value or a header."""
+"""Error messages: place, expected and found, never a byte of a key, a value or a header."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import builders
 import golden
 import pytest
 
 import kafkarec
-from kafkarec import errors
+from kafkarec import damage, errors
 
 SECRET = b"s3cr3t"
 SPOILED = {
@@ -23,7 +25,7 @@ SPOILED = {
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("reason", SPOILED)
-def test_one_spoiled_field_has_its_own_reason_and_no_payload_in_the_message(reason: str, codec: str) -> None:
+def test_each_wrong_field_has_its_own_reason_and_no_payload_in_the_message(reason: str, codec: str) -> None:
     good = builders.good_batch(2, base_offset=40)
     parts = [builders.record(key=SECRET), SPOILED[reason]]
     bad = builders.batch(parts, codec=codec, base_offset=42)
@@ -37,6 +39,46 @@ def test_one_spoiled_field_has_its_own_reason_and_no_payload_in_the_message(reas
     assert str(len(good)) in str(error)
     assert "42" in str(error)
     assert_no_payload(error)
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("reason", SPOILED)
+def test_an_error_of_a_batch_alone_can_be_relocated_to_the_file(reason: str, codec: str, tmp_path: Path) -> None:
+    good = builders.good_batch(2, base_offset=40)
+    bad = builders.batch([builders.record(key=SECRET), SPOILED[reason]], codec=codec, base_offset=42)
+    (path := tmp_path / "00000000000000000040.log").write_bytes(good + bad + good)
+    with pytest.raises(kafkarec.InvalidRecordError) as alone:
+        kafkarec.decode(bad)
+    with kafkarec.open(path) as segment, pytest.raises(kafkarec.InvalidRecordError) as in_file:
+        segment.read()
+    moved = damage.relocated(alone.value, position=len(good), file=str(path))
+    assert (str(moved), vars(moved)) == (str(in_file.value), vars(in_file.value))
+    assert f"{path} at byte {len(good)} (base offset 42), record 1 of its batch" in str(moved) and moved.record == 1
+
+
+@pytest.mark.parametrize("reason", [*SPOILED, "crc_mismatch"])
+def test_damage_has_the_values_of_the_error(reason: str) -> None:
+    good = builders.good_batch(2, base_offset=40)
+    crc = {"crc": 5} if reason == "crc_mismatch" else {}
+    bad = builders.batch([SPOILED.get(reason, builders.record())], base_offset=42, **crc)
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(good + bad + good)
+    (one,) = kafkarec.decode(good + bad + good, errors="skip").damage
+    error = caught.value
+    assert (one.expected, one.found, one.cause) == (error.expected, error.found, error.cause)
+    assert one.expected is not None and one.found is not None and one.detail == str(error)
+
+
+@pytest.mark.parametrize("codec", [1, 2, 3, 4])
+def test_the_cause_from_a_codec_stays_when_an_error_is_relocated(codec: int) -> None:
+    good, bad = builders.good_batch(2), builders.batch(codec=codec, payload=b"\x07" * 40, count=3)
+    with pytest.raises(kafkarec.CorruptRecordError) as alone:
+        kafkarec.decode(bad)
+    with pytest.raises(kafkarec.CorruptRecordError) as after_another:
+        kafkarec.decode(good + bad)
+    moved = damage.relocated(alone.value, position=len(good), file=None)
+    assert (str(moved), vars(moved)) == (str(after_another.value), vars(after_another.value))
+    assert moved.cause and str(moved).endswith(f": {moved.cause}")
 
 
 def assert_no_payload(error: BaseException) -> None:
@@ -67,7 +109,7 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("reason", FIELDS)
-def test_reason_class_and_both_sides_of_the_comparison(reason: str) -> None:
+def test_reason_class_expected_and_found(reason: str) -> None:
     data, expected, found = FIELDS[reason]
     with pytest.raises(kafkarec.KafkaRecordError) as caught:
         kafkarec.decode(data)
@@ -78,7 +120,7 @@ def test_reason_class_and_both_sides_of_the_comparison(reason: str) -> None:
     for side, wanted in (("expected", expected), ("found", found)):
         if wanted is not None:
             assert getattr(error, side) == wanted
-    skipped = kafkarec.decode(data, errors="skip")
+    skipped = kafkarec.decode(data, errors="skip", restore=False)
     assert reason in [damage.reason for damage in skipped.damage]
 
 
@@ -93,7 +135,7 @@ def test_no_golden_refusal_quotes_the_payload(case: golden.Case) -> None:
         assert "\n" not in text
 
 
-def test_the_family() -> None:
+def test_the_hierarchy_of_exceptions() -> None:
     kinds = "CorruptRecord InvalidRecord UnsupportedMagic UnsupportedCompression LimitExceeded MissingCodec"
     for name in (f"{kind}Error" for kind in kinds.split()):
         assert issubclass(getattr(kafkarec, name), kafkarec.KafkaRecordError)

@@ -1,7 +1,7 @@
-"""Memory follows the input, never a number in it (P2), and decompression has a true cap (P3).
+"""Memory depends on the input's size, never on a number in it (P2), and decompression has a true limit (P3).
 
-Each table runs in a process of its own whose address space is limited and whose peak is measured: an error
-that comes after an allocation of 80 MB is no clean error (confluentinc/kcp #399).
+Each table runs in a separate process whose address space is limited and whose peak is measured: an error
+after an allocation of 80 MB is no clean error (confluentinc/kcp #399).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MB = 1 << 20
 SETUP = (
     subprocesses.PEAK
     + """
-import sys, time, builders, kafkarec, agreement, struct
+import sys, time, builders, kafkarec, engine_vs_oracle, struct
 kafkarec.decode(builders.good_batch(50, codec="lz4") + builders.good_batch(50, codec="zstd") +
                 builders.good_batch(50, codec="gzip") + builders.good_batch(50, codec="snappy"))
 limit_memory(600 << 20)
@@ -83,7 +83,7 @@ def run_table(builder: str, codecs: list[str]) -> None:
 for codec in {codecs!r}:
     for n in near(14):
         raw = {builder}
-        agreement.assert_agree(raw, deep=False)
+        engine_vs_oracle.assert_agree(raw, deep=False)
         begin()
         for options in ({{}}, {{"errors": "skip"}}):
             try:
@@ -108,7 +108,7 @@ def test_crafted_lengths_of_magic_0_and_1(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", STREAMS)
-def test_crafted_sizes_inside_of_the_codecs(field: str) -> None:
+def test_crafted_sizes_inside_the_codecs(field: str) -> None:
     run_table(STREAMS[field], ["none"])
 
 
@@ -211,7 +211,7 @@ assert peak() < 40 << 20, peak()
 
 
 def test_crafted_lengths_do_not_make_resynchronisation_quadratic() -> None:
-    """CRC work is capped at 8 times the input: thousands of headers that each claim the whole rest."""
+    """CRC work is limited to 8 times the input: thousands of headers that each claim all following bytes."""
     code = (
         SETUP
         + """
@@ -229,8 +229,8 @@ assert time.process_time() - started < 8, time.process_time() - started
     subprocesses.run(code)
 
 
-def test_too_little_memory_is_a_limit_that_says_so() -> None:
-    """No MemoryError, and no damage either: the bytes are good. What follows still decodes."""
+def test_too_little_memory_raises_limit_exceeded() -> None:
+    """No MemoryError, and no damage: the bytes are good. The next decode works."""
     code = (
         SETUP.replace("limit_memory(600 << 20)", "")
         + """

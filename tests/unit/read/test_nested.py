@@ -1,4 +1,4 @@
-"""decode_each and scan_each: a column whose values are raw batches, one list of rows a value."""
+"""decode_each and scan_each: a column whose values are raw batches, one list of rows per value."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SEQUENCES = {
     "binary": lambda values: pa.array(values, pa.binary()),
     "large_binary": lambda values: pa.array(values, pa.large_binary()),
     "slice of binary": lambda values: pa.array([b"other", *values, b"more"], pa.binary())[1:-1],
-    "slice behind a null": lambda values: pa.array([None, None, b"x", *values], pa.large_binary())[3:],
+    "slice after a null": lambda values: pa.array([None, None, b"x", *values], pa.large_binary())[3:],
 }
 
 
 def lists_of(pieces: list[Any]) -> list[list[dict[str, Any]] | None]:
-    """All lists of all pieces by Arrow, checked against the flat run and the offsets."""
+    """Return all lists of all pieces by Arrow, checked against the flat rows and the offsets."""
     out: list[list[dict[str, Any]] | None] = []
     for piece in pieces:
         array = pa.array(piece)
@@ -98,26 +98,26 @@ def test_skipping_reports_value_row_and_damage() -> None:
     values = [good, good + BAD + good, None, BAD]
     [piece] = kafkarec.decode_each(values, errors="skip")
     assert list(piece.offsets) == [0, 2, 6, 6, 6]
-    assert [(value, row, found.position, found.reason) for value, row, found in piece.damage] == [
+    assert [(value, row, damaged.position, damaged.reason) for value, row, damaged in piece.damage] == [
         (1, 4, len(good), "crc_mismatch"),
         (3, 6, 0, "crc_mismatch"),
     ]
 
 
 def test_damage_of_one_value_does_not_reach_the_next() -> None:
-    """Offsets start anew in each value: nothing of the search of one is left in the other."""
+    """Offsets restart in each value: no state of the search in one value affects the next."""
     late, early = builders.good_batch(2, base_offset=1000), builders.good_batch(2)
     [piece] = kafkarec.decode_each([late + b"garbage garbage garbage", b"junk" * 9 + early], errors="skip")
     assert [record.offset for record in piece.records] == [1000, 1001, 0, 1]
-    assert [found.length for _, _, found in piece.damage] == [23, 36]
+    assert [damaged.length for _, _, damaged in piece.damage] == [23, 36]
 
 
-def test_a_cut_tail_in_a_value_is_no_damage() -> None:
+def test_a_cut_tail_in_a_value_is_not_damage() -> None:
     [piece] = kafkarec.decode_each([GOOD[0] + builders.good_batch(3)[:30]], errors="skip")
     assert piece.damage == ()
 
 
-def test_options_reach_the_engine() -> None:
+def test_options_are_passed_to_the_engine() -> None:
     data = golden.vector("v2-txn-sequence").bytes
     [piece] = kafkarec.decode_each([data], control=True, columns=["is_control", "timestamp"], timestamp_unit="us")
     table = reading.arrow_table(piece.records)
@@ -144,29 +144,29 @@ def test_scan_each_lists_batch_rows() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", b"bytes", 5, None, pa.array([1, 2])])
-def test_what_is_no_column_of_bytes_is_a_type_error(wrong: Any) -> None:
+def test_objects_that_are_no_column_of_bytes_are_a_type_error(wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError)) as caught:
         list(kafkarec.decode_each(wrong))
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
 @given(st.lists(st.sampled_from([None, b"", BAD, BAD[:70], *GOOD[:25]]), max_size=12), st.integers(1, 5000))
-def test_each_equals_one_by_one(values: list[bytes | None], most: int) -> None:
+def test_decode_each_equals_decode_of_each_value(values: list[bytes | None], most: int) -> None:
     pieces = list(kafkarec.decode_each(values, columns=reading.RECORD_FIELDS, errors="skip", max_output_bytes=most))
     wanted = [None if value is None else reading.by_columns(value, errors="skip") for value in values]
     assert lists_of(pieces) == wanted
-    damage = [(i, found) for piece in pieces for i, _, found in piece.damage]
+    damage = [(i, damaged) for piece in pieces for i, _, damaged in piece.damage]
     assert damage == [
-        (i, found)
+        (i, damaged)
         for i, value in enumerate(values)
         if value is not None
-        for found in kafkarec.decode(value, errors="skip").damage
+        for damaged in kafkarec.decode(value, errors="skip").damage
     ]
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_a_value_has_one_budget_for_all_its_payloads(codec: str) -> None:
-    """Twenty bombs of a payload's size each are one bomb: a task holds a whole value."""
+    """Twenty decompression bombs in one value count together: a task holds a whole value."""
     one = builders.batch([builders.record(value=bytes(50_000))], codec=codec)
     values = [one * 2, one * 3, None, one]
     with pytest.raises(kafkarec.LimitExceededError) as caught:

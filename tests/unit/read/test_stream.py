@@ -1,4 +1,4 @@
-"""stream: the same engine a piece at a time, in flat memory; and the rules for files that it shares with the CLI."""
+"""stream: the same results piece by piece, in constant memory; and the rules for files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_big(batches: int = 400) -> bytes:
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(batches))
 
 
-def test_pieces_put_together_are_decode() -> None:
+def test_the_pieces_together_equal_decode() -> None:
     data = make_big() + builders.good_batch(3)[:40]
     pieces = list(kafkarec.stream(data))
     assert len(pieces) > 3
@@ -33,7 +33,7 @@ def test_pieces_put_together_are_decode() -> None:
     assert [piece.remaining for piece in pieces] == [0] * (len(pieces) - 1) + [40]
 
 
-def test_what_comes_before_the_damage_is_given_first() -> None:
+def test_records_before_the_damage_are_yielded_first() -> None:
     data = make_big(100)
     spoiled = data + golden.invalid_case("v2-crc-flipped").bytes
     got = 0
@@ -44,7 +44,7 @@ def test_what_comes_before_the_damage_is_given_first() -> None:
     assert caught.value.position == len(data)
 
 
-def test_damage_comes_with_its_piece_and_tiles() -> None:
+def test_damage_is_in_its_piece_and_the_input_is_covered() -> None:
     data = make_big(100)
     spoiled = data + golden.invalid_case("v2-crc-flipped").bytes + b"junk" * 30 + make_big(50)
     pieces = list(kafkarec.stream(spoiled, errors="skip"))
@@ -55,7 +55,7 @@ def test_damage_comes_with_its_piece_and_tiles() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", builders.good_batch(1)[:30], builders.batch([])])
-def test_nothing_to_read_still_gives_a_schema(data: bytes) -> None:
+def test_an_empty_input_still_has_a_schema(data: bytes) -> None:
     pieces = list(kafkarec.stream(data))
     assert len(pieces) >= 1
     assert pieces[-1].remaining == (30 if len(data) == 30 else 0)
@@ -63,7 +63,7 @@ def test_nothing_to_read_still_gives_a_schema(data: bytes) -> None:
 
 
 def test_memory_is_flat() -> None:
-    """128 MB of lz4 batches that hold 1 GB: the peak is a piece, not the whole."""
+    """128 MB of lz4 batches with 1 GB of content: the peak is one piece, not the whole."""
     code = (
         subprocesses.PEAK
         + """
@@ -92,33 +92,33 @@ def test_zeros_to_the_end_of_a_file_are_preallocated_space() -> None:
     data = good + bytes(500)
     with pytest.raises(kafkarec.CorruptRecordError):
         kafkarec.decode(data)
-    in_file = kafkarec.decode(data, _file="a.log")
+    in_file = reading.decode_file(data, "a.log")
     assert (len(in_file), in_file.remaining, in_file.damage) == (2, 500, ())
-    assert kafkarec.decode(data, _file="a.log", errors="skip").damage == ()
-    assert kafkarec.decode(bytes(500), _file="a.log").remaining == 500
+    assert reading.decode_file(data, "a.log", errors="skip").damage == ()
+    assert reading.decode_file(bytes(500), "a.log").remaining == 500
 
 
 def test_errors_and_damage_name_the_file() -> None:
     data = golden.invalid_case("v2-crc-flipped").bytes
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        kafkarec.decode(data, _file="00000000000000000000.log")
+        reading.decode_file(data, "00000000000000000000.log")
     assert caught.value.file == "00000000000000000000.log"
     assert "00000000000000000000.log" in str(caught.value)
-    [damage] = kafkarec.decode(data, _file="x.log", errors="skip").damage
+    [damage] = reading.decode_file(data, "x.log", errors="skip").damage
     assert damage.file == "x.log"
 
 
-def test_in_a_file_a_claim_beyond_the_end_is_searched_even_when_raising() -> None:
+def test_in_a_file_a_length_beyond_the_end_is_searched_even_when_raising() -> None:
     good = [builders.good_batch(3, base_offset=base) for base in (0, 3, 6)]
     forged = builders.patched(good[1], 8, (10**6).to_bytes(4, "big"))
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
-        kafkarec.decode(good[0] + forged + good[2], _file="x.log")
+        reading.decode_file(good[0] + forged + good[2], "x.log")
     assert (caught.value.position, caught.value.reason) == (len(good[0]), "length_beyond_end")
-    tail = kafkarec.decode(good[0] + forged, _file="x.log")
+    tail = reading.decode_file(good[0] + forged, "x.log")
     assert (len(tail), tail.remaining) == (3, len(forged))
 
 
-def test_good_data_makes_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+def test_good_data_causes_no_warnings_or_logs(caplog: pytest.LogCaptureFixture) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for case in golden.vectors():

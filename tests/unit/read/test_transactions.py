@@ -40,12 +40,12 @@ def test_committed_and_aborted_interleaved() -> None:
 
 
 def test_markers_match_by_producer_id_across_epochs() -> None:
-    """KIP-890: the end marker carries the epoch after that of its data."""
+    """KIP-890: the end marker has the epoch after that of its data."""
     log = data_batch(0, 1, epoch=0) + builders.end_marker(commit=False, producer_id=1, producer_epoch=1, base_offset=2)
     assert committed(log) == []
 
 
-def test_nothing_after_the_first_open_transaction() -> None:
+def test_no_records_after_the_first_open_transaction() -> None:
     log = data_batch(0, 1) + data_batch(2, 2) + builders.end_marker(commit=True, producer_id=1, base_offset=4)
     log += data_batch(5, -1, transactional=False)
     columns = kafkarec.decode(log, isolation="read_committed")
@@ -91,13 +91,13 @@ def test_an_unreadable_marker_is_an_error() -> None:
     assert len(kafkarec.decode(data_batch(0, 1) + bad)) == 2
 
 
-def test_empty_control_batch_ends_nothing_and_breaks_nothing() -> None:
+def test_an_empty_control_batch_ends_no_transaction() -> None:
     empty = builders.batch([], base_offset=2, attributes=builders.TRANSACTIONAL | builders.CONTROL, producer_id=1)
     columns = kafkarec.decode(data_batch(0, -1, transactional=False) + empty, isolation="read_committed")
     assert [record.offset for record in columns] == [0, 1]
 
 
-def test_the_callers_aborted_list_and_last_stable_offset_overrule_the_markers() -> None:
+def test_the_callers_aborted_list_and_last_stable_offset_override_the_markers() -> None:
     log = data_batch(0, 1) + data_batch(2, 2) + data_batch(4, 1)
     assert committed(log, aborted=[(2, 2)], last_stable_offset=6) == [0, 1, 4, 5]
     assert committed(log, aborted=[], last_stable_offset=4) == [0, 1, 2, 3]
@@ -111,13 +111,13 @@ def test_control_records_are_left_out_unless_asked_for() -> None:
     assert marker.control.type == "COMMIT" or marker.control.type.name == "COMMIT"
 
 
-def test_enums_are_taken_beside_strings() -> None:
+def test_enums_are_accepted_as_well_as_strings() -> None:
     log = data_batch(0, 1)
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_UNCOMMITTED)) == 2
     assert len(kafkarec.decode(log, isolation=kafkarec.Isolation.READ_COMMITTED)) == 0
 
 
-def test_a_wrapper_cut_by_the_last_stable_offset_leaves_nothing_in_the_records_after_it() -> None:
+def test_a_wrapper_cut_by_the_last_stable_offset_does_not_affect_later_records() -> None:
     inner = [builders.message(offset=i, value=b"wrapped %d" % i) for i in range(3)]
     log = builders.wrapper(inner, offset=2) + builders.message(offset=0, key=None, value=b"plain")
     columns = kafkarec.decode(log, isolation="read_committed", last_stable_offset=1)

@@ -1,5 +1,5 @@
-"""Files are read through windows: the same answers as for bytes in memory, whatever the window, and bytes
-that cannot be read are damage with their byte range, while everything else is read."""
+"""Files are read through windows: the same results as for bytes in memory, whatever the window; bytes
+that cannot be read are damage with their byte range, and all others are read."""
 
 from __future__ import annotations
 
@@ -29,49 +29,50 @@ WINDOWS = [1, 61, 64, 200, 5000, 1 << 20]
 
 
 def cases(window: int, *more: golden.Case) -> list[golden.Case]:
-    """Golden files for a window: all, or in the core subset every ninth, other ones for each window."""
-    found = [*golden.vectors(), *more, *golden.segment_files()]
-    return found[WINDOWS.index(window) :: 9] if CORE else found
+    """Return golden files for a window: all, or in the core subset every ninth, different files for each window."""
+    files = [*golden.vectors(), *more, *golden.segment_files()]
+    return files[WINDOWS.index(window) :: 9] if CORE else files
 
 
 def outcome(make: Any) -> Any:
-    """Rows, batches, damage and tail, or the refusal."""
+    """Return rows, batches, damage and tail, or the error."""
     try:
-        found = make()
+        decoded = make()
     except kafkarec.KafkaRecordError as error:
         return type(error), str(error), error.reason, error.position, error.next_position
-    return reading.arrow_rows(found), reading.batch_rows(found.batches), found.damage, found.remaining
+    return reading.arrow_rows(decoded), reading.batch_rows(decoded.batches), decoded.damage, decoded.remaining
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("errors", ["raise", "skip"])
 def test_every_vector_through_every_window(window: int, errors: str) -> None:
     for case in cases(window, *golden.invalid()):
-        wanted = outcome(lambda case=case: kafkarec.decode(case.bytes, control=True, errors=errors, _file="test.log"))
+        wanted = outcome(lambda case=case: reading.decode_file(case.bytes, control=True, errors=errors))
         assert outcome(lambda case=case: read(FakeFile(case.bytes, window), errors=errors)) == wanted, case
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 def test_scans_through_every_window(window: int) -> None:
     for case in cases(window):
-        asked = request(_file="test.log")
+        asked = reading.file_request()
+        [scanned] = scan_pieces(asked, Source(case.bytes), whole=True)
         for skip_bytes in (0, 100, 1 << 20):
             fake = FakeFile(case.bytes, window, skip_bytes)
             table = BatchTable.joined(list(scan_pieces(asked, Source(file=fake))))
-            assert reading.batch_rows(table) == reading.batch_rows(kafkarec.scan(case.bytes, _file="test.log")), case
+            assert reading.batch_rows(table) == reading.batch_rows(scanned), case
 
 
-def test_a_scan_of_large_batches_fetches_their_headers_alone() -> None:
+def test_a_scan_of_large_batches_fetches_only_their_headers() -> None:
     data = 60 * b"".join(
         builders.batch(builders.records(1, value=bytes(20_000)), base_offset=offset) for offset in range(50)
     )
     fake = FakeFile(data, 1 << 20, 8192)
-    assert len(BatchTable.joined(list(scan_pieces(request(_file="x"), Source(file=fake))))) == 3000
+    assert len(BatchTable.joined(list(scan_pieces(reading.file_request(), Source(file=fake))))) == 3000
     assert fake.fetched < 2 * (1 << 20) + 3000 * 64
 
 
 @pytest.mark.parametrize("seed", range(fewer(40, 20)))
-def test_damage_at_random_through_random_windows(seed: int) -> None:
+def test_random_damage_through_random_windows(seed: int) -> None:
     """Damage, resynchronisation and tails do not depend on where a window ends."""
     chance = random.Random(seed)
     nested = make_log(chance, 3).data if seed % 3 == 0 else b""
@@ -79,7 +80,7 @@ def test_damage_at_random_through_random_windows(seed: int) -> None:
     for _ in range(chance.randrange(1, 4)):
         chance.choice(KINDS)(chance, log, chance.randrange(len(log.pieces)))
     data = log.data + bytes(chance.choice([0, 0, 5, 300]))
-    wanted = outcome(lambda: kafkarec.decode(data, control=True, errors="skip", _file="test.log"))
+    wanted = outcome(lambda: reading.decode_file(data, control=True, errors="skip"))
     for window in (64, chance.randrange(100, 3000), 1 << 20):
         assert outcome(lambda window=window: read(FakeFile(data, window), errors="skip")) == wanted
 
@@ -96,69 +97,69 @@ def test_unreadable_pages_are_damage_and_the_rest_is_read(seed: int) -> None:
     for _ in range(chance.randrange(1, 4)):
         start = chance.randrange(len(data))
         bad.append(range(start, min(len(data), start + chance.choice([1, 512, 6000]))))
-    # between two such spans of one page of 4096 bytes nothing is looked for
+    # between two such spans of one page of 4096 bytes nothing is searched
     pages = [range(b.start // 4096 * 4096, -(-b.stop // 4096) * 4096) for b in bad]
 
     def hit_by(ranges: list[range]) -> set[int]:
         return {i for i in range(len(log.pieces)) for r in ranges if starts[i] < r.stop and r.start < starts[i + 1]}
 
-    found = read(FakeFile(data, chance.choice([64, 4096, 1 << 20]), 8192, bad), columns=["offset"], errors="skip")
-    kept = pa.table(found)["offset"].to_pylist()
+    decoded = read(FakeFile(data, chance.choice([64, 4096, 1 << 20]), 8192, bad), columns=["offset"], errors="skip")
+    kept = pa.table(decoded)["offset"].to_pylist()
     for i, offsets in enumerate(log.offsets):
         if i not in hit_by(pages):
             assert set(offsets) <= set(kept)
         if i in hit_by(bad):
             assert not set(offsets) & set(kept)
     assert kept == sorted(set(kept))
-    assert {one.reason for one in found.damage} == {"unreadable"}
-    reading.assert_tiles(data, found)
-    assert "input/output error" in found.damage[0].detail.lower()
+    assert {one.reason for one in decoded.damage} == {"unreadable"}
+    reading.assert_tiles(data, decoded)
+    assert "input/output error" in decoded.damage[0].detail.lower()
     with pytest.raises(kafkarec.CorruptRecordError) as refused:
         read(FakeFile(data, 1 << 20, 8192, bad))
     assert refused.value.reason == "unreadable"
 
 
 @pytest.mark.parametrize("length", [1, 10, 700, 9000])
-def test_only_batches_that_hold_an_unreadable_byte_are_lost(length: int) -> None:
+def test_only_batches_with_an_unreadable_byte_are_lost(length: int) -> None:
     log = make_log(random.Random(length), 120)
     starts = [sum(map(len, log.pieces[:i])) for i in range(len(log.pieces) + 1)]
     for start in range(50, starts[-1] - length, 977):
         bad = range(start, start + length)
-        found = read(FakeFile(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
+        decoded = read(FakeFile(log.data, 1 << 20, 8192, [bad]), columns=["offset"], errors="skip")
         kept = [
             offset
             for i, offsets in enumerate(log.offsets)
             if starts[i + 1] <= bad.start or starts[i] >= bad.stop
             for offset in offsets
         ]
-        assert pa.table(found)["offset"].to_pylist() == kept
-        assert {one.reason for one in found.damage} == {"unreadable"}
+        assert pa.table(decoded)["offset"].to_pylist() == kept
+        assert {one.reason for one in decoded.damage} == {"unreadable"}
 
 
-def test_zeros_of_an_unreadable_page_are_no_data() -> None:
-    """A batch whose lost bytes were zeros has a checksum that holds for what is read instead: still damage."""
+def test_zeros_in_place_of_an_unreadable_page_are_not_data() -> None:
+    """A batch whose unreadable bytes were zeros has a right checksum with zeros in their place: still damage."""
     zeros = builders.batch(builders.records(1, value=bytes(20_000)), base_offset=0)
-    behind = builders.batch(builders.records(3), base_offset=1)
-    found = read(FakeFile(zeros + behind, 1 << 20, 8192, [range(8192, 8200)]), errors="skip", check_crcs=False)
-    assert [record.offset for record in found] == [1, 2, 3]
-    assert [(one.position, one.length, one.reason) for one in found.damage] == [(0, len(zeros), "unreadable")]
-    tail = read(FakeFile(behind + bytes(9000), 1 << 20, 8192, [range(8192, 8200)]), errors="skip")
+    following = builders.batch(builders.records(3), base_offset=1)
+    decoded = read(FakeFile(zeros + following, 1 << 20, 8192, [range(8192, 8200)]), errors="skip", check_crcs=False)
+    assert [record.offset for record in decoded] == [1, 2, 3]
+    assert [(one.position, one.length, one.reason) for one in decoded.damage] == [(0, len(zeros), "unreadable")]
+    tail = read(FakeFile(following + bytes(9000), 1 << 20, 8192, [range(8192, 8200)]), errors="skip")
     assert [one.reason for one in tail.damage] == ["unreadable"]
-    reading.assert_tiles(behind + bytes(9000), tail)
+    reading.assert_tiles(following + bytes(9000), tail)
 
 
 @pytest.mark.parametrize("present", [0, 1, 61, 5000, 12_345])
 def test_a_file_that_shrinks_is_damage_from_there_on(present: int) -> None:
     data = golden.partition_bytes("all-codecs-0")
-    found = read(FakeFile(data, 256, 64, present=present), errors="skip")
+    decoded = read(FakeFile(data, 256, 64, present=present), errors="skip")
     whole = [b for b in kafkarec.scan(data) if b["position"] + b["size_in_bytes"] <= present]
-    assert reading.batch_rows(found.batches) == whole
-    assert {one.reason for one in found.damage} == {"unreadable"}
-    assert "shorter now" in found.damage[0].detail
-    reading.assert_tiles(data, found)
+    assert reading.batch_rows(decoded.batches) == whole
+    assert {one.reason for one in decoded.damage} == {"unreadable"}
+    assert "shorter now" in decoded.damage[0].detail
+    reading.assert_tiles(data, decoded)
 
 
-def test_an_error_that_is_no_damage_is_raised_as_it_is() -> None:
+def test_an_error_that_is_no_damage_is_raised_unchanged() -> None:
     class Refusing(FakeFile):
         def is_damage(self, error: OSError) -> bool:
             return False
@@ -177,19 +178,19 @@ def test_an_error_that_is_no_damage_is_raised_as_it_is() -> None:
         def read_at(self, position: int, length: int) -> bytes:
             return b"x" * (length + 1)
 
-    with pytest.raises(ValueError, match="gave"):
+    with pytest.raises(ValueError, match="returned"):
         read(Broken(data))
 
 
 def test_a_large_batch_is_checked_before_it_is_held() -> None:
-    """64 windows and more: the checksum runs piece by piece, so a forged claim costs no memory."""
+    """From 64 windows on the checksum is computed piece by piece, so a forged length takes no memory."""
     good = builders.batch(builders.records(2, value=bytes(range(256)) * 40), base_offset=5)
     assert len(good) > 64 * 64
-    found = read(FakeFile(good + good, 64), errors="skip")
-    assert len(found) == 4 and not found.damage
+    decoded = read(FakeFile(good + good, 64), errors="skip")
+    assert len(decoded) == 4 and not decoded.damage
     spoiled = builders.patched(good, len(good) - 9, b"\xff")
-    found = read(FakeFile(spoiled + good, 64), errors="skip")
-    assert [one.reason for one in found.damage] == ["crc_mismatch"] and len(found) == 2
+    decoded = read(FakeFile(spoiled + good, 64), errors="skip")
+    assert [one.reason for one in decoded.damage] == ["crc_mismatch"] and len(decoded) == 2
 
 
 def test_files_by_descriptor(tmp_path: Path) -> None:
@@ -202,15 +203,15 @@ def test_files_by_descriptor(tmp_path: Path) -> None:
             assert list(segment.read(control=True)) == list(kafkarec.decode(data, control=True))
     with kafkarec.open(path) as segment:
         os.truncate(path, 700)
-        found = segment.read(errors="skip")
-    assert found.damage[-1].reason == "unreadable"
-    assert found.damage[-1].next_position == len(data)
+        decoded = segment.read(errors="skip")
+    assert decoded.damage[-1].reason == "unreadable"
+    assert decoded.damage[-1].next_position == len(data)
 
 
 def test_the_first_batches_of_a_scan_wait_for_no_more() -> None:
     data = b"".join(builders.good_batch(1, base_offset=i) for i in range(20_000))
     fake = FakeFile(data, 16 << 10)
-    pieces = scan_pieces(request(_file="x"), Source(file=fake))
+    pieces = scan_pieces(reading.file_request(), Source(file=fake))
     assert 20 < len(next(pieces)) < 200 and fake.fetched < 64 << 10
     assert sum(len(piece) for piece in pieces) + len(next(scan_pieces(request(), Source(data)))) == 20_000
     one = next(kafkarec.open(FakeFile(data, 16 << 10)).batches())

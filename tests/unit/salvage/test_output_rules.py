@@ -1,4 +1,4 @@
-"""salvage refuses what would endanger a source, or the output of an earlier run."""
+"""salvage refuses outputs that would endanger a source, or the output of an earlier run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from paths import SEGMENTS
 from plain_logs import batch
-from salvaging import content, make_source, unfinished
+from salvage_runs import content, leave_unfinished, make_source
 
 from kafkarec import storage
 from kafkarec.ops.salvage import Refused, salvage
@@ -31,20 +31,20 @@ def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -
     inside = source / "orders-0"
     refused(source, source, "is one of the inputs")
     for out in (source / "new", inside, inside / "new" / "deep", source / "x" / ".." / "orders-0" / "y"):
-        refused(source, out, "lies in .*, one of the inputs")
+        refused(source, out, "is in .*, one of the inputs")
     refused(inside / f"{0:020}.log", inside / "new", "the partition folder of")
-    refused([tmp_path / "data" / "other-1", inside], inside / "new", "lies in")
+    refused([tmp_path / "data" / "other-1", inside], inside / "new", "is in")
     (tmp_path / "link").symlink_to(source)
-    refused(source, tmp_path / "link" / "new", "link/new leads to .*/data/new, which lies in")
-    refused(tmp_path / "link", source / "new", "lies in .*link, one of the inputs")
+    refused(source, tmp_path / "link" / "new", "link/new is a link to .*/data/new, which is in")
+    refused(tmp_path / "link", source / "new", "is in .*link, one of the inputs")
     (tmp_path / "deeper").symlink_to(inside)
-    refused(source, tmp_path / "deeper" / "new", "lies in")
+    refused(source, tmp_path / "deeper" / "new", "is in")
     with storage.open(inside) as opened:
-        refused(opened, inside / "new", "lies in")
+        refused(opened, inside / "new", "is in")
     assert content(source) == before and not (source / "new").exists()
 
 
-def test_an_image_may_lie_beside_the_output(tmp_path: Path) -> None:
+def test_an_image_may_be_in_the_outputs_parent_folder(tmp_path: Path) -> None:
     (tmp_path / "disk.img").write_bytes(batch(0, 3))
     assert salvage(tmp_path / "disk.img", tmp_path / "rescued").ok
 
@@ -59,13 +59,13 @@ def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
     refused(source, tmp_path / "file", "is not a folder")
     salvage(source, tmp_path / "done")
     before = content(tmp_path / "done")
-    refused(source, tmp_path / "done", "holds a finished salvage")
+    refused(source, tmp_path / "done", "contains a finished salvage")
     assert content(tmp_path / "done") == before
 
 
 def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    unfinished(source, out)
+    leave_unfinished(source, out)
     refused(source / "orders-0", out, "unfinished run of another salvage")
     with pytest.raises(Refused, match="unfinished run of another salvage"):
         salvage(source, out, as_partition=True)
@@ -73,17 +73,17 @@ def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> 
     path.write_bytes(path.read_bytes() + b"\0")
     refused(source, out, "unfinished run of another salvage")
     (out / "salvage.journal").write_bytes(b"rubbish\n")
-    refused(source, out, "is not what a salvage wrote")
+    refused(source, out, "was not written by a salvage")
 
 
 def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
     import fcntl
 
     out = tmp_path / "out"
-    unfinished(source, out)
+    leave_unfinished(source, out)
     with open(out / "salvage.journal", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        refused(source, out, "another salvage is at work")
+        refused(source, out, "another salvage is running")
     assert salvage(source, out).partitions
 
 

@@ -1,4 +1,4 @@
-"""salvage: what is untouched is in the output byte for byte, nothing else is, whatever was done to the source."""
+"""salvage: undamaged batches are in the output byte for byte, and nothing else, whatever the damage."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ import builders
 import pytest
 from paths import SEGMENTS
 from plain_logs import batch, log
-from salvaging import FOLDERS, LOGS, aside, copied, rows
+from salvage_runs import FOLDERS, LOGS, copied, rows, set_aside
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 
 import kafkarec
 from kafkarec import storage
-from kafkarec.ops.salvage import Refused, salvage
-from kafkarec.ops.salvage import good_batches as rows_room
+from kafkarec.ops.salvage import Refused, good_batches, salvage
 
-# What verify says of a log with batches missing: that they are. An epoch may have been hit, no checksum covers it; a
-# marker may be among what is lost.
-GAPS = {"offset_gap", "segment_gap", "offsets_compacted", "epoch_goes_back", "transaction_hanging", "transaction_open"}
+# verify's findings in a log with missing batches. An epoch may be damaged, as no checksum covers it; a
+# marker may be among the lost batches.
+GAPS = {"gaps_salvaged", "offset_gap", "offsets_compacted", "epoch_goes_back", "transaction_hanging", "empty_file"}
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
@@ -47,11 +46,11 @@ def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_pa
 @pytest.mark.parametrize("damage", [flip, zeros, garbage, hole, cut], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.name[16:20]}")
 def test_random_damage(path: Path, damage: Callable[[Bytes, random.Random], None], tmp_path: Path) -> None:
-    """Each batch that was not touched is in the output, and nothing is that was not a batch."""
+    """Each undamaged batch is in the output, and nothing that was not a batch, except markers that the report lists."""
     random_ = random.Random(f"{path.parent.name}{path.name}{damage.__name__}")
     original = path.read_bytes()
     batches = [(int(row["position"]), int(row["size_in_bytes"])) for row in rows(path)]  # type: ignore[call-overload]
-    checked = {original[at + 17 : at + size] for at, size in batches}  # base offset and epoch have no checksum
+    checked = {original[at + 17 : at + size] for at, size in batches}  # no checksum covers base offset and epoch
     for turn in range(6):
         bytes_ = Bytes(original)
         for _ in range(random_.randint(1, 3)):
@@ -64,12 +63,12 @@ def test_random_damage(path: Path, damage: Callable[[Bytes, random.Random], None
         assert {file: file.read_bytes() for file in source.iterdir()} == {source / path.name: bytes_.data}
         accepted = kafkarec.decode(bytes(bytes_.data), errors="skip", control=True).batches
         ranges = [(row["position"], row["position"] + row["size_in_bytes"]) for row in accepted]
-        kept, beside = copied(out), aside(out)
+        kept, beside = copied(out), set_aside(out)
         table = list(kafkarec.scan(kept))
         stays = [kept[row["position"] :][: row["size_in_bytes"]] for row in table]
         for start, size in batches:
             at = bytes_.where(start, size)
-            # A hole may leave bytes that serve two batches, the end of one and the beginning of the next.
+            # After a hole, bytes may belong to two batches, the end of one and the start of the next.
             if at is not None and (at, at + size) in ranges:
                 assert original[start : start + size] in (
                     beside if original[start : start + size] in beside else stays
@@ -77,14 +76,17 @@ def test_random_damage(path: Path, damage: Callable[[Bytes, random.Random], None
             elif at is not None:
                 assert any(low < at + size and at < high for low, high in ranges)
         assert len(stays) == len(set(stays)) == report.partitions[0].batches
-        assert all(raw[17:] in checked for raw in stays)
+        written = {marker.marker_offset for marker in report.partitions[0].markers}
+        assert all(
+            raw[17:] in checked for raw, row in zip(stays, table, strict=True) if row["base_offset"] not in written
+        )
         assert sum(map(len, stays)) == len(kept) == report.partitions[0].size
         assert all(one["last_offset"] < other["base_offset"] for one, other in pairwise(table))
         checks = {finding.kind for finding in kafkarec.verify(out / path.parent.name).findings} if stays else set()
         assert checks <= GAPS, checks
 
 
-def test_damage_is_mapped_with_the_offsets_that_are_lost(tmp_path: Path) -> None:
+def test_damage_is_listed_with_the_lost_offsets(tmp_path: Path) -> None:
     parts = [batch(0, 10), batch(10, 10), batch(20, 10), batch(30, 5)]
     spoiled = bytearray(parts[1])
     spoiled[80] ^= 1
@@ -120,30 +122,33 @@ def test_lost_offsets_at_segment_borders_and_ends(tmp_path: Path) -> None:
     assert (dry.lost, dry.batches, dry.size) == (one.lost, one.batches, one.size)
 
 
-def test_a_base_offset_that_was_hit_does_not_outlaw_what_follows(tmp_path: Path) -> None:
+def test_a_damaged_base_offset_does_not_exclude_later_batches(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10) for i in range(6)]
     wild = (1 << 40).to_bytes(8, "big") + parts[2][8:]
     source = log(tmp_path / "orders-0", [*parts[:2], wild, *parts[3:]])
-    report = salvage(source, tmp_path / "out")
+    report = salvage(source, tmp_path / "out", restore=False)
     assert copied(tmp_path / "out") == b"".join(parts[:2] + parts[3:])
-    assert aside(tmp_path / "out") == wild
+    assert set_aside(tmp_path / "out") == wild
     assert [one.reason for one in report.partitions[0].set_aside] == ["outside_of_segment"]
     assert report.partitions[0].lost == [(20, 29)]
     high = (9000).to_bytes(8, "big") + parts[2][8:]
-    report = salvage(log(tmp_path / "orders-2", [*parts[:2], high, *parts[3:]]), tmp_path / "high")
-    assert copied(tmp_path / "high") == b"".join(parts[:2] + parts[3:]) and aside(tmp_path / "high") == high
+    report = salvage(log(tmp_path / "orders-2", [*parts[:2], high, *parts[3:]]), tmp_path / "high", restore=False)
+    assert copied(tmp_path / "high") == b"".join(parts[:2] + parts[3:]) and set_aside(tmp_path / "high") == high
     assert [one.reason for one in report.partitions[0].set_aside] == ["offset_out_of_order"]
     low = (5).to_bytes(8, "big") + parts[2][8:]
-    salvage(log(tmp_path / "orders-1", [*parts[:2], low, *parts[3:]]), tmp_path / "low")
+    salvage(log(tmp_path / "orders-1", [*parts[:2], low, *parts[3:]]), tmp_path / "low", restore=False)
     assert copied(tmp_path / "low") == b"".join(parts[:2] + parts[3:])
+    for name in ("orders-0", "orders-1", "orders-2"):
+        salvage(tmp_path / name, tmp_path / f"restored-{name}")
+        assert copied(tmp_path / f"restored-{name}") == b"".join(parts)
 
 
 @pytest.mark.parametrize("window", [8, 2048])
-def test_blocks_of_another_file_do_not_outlaw_a_log(
+def test_blocks_of_another_file_do_not_exclude_the_logs_batches(
     tmp_path: Path, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system that lost its way: a run of batches with other offsets in the middle of a log."""
-    monkeypatch.setattr(rows_room, "_WINDOW", window)
+    """A file system error: batches with other offsets in the middle of a log."""
+    monkeypatch.setattr(good_batches, "_WINDOW", window)
     own = [batch(i * 10, 10) for i in range(40)]
     for number, start in enumerate((100_000, 0, 5)):
         foreign = [batch(start + i * 3, 3, epoch=7) for i in range(3)]
@@ -159,7 +164,7 @@ def test_blocks_of_another_file_do_not_outlaw_a_log(
 
 @pytest.mark.parametrize("turn", range(5))
 def test_the_largest_rising_part_is_kept(turn: int) -> None:
-    """Against the plain quadratic way."""
+    """Compared with a simple quadratic algorithm."""
     random_ = random.Random(turn)
     for _ in range(200):
         window = [
@@ -171,14 +176,16 @@ def test_the_largest_rising_part_is_kept(turn: int) -> None:
             if row.base >= start:
                 best[i] = 1 + max([best[j] for j in range(i) if best[j] and window[j].last < row.base], default=0)
         gone: list[object] = []
-        kept = rows_room._longest_ascending(window, start, rows_room.Notes([], gone.append, [], {}))
+        kept = good_batches._longest_ascending(
+            window, start, good_batches.DamageCollector([], gone.append, [], {}, [], None)
+        )
         assert len(kept) == max(best, default=0) and len(kept) + len(gone) == len(window)
         assert all(one.last < other.base for one, other in pairwise(kept))
         assert not kept or kept[0].base >= start
 
 
-def row_at(base: int, last: int) -> rows_room.GoodBatch:
-    return rows_room.GoodBatch(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
+def row_at(base: int, last: int) -> good_batches.GoodBatch:
+    return good_batches.GoodBatch(base, last, 0, 0, 1, 1, None, 0, False, 0)  # type: ignore[arg-type]
 
 
 def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:
@@ -188,11 +195,11 @@ def test_batches_of_another_segment_are_set_aside(tmp_path: Path) -> None:
     assert [(a.reason, a.first_offset) for a in report.partitions[0].set_aside] == [("outside_of_segment", 500)]
 
 
-def test_a_good_checksum_over_an_unreadable_payload_is_kept_beside(tmp_path: Path) -> None:
+def test_a_batch_with_a_good_checksum_and_an_unreadable_payload_is_set_aside(tmp_path: Path) -> None:
     broken = builders.batch(payload=b"no gzip at all", codec="gzip", count=3, base_offset=10)
     source = log(tmp_path / "orders-0", [batch(0, 10), broken, batch(13, 1)])
     report = salvage(source, tmp_path / "out")
-    assert aside(tmp_path / "out") == broken and copied(tmp_path / "out") == batch(0, 10) + batch(13, 1)
+    assert set_aside(tmp_path / "out") == broken and copied(tmp_path / "out") == batch(0, 10) + batch(13, 1)
     assert report.partitions[0].lost == [(10, 12)] and report.damage[0]["reason"] == "payload_corrupt"
 
 
@@ -203,9 +210,9 @@ def test_any_file_name(tmp_path: Path, name: str) -> None:
     report = salvage(tmp_path / name, tmp_path / "out")
     assert copied(tmp_path / "out") == batch(7, 3) + batch(10, 2)
     assert report.partitions[0].folder == "unnamed-0"
-    told = salvage(tmp_path / name, tmp_path / "told", topic="orders", partition=3)
-    assert told.partitions[0].folder == "orders-3"
-    assert copied(tmp_path / "told") == batch(7, 3) + batch(10, 2)
+    report = salvage(tmp_path / name, tmp_path / "named", topic="orders", partition=3)
+    assert report.partitions[0].folder == "orders-3"
+    assert copied(tmp_path / "named") == batch(7, 3) + batch(10, 2)
 
 
 def test_a_file_of_several_logs(tmp_path: Path) -> None:
@@ -215,10 +222,10 @@ def test_a_file_of_several_logs(tmp_path: Path) -> None:
     report = salvage(image, tmp_path / "out")
     assert [one.folder for one in report.partitions] == ["unnamed-0", "unnamed-1", "unnamed-2"]
     assert (tmp_path / "out" / "unnamed-1" / f"{0:020}.log").read_bytes() == batch(0, 5) + batch(5, 5)
-    assert "fall back 2 times" in report.partitions[0].problems[0]
+    assert "offsets decrease 2 times" in report.partitions[0].problems[0]
     one = salvage(image, tmp_path / "one", topic="t", partition=0)
     assert copied(tmp_path / "one") == batch(2, 1, epoch=1) + batch(5, 5) + batch(50, 5) + batch(55, 5)
-    assert aside(tmp_path / "one") == batch(0, 5)
+    assert set_aside(tmp_path / "one") == batch(0, 5)
     assert [a.reason for a in one.partitions[0].set_aside] == ["conflict_epoch"]
 
 
@@ -234,7 +241,7 @@ def test_as_partition_has_what_a_broker_reads(tmp_path: Path) -> None:
         if path.name.endswith((".log", ".txnindex", "metadata", "checkpoint")):
             assert (made / path.name).read_bytes() == path.read_bytes(), path.name
     assert report.as_partition and kafkarec.verify(made).ok
-    with pytest.raises(Refused, match="say --topic and --partition"):
+    with pytest.raises(Refused, match="give --topic and --partition"):
         salvage(source / "00000000000000000000.log.dump.txt", tmp_path / "x", as_partition=True)
 
 
@@ -286,3 +293,18 @@ def test_opened_sources(tmp_path: Path) -> None:
             tmp_path / "a" / "set-aside" if (tmp_path / "a" / "set-aside").exists() else SEGMENTS.parent / "invalid",
             tmp_path / "d",
         )
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_progress_is_told_while_the_sources_are_read(tmp_path: Path, dry_run: bool) -> None:
+    """Each byte once, before the batches are written: of an image nothing can be written until all of it is read."""
+    image = tmp_path / "image"
+    image.write_bytes((SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes() + b"x" * 500)
+    seen: list[tuple[str, int, bool]] = []
+
+    def progress(path: str, position: int) -> None:
+        seen.append((path, position, any((tmp_path / "out").rglob("*.log*"))))
+
+    salvage(image, tmp_path / "out", dry_run=dry_run, progress=progress)
+    assert seen[-1] == (str(image), image.stat().st_size, False)
+    assert [position for _, position, _ in seen] == sorted(position for _, position, _ in seen)

@@ -1,4 +1,4 @@
-"""salvage: KRaft snapshots beside the metadata log, segments that are missing, what is not read."""
+"""salvage: KRaft snapshots of the metadata log, missing segments, files that are not read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import reading
 from command import Here
 from paths import SEGMENTS
 from plain_logs import batch, log
-from salvaging import run_in_child
+from salvage_runs import run_in_child
 
 import kafkarec
 from kafkarec.ops.salvage import kraft_snapshots, salvage
@@ -46,7 +47,7 @@ def test_a_whole_snapshot_is_copied_under_its_name(tmp_path: Path) -> None:
 
 def test_a_controllers_folder(run: Here, tmp_path: Path) -> None:
     text = run("salvage", METADATA, "-o", tmp_path / "out", "--as-partition").out.decode()
-    assert "keep the partition.metadata and quorum-state there" in text
+    assert "for f in partition.metadata quorum-state; do" in text
     made = tmp_path / "out" / METADATA.name
     for name in ("quorum-state", "partition.metadata", "leader-epoch-checkpoint"):
         assert (made / name).read_bytes() == (METADATA / name).read_bytes()
@@ -60,7 +61,7 @@ def first_batch(data: bytes) -> int:
     ("snapshot", "good", "reasons"),
     [
         (WHOLE[:-1], None, ["length_beyond_end"]),
-        (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches, and no footer
+        (WHOLE[: first_batch(WHOLE)], first_batch(WHOLE), []),  # whole batches without the footer
         (WHOLE + bytes(4096), len(WHOLE), ["length_beyond_end"]),
         (WHOLE[:80] + bytes([WHOLE[80] ^ 1]) + WHOLE[81:], None, ["crc_mismatch"]),
         (b"", 0, ["length_beyond_end"]),
@@ -80,12 +81,12 @@ def test_a_snapshot_that_is_not_whole_is_set_aside(
     beside = tmp_path / "out" / "set-aside" / METADATA.name / f"snapshot_incomplete-0-{NAME}"
     sound = [
         snapshot[row["position"] :][: row["size_in_bytes"]]
-        for row in kafkarec.decode(snapshot, errors="skip", control=True, _file="x").batches
+        for row in reading.decode_file(snapshot, errors="skip", control=True).batches
     ]
     assert (beside.read_bytes() if beside.exists() else b"") == b"".join(sound)
     assert good is None or sum(map(len, sound)) == good
-    assert all(aside.reason == "snapshot_incomplete" for aside in one.set_aside)
-    assert sum(aside.batches for aside in one.set_aside) == len(sound)
+    assert all(set_aside.reason == "snapshot_incomplete" for set_aside in one.set_aside)
+    assert sum(set_aside.batches for set_aside in one.set_aside) == len(sound)
     assert (tmp_path / "out" / METADATA.name / f"{0:020}.log").read_bytes() == (METADATA / f"{0:020}.log").read_bytes()
 
 
@@ -105,7 +106,7 @@ def test_a_folder_of_snapshots_alone(tmp_path: Path) -> None:
         assert (out / METADATA.name / NAME).read_bytes() == WHOLE
 
 
-def test_a_killed_run_goes_on_at_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_run_continues_at_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = metadata(tmp_path / "in", WHOLE)
 
     def killed(*_: object) -> bool:
@@ -126,23 +127,24 @@ def test_a_missing_segment_is_named_and_where_it_may_be(run: Here, tmp_path: Pat
     parts = [batch(i * 10, 10) for i in range(6)]
     disk = tmp_path / "disk"
     folder = log(disk / "orders-0", parts[:2], parts[2:4], parts[4:])
-    found = disk / "lost+found" / "#12345"
-    found.parent.mkdir()
-    (folder / f"{20:020}.log").rename(found)
+    lost_and_found = disk / "lost+found" / "#12345"
+    lost_and_found.parent.mkdir()
+    (folder / f"{20:020}.log").rename(lost_and_found)
     (disk / "meta.properties").write_text("version=1\n")
     gone = disk / f"gone-3.{'0' * 32}-delete"
     gone.mkdir()
     text = run("salvage", disk, "--dry-run").out.decode()
     assert "missing: offsets 20 to 39: in no source, between two segments" in text
-    assert f"not read: {disk}/lost+found: holds 1 file that fsck found without a name: kafkarec verify " in text
+    assert f"not read: {disk}/lost+found: contains 1 file that fsck found without a name; " in text
+    assert f"What they are: kafkarec verify {disk}/lost+found/*\n" in text
     assert f"not read: {gone}: a partition that was deleted" in text
-    assert "not copied: meta.properties: the data folder's own small files, which hold no topic's records" in text
-    text = run("salvage", folder, found, "-o", tmp_path / "two").out.decode()
+    assert "not copied: meta.properties: files of the data folder itself, without records of topics" in text
+    text = run("salvage", folder, lost_and_found, "-o", tmp_path / "two").out.decode()
     assert "unnamed-0: saved 2 batches" in text
-    assert "its offsets are missing in orders-0: if they are from there, salvage both with --topic orders" in text
-    assert run("salvage", found.parent, "--dry-run").complaint.endswith(f"such as {found.parent}/*")
-    assert run("explain", found.parent).complaint.endswith("holds no partition; name a file in it")
-    merged = salvage([folder, found], tmp_path / "one", topic="orders", partition=0)
+    assert "its offsets are missing in orders-0: if it belongs there, salvage both together with --topic orders" in text
+    assert run("salvage", lost_and_found.parent, "--dry-run").complaint.endswith(f"such as {lost_and_found.parent}/*")
+    assert run("explain", lost_and_found.parent).complaint.endswith("has no partition; name a file in it")
+    merged = salvage([folder, lost_and_found], tmp_path / "one", topic="orders", partition=0)
     assert merged.partitions[0].missing == [] and merged.partitions[0].records == 60
     made = sorted((tmp_path / "one" / "orders-0").glob("*.log"))
     assert b"".join(path.read_bytes() for path in made) == b"".join(parts)

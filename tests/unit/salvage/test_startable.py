@@ -1,7 +1,8 @@
-"""salvage --as-partition: what a broker fails on is taken out: plain batches within an open transaction."""
+"""salvage --as-partition sets aside what a broker fails on: plain batches within an open transaction."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from itertools import pairwise
@@ -11,10 +12,12 @@ import builders
 import pytest
 from jvm_oracle import Oracle, count
 from plain_logs import batch, log
-from salvaging import loads, run_in_child
+from salvage_runs import assert_kafka_loads, run_in_child
 
 import kafkarec
-from kafkarec.ops.salvage import open_transactions, salvage
+from kafkarec.ops.salvage import open_transactions, rewriting, salvage
+from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -48,9 +51,8 @@ PARTS = [
 
 
 def damaged(parts: list[bytes]) -> list[bytes]:
-    """The first marker is hit."""
-    hit = parts[2]
-    return [*parts[:2], hit[:40] + bytes([hit[40] ^ 1]) + hit[41:], *parts[3:]]
+    """Return the batches with the first marker damaged, more than one bit of it."""
+    return [*parts[:2], parts[2][:61] + b"\xff" * 17, *parts[3:]]
 
 
 @pytest.fixture
@@ -65,7 +67,7 @@ def made(out: Path) -> bytes:
 
 def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    report = salvage(source, out, as_partition=True)
+    report = salvage(source, out, as_partition=True, undecided="open")
     (one,) = report.partitions
     assert not report.ok
     assert made(out) == PARTS[0] + OPEN + PARTS[4] + PARTS[6] + PARTS[7], "behind the next marker it may write"
@@ -81,17 +83,17 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     ]
     assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
     assert (one.start_offset, one.next_offset) == (0, 30)
-    assert any("the transaction of producer 7 from offset 10 on is not here" in text for text in one.problems)
-    assert not open_transactions.find(str(out / "orders-0"))
+    assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
+    assert not open_transactions.find_plain_batches(str(out / "orders-0"))
 
 
 def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
-    salvage(source, tmp_path / "out")
+    salvage(source, tmp_path / "out", undecided="open")
     assert made(tmp_path / "out") == b"".join([*PARTS[:2], *PARTS[3:]])
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_the_logs_ends_move_with_them(tmp_path: Path, last: bool) -> None:
+def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
     parts = [OPEN, PLAIN[0], PLAIN[1]] if last else [OPEN, PLAIN[0], batch(20, 1)]
     source = log(tmp_path / "orders-0", parts[:1], parts[1:])
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
@@ -102,8 +104,8 @@ def test_the_logs_ends_move_with_them(tmp_path: Path, last: bool) -> None:
     ]
 
 
-def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
-    """It began in front of the log's first segment."""
+def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
+    """It began before the log's first segment."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
     rebuilt = kafkarec.state.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
     files = {name: data for step in rebuilt for name, data in step.files.items()}
@@ -114,29 +116,59 @@ def test_a_transaction_that_the_snapshot_knows(tmp_path: Path) -> None:
     assert made(tmp_path / "out") == batch(20, 1)
 
 
-@pytest.mark.parametrize("at", ["keep", "remove", "_rewrite", "_correct"])
-def test_a_killed_run_goes_on(source: Path, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def attempt() -> None:
-        real, calls = getattr(open_transactions, at), []
+@pytest.mark.parametrize("undecided", ["abort", "open", "aside"])
+@pytest.mark.parametrize("at", ["copy_set_aside", "rewrite", "_rewrite", "_update_file", "digest"])
+def test_a_killed_run_continues(
+    source: Path, tmp_path: Path, at: str, undecided: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed at each call of a step that changes the new log, until a run ends."""
 
-        def killed(*given: object) -> object:
-            calls.append(given)
-            if at in ("keep", "remove") or len(calls) == 2:
-                os._exit(9)
-            return real(*given)
+    def run(out: Path) -> SalvagedPartition:
+        return salvage(source, out, as_partition=True, undecided=undecided).partitions[0]
 
-        monkeypatch.setattr(open_transactions, at, killed)
-        salvage(source, tmp_path / "out", as_partition=True)
+    fresh = run(tmp_path / "fresh").to_dict()
+    for number in range(1, 20):
+        out = tmp_path / f"out{number}"
 
-    assert run_in_child(attempt) != 0
-    again = salvage(source, tmp_path / "out", as_partition=True).partitions[0].to_dict()
-    fresh = salvage(source, tmp_path / "fresh", as_partition=True).partitions[0].to_dict()
-    assert made(tmp_path / "out") == made(tmp_path / "fresh")
-    assert str(again).replace(str(tmp_path / "out"), "") == str(fresh).replace(str(tmp_path / "fresh"), "")
+        def attempt(call: int = number, out: Path = out) -> None:
+            real, calls = getattr(rewriting, at), []
+
+            def killed(*given: object, **named: object) -> object:
+                calls.append(given)
+                if len(calls) == call:
+                    os._exit(9)
+                return real(*given, **named)
+
+            monkeypatch.setattr(rewriting, at, killed)
+            run(out)
+
+        if os.waitstatus_to_exitcode(run_in_child(attempt)) == 0:
+            break
+        again = run(out).to_dict()
+        assert made(out) == made(tmp_path / "fresh")
+        assert str(again).replace(str(out), "") == str(fresh).replace(str(tmp_path / "fresh"), "")
+    assert 1 < number < 19
 
 
-def test_most_logs_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No producer that wrote both ways: the headers alone tell."""
+def test_a_changed_segment_of_the_old_size_is_not_changed_twice(source: Path, tmp_path: Path) -> None:
+    """It lost as many bytes as its marker has; only its digest shows that it is rewritten."""
+    file = OutputFile("a.log", 78, hashlib.sha256(marker(3)).hexdigest(), 1, 1, 3, 3)
+    report = SalvagedPartition("orders-0", files=[file], batches=1, records=1, size=78)
+    (tmp_path / "out" / "orders-0").mkdir(parents=True)
+    path = tmp_path / "out" / "orders-0" / "00000000000000000000.log"
+    path.write_bytes(marker(3))
+    file.name = path.name
+    changes = [
+        rewriting.InsertedBatch(path.name, 0, marker(2).hex()),
+        rewriting.RemovedBatch(path.name, 0, 78, 3, 3, 1, 7, 0),
+    ]
+    rewriting.rewrite(str(tmp_path / "out"), SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
+    rewriting.rewrite(str(tmp_path / "out"), SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
+    assert path.read_bytes() == marker(2)
+
+
+def test_most_logs_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no producer wrote both plain and transactional batches, the headers suffice."""
     other = produced(16, 1, transactional=False, producer_id=8)
     source = log(tmp_path / "orders-0", [batch(0, 10), OPEN, marker(15), other])
 
@@ -150,11 +182,11 @@ def test_most_logs_are_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> None:
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
     assert one.next_offset is not None
-    loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
+    assert_kafka_loads(kafka, tmp_path / "out" / "orders-0", tmp_path / "work", one.next_offset)
 
 
 def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
-    """Producers that write both ways, markers among them, and a few batches hit: a broker starts on what is saved."""
+    """Producers of plain and transactional batches, markers, a few damaged batches: a broker starts on the output."""
     taken = 0
     for seed in range(count(20)):
         random_ = random.Random(seed)
@@ -173,16 +205,19 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
         cuts = sorted(random_.sample(range(1, len(parts)), random_.randrange(3)))
         segments = [parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])]
         source = log(tmp_path / f"in{seed}" / "orders-0", *segments)
-        (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True).partitions
+        undecided = random_.choice(UNDECIDED_AS)
+        (one,) = salvage(source, tmp_path / f"out{seed}", as_partition=True, undecided=undecided).partitions
         if one.batches:
             assert one.next_offset is not None
-            loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
-        taken += sum(aside.reason == "transaction_open" for aside in one.set_aside)
+            assert_kafka_loads(kafka, tmp_path / f"out{seed}" / "orders-0", tmp_path / f"work{seed}", one.next_offset)
+        taken += sum(set_aside.reason == "transaction_open" for set_aside in one.set_aside)
     assert taken
 
 
-def test_and_not_on_what_it_was(kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_transactions, "find", lambda folder: [])
-    salvage(source, tmp_path / "out", as_partition=True)
+def test_a_broker_does_not_start_if_they_are_not_set_aside(
+    kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_transactions, "find_plain_batches", lambda folder: [])
+    salvage(source, tmp_path / "out", as_partition=True, undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err

@@ -1,22 +1,28 @@
-"""SegmentWriter goes on with a folder that is there already: torn ends are cut off, damage is refused, small files are
-mended; a real broker's folders stay as they are."""
+"""SegmentWriter on an existing folder: torn ends are cut off, damage is refused, side files are
+repaired; a real broker's folders are unchanged."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
+from fake_file import FakeFile
 from killed_writer import SETTINGS, batches, content, ends, run
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec._core import Source
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.segment_writer import SegmentWriter
 from kafkarec.ops.verify.side_file_checks import check_log
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.sidecars import leader_epochs, producer_snapshot
+from kafkarec.storage import Segment
 
 _OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 
@@ -41,7 +47,7 @@ def _last(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("check_all", [True, False])
-def test_going_on(check_all: bool, written: Path) -> None:
+def test_writing_continues_after_the_last_batch(check_all: bool, written: Path) -> None:
     before = content(written)
     with SegmentWriter(written, check_all=check_all, **SETTINGS) as writer:
         assert (writer.next_offset, writer.recovery_point, writer.cut) == (ends()[-1], ends()[-1], 0)
@@ -54,13 +60,13 @@ def test_a_torn_end_is_cut_off(cut: int, written: Path, caplog: pytest.LogCaptur
     path.write_bytes(path.read_bytes()[:-cut])
     with SegmentWriter(written, **SETTINGS) as writer:
         assert writer.next_offset in ends() and writer.cut >= 0
-        assert not writer.cut or "cut off" in caplog.text
+        assert not writer.cut or "truncated" in caplog.text
     run(written)
     assert content(written) == whole
 
 
 @pytest.mark.parametrize("junk", [b"\0" * 5000, b"\xff" * 7, b"junk" * 30, batch(900, 1)[:-2] + b"??"])
-def test_what_is_after_the_last_batch_is_cut_off(junk: bytes, written: Path) -> None:
+def test_bytes_after_the_last_batch_are_cut_off(junk: bytes, written: Path) -> None:
     whole, path = content(written), _last(written)
     path.write_bytes(path.read_bytes() + junk)
     with SegmentWriter(written, **SETTINGS) as writer:
@@ -69,7 +75,7 @@ def test_what_is_after_the_last_batch_is_cut_off(junk: bytes, written: Path) -> 
 
 
 @pytest.mark.parametrize("place", ["first segment", "its end", "last segment"])
-def test_a_folder_damaged_in_the_middle_is_refused_and_left_alone(place: str, written: Path) -> None:
+def test_a_folder_damaged_in_the_middle_is_refused_and_unchanged(place: str, written: Path) -> None:
     logs = sorted(written.glob("*.log"))
     path = logs[-1] if place == "last segment" else logs[0]
     data = bytearray(path.read_bytes())
@@ -89,24 +95,23 @@ def test_segments_that_overlap_are_refused(written: Path) -> None:
         SegmentWriter(written)
 
 
-def test_offsets_that_go_back_are_refused(folder: Path) -> None:
+def test_falling_offsets_are_refused(folder: Path) -> None:
     folder.mkdir()
     (folder / "00000000000000000000.log").write_bytes(batch(0) + batch(9) + batch(3))
     with pytest.raises(CorruptRecordError, match="offset 3 is below 12"):
         SegmentWriter(folder)
 
 
-def test_a_sector_that_cannot_be_read_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkarec.storage import Segment
+def test_an_unreadable_sector_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = Segment.parts
 
-    real = Segment.raw
+    def parts(self: Segment, decode_request: DecodeRequest) -> Iterator[PassResult]:
+        if self.path != str(_last(written)):
+            return real(self, decode_request)
+        failing = FakeFile(self.raw(0, self.size), unreadable=[range(100, 101)])
+        return read_pieces(decode_request, Source(file=failing))
 
-    def raw(self: Segment, position: int, length: int) -> bytes:
-        if self.path == str(_last(written)):
-            raise OSError(5, "Input/output error")
-        return real(self, position, length)
-
-    monkeypatch.setattr(Segment, "raw", raw)
+    monkeypatch.setattr(Segment, "parts", parts)
     before = content(written)
     with pytest.raises(OSError, match="nothing was changed"):
         SegmentWriter(written)
@@ -119,7 +124,7 @@ SMALL = [".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpo
 @pytest.mark.parametrize("check_all", [True, False])
 @pytest.mark.parametrize("state", ["missing", "spoiled", "empty"])
 @pytest.mark.parametrize("kind", SMALL[:-1])
-def test_small_files_are_mended(kind: str, state: str, check_all: bool, written: Path) -> None:
+def test_side_files_are_repaired(kind: str, state: str, check_all: bool, written: Path) -> None:
     whole = content(written)
     for path in written.iterdir():
         if path.name.endswith(kind):
@@ -128,18 +133,18 @@ def test_small_files_are_mended(kind: str, state: str, check_all: bool, written:
             else:
                 path.write_bytes(b"\xff" * 7 if state == "spoiled" else b"")
     if not check_all and kind in (".index", ".timeindex", ".txnindex"):
-        for path in sorted(written.glob("*.log"))[:-1]:  # those of earlier segments are then not looked at
+        for path in sorted(written.glob("*.log"))[:-1]:  # those of earlier segments are then not checked
             mended = path.with_suffix(kind)
             if mended.name in whole:
                 mended.write_bytes(whole[mended.name])
     with SegmentWriter(written, check_all=check_all, **SETTINGS) as writer:
         assert writer.next_offset == ends()[-1]
-    found = content(written)
-    assert {name: data for name, data in found.items() if whole[name] != data} == {}
-    assert found.keys() == whole.keys()
+    files = content(written)
+    assert {name: data for name, data in files.items() if whole[name] != data} == {}
+    assert files.keys() == whole.keys()
 
 
-def test_what_a_killed_writer_was_about_to_write_is_removed(written: Path) -> None:
+def test_unfinished_files_of_a_killed_writer_are_removed(written: Path) -> None:
     whole = content(written)
     for name in ("00000000000000000000.index.part", "leader-epoch-checkpoint.part", "partition.metadata.part"):
         (written / name).write_bytes(b"half")
@@ -148,36 +153,36 @@ def test_what_a_killed_writer_was_about_to_write_is_removed(written: Path) -> No
     assert content(written) == whole | {"mine.part": b"kept"}
 
 
-def test_epochs_and_snapshots_beyond_the_end_are_given_up(written: Path) -> None:
+def test_epochs_and_snapshots_beyond_the_end_are_removed(written: Path) -> None:
     whole, end = content(written), ends()[-1]
     name = f"{end + 50:020d}.snapshot"
     (written / name).write_bytes(producer_snapshot.write([]))
     (written / leader_epochs.NAME).write_bytes(leader_epochs.write([(0, 0), (3, 25), (8, end), (9, end + 5)]))
     SegmentWriter(written, **SETTINGS).close()
-    found = content(written)
-    assert name not in found and found[leader_epochs.NAME] == whole[leader_epochs.NAME]
+    files = content(written)
+    assert name not in files and files[leader_epochs.NAME] == whole[leader_epochs.NAME]
 
 
-def test_a_log_that_begins_elsewhere(written: Path) -> None:
+def test_a_log_with_another_start_offset(written: Path) -> None:
     with pytest.raises(ValueError, match="begins at offset 0"):
         SegmentWriter(written, start_offset=3)
     SegmentWriter(written, start_offset=0).close()
 
 
-def test_names_that_no_broker_gives_are_refused(written: Path) -> None:
+def test_names_that_no_broker_uses_are_refused(written: Path) -> None:
     (written / "orders-7-00000000000000000900.log").write_bytes(b"")
-    with pytest.raises(ValueError, match="not named as in a broker's folder"):
+    with pytest.raises(ValueError, match="does not have a name as in a broker's folder"):
         SegmentWriter(written)
 
 
-def test_an_interrupted_replacement_is_the_brokers_to_finish(written: Path) -> None:
+def test_an_interrupted_replacement_is_left_to_the_broker(written: Path) -> None:
     (written / "00000000000000000000.log.swap").write_bytes(b"")
-    with pytest.raises(ValueError, match="put into service"):
+    with pytest.raises(ValueError, match="must first swap in"):
         SegmentWriter(written)
 
 
-def test_while_it_is_written_it_can_be_read(written: Path) -> None:
-    """Without indexes of the last segment, old ones in front of new batches would hide aborted transactions."""
+def test_a_folder_can_be_read_while_it_is_written(written: Path) -> None:
+    """The last segment's indexes are removed: old indexes with new batches would hide aborted transactions."""
     with SegmentWriter(written, **SETTINGS) as writer:
         assert not [suffix for suffix in (".index", ".txnindex") if _last(written).with_suffix(suffix).exists()]
         offset = writer.next_offset
@@ -188,7 +193,7 @@ def test_while_it_is_written_it_can_be_read(written: Path) -> None:
             assert len(log.read(start_offset=offset, isolation="read_committed")) == 0
 
 
-def test_all_batches_are_there_and_the_small_files_agree_with_them(written: Path) -> None:
+def test_all_batches_are_present_and_the_side_files_agree_with_them(written: Path) -> None:
     assert b"".join(path.read_bytes() for path in sorted(written.glob("*.log"))) == b"".join(batches())
     log = kafkarec.open(written)
     assert isinstance(log, kafkarec.Log) and list(check_log(log)) == []
@@ -207,7 +212,7 @@ def _copied(name: str, to: Path) -> Path:
 
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
-    """Snapshots and epochs of a broker know more than its batches, and stay; indexes are those of recovery."""
+    """Snapshots and epochs of a broker have more than its batches, and are kept; indexes are those of recovery."""
     folder = _copied(name, tmp_path / name)
     before, last = content(folder), _last(folder).stem
     with SegmentWriter(folder) as writer:
@@ -220,9 +225,9 @@ def test_a_real_brokers_folder(name: str, tmp_path: Path) -> None:
 
 
 def test_a_copy_of_a_running_broker(tmp_path: Path) -> None:
-    """Indexes that end in zeros, no snapshot of the end, no checkpoint: afterwards as after a clean shutdown."""
+    """Indexes that end in zeros, no snapshot at the end, no checkpoint: afterwards as after a clean shutdown."""
     with SegmentWriter(_copied("logappend-live-0", tmp_path / "logappend-0")) as writer:
         assert writer.next_offset == 150
-    found, stopped = content(tmp_path / "logappend-0"), content(SEGMENTS / "logappend-0")
-    for name in found.keys() - {"partition.metadata"}:
-        assert found[name] == stopped[name] or name.endswith("index"), name
+    files, stopped = content(tmp_path / "logappend-0"), content(SEGMENTS / "logappend-0")
+    for name in files.keys() - {"partition.metadata"}:
+        assert files[name] == stopped[name] or name.endswith("index"), name

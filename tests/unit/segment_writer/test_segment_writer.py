@@ -17,7 +17,7 @@ from uuid import UUID
 import builders
 import pytest
 from killed_writer import _GOOD, _OPEN, REFUSED, batch, content
-from salvaging import run_in_child
+from salvage_runs import run_in_child
 
 import kafkarec
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
@@ -68,13 +68,13 @@ def test_a_log_without_batches_is_one_empty_segment(folder: Path) -> None:
         assert writer.append(batch(40)) == range(40, 43) and bases(writer) == [40]
 
 
-def test_nothing_given_is_nothing_written(folder: Path) -> None:
+def test_an_empty_append_writes_no_bytes(folder: Path) -> None:
     with SegmentWriter(folder) as writer:
         assert writer.append(b"") == range(0) and writer.segments == ()
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_any_buffer_will_do(kind: Any, folder: Path) -> None:
+def test_any_buffer_can_be_appended(kind: Any, folder: Path) -> None:
     with SegmentWriter(folder) as writer:
         writer.append(kind(batch()))
     with pytest.raises(TypeError), SegmentWriter(folder) as writer:
@@ -88,7 +88,7 @@ def test_the_topic_id(folder: Path) -> None:
     SegmentWriter(folder).close()
     SegmentWriter(folder, topic_id=partition_metadata.topic_id_of(made)).close()
     assert partition_metadata.read((folder / partition_metadata.NAME).read_bytes()).uuid == made
-    with pytest.raises(ValueError, match="the folder is of topic"):
+    with pytest.raises(ValueError, match="the folder has the topic id"):
         SegmentWriter(folder, topic_id=UUID(int=5))
     with pytest.raises(ValueError, match="22 characters"):
         SegmentWriter(folder, topic_id="short")
@@ -109,7 +109,7 @@ def test_producers_epochs_and_aborted_transactions(folder: Path) -> None:
 # Offsets and epochs of a leader
 
 
-def test_offsets_are_taken_or_given(folder: Path) -> None:
+def test_offsets_are_kept_or_assigned(folder: Path) -> None:
     with SegmentWriter(folder) as writer:
         assert writer.append(batch(5)) == range(5, 8)
         assert writer.append(batch(100)) == range(100, 103)
@@ -117,12 +117,12 @@ def test_offsets_are_taken_or_given(folder: Path) -> None:
     with SegmentWriter(folder, assign_offsets=True, leader_epoch=4) as writer:
         assert writer.append(batch(0) + batch(0) + builders.message(offset=9)) == range(103, 110)
     with kafkarec.open(folder) as log:
-        found = log.scan()
-        assert list(found.column("base_offset")) == [5, 100, 103, 106, 109]
-        assert list(found.column("partition_leader_epoch")) == [0, 0, 4, 4, None]
+        table = log.scan()
+        assert list(table.column("base_offset")) == [5, 100, 103, 106, 109]
+        assert list(table.column("partition_leader_epoch")) == [0, 0, 4, 4, None]
 
 
-def test_offsets_cannot_be_given_within_a_compressed_message_set(folder: Path) -> None:
+def test_offsets_cannot_be_assigned_within_a_compressed_message_set(folder: Path) -> None:
     wrapper = builders.wrapper([builders.message(offset=i) for i in range(3)], offset=2)
     with SegmentWriter(folder, assign_offsets=True) as writer, pytest.raises(AppendRefused, match="convert"):
         writer.append(wrapper)
@@ -165,7 +165,7 @@ def test_a_segment_is_rolled_before_it_is_too_large(folder: Path) -> None:
         assert [one.size for one in writer.segments] == [2 * len(batch())] * 2 + [len(batch())]
 
 
-def test_many_batches_of_one_append_are_spread(folder: Path) -> None:
+def test_many_batches_of_one_append_go_to_several_segments(folder: Path) -> None:
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
         writer.append(b"".join(batch(offset) for offset in range(0, 15, 3)))
         assert bases(writer) == [0, 6, 12]
@@ -189,7 +189,7 @@ def test_without_record_times_the_clock_decides(folder: Path, monkeypatch: pytes
         assert bases(writer) == [0, 3]
 
 
-def test_a_segment_is_rolled_where_an_index_is_full(folder: Path) -> None:
+def test_a_segment_is_rolled_when_an_index_is_full(folder: Path) -> None:
     with SegmentWriter(folder, index_interval_bytes=0, max_index_size=48) as writer:
         for offset in range(0, 30, 3):
             writer.append(batch(offset, base_timestamp=builders.NOW + offset))
@@ -203,7 +203,7 @@ def test_a_segment_is_rolled_where_offsets_do_not_fit_an_index(folder: Path) -> 
         writer.append(batch(far - 1, 1))
         writer.append(batch(far, 1))
         writer.append(builders.wrapper([builders.message(offset=0)], offset=3 * far))
-        assert bases(writer) == [0, far, 2 * far + 1]  # of an old message the last offset is known: less 2^31-1
+        assert bases(writer) == [0, far, 2 * far + 1]  # an old message has only a last offset: minus 2^31-1
 
 
 def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
@@ -211,7 +211,7 @@ def test_a_batch_larger_than_a_segment_is_refused(folder: Path) -> None:
         writer.append(batch())
 
 
-# What is refused: and nothing of the append is written
+# Refused appends: no byte is written
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -237,9 +237,19 @@ def test_a_transaction_may_end_and_a_plain_batch_follow_in_one_append(folder: Pa
         writer.append(builders.end_marker(commit=True, producer_id=9, base_offset=3) + plain)
 
 
+def test_an_unreadable_marker_is_refused_with_its_place_and_cause_once(folder: Path) -> None:
+    marker = builders.record(key=b"\0", value=b"")
+    bad = builders.batch([marker], attributes=0x30, producer_id=9, producer_epoch=0, base_offset=6)
+    with SegmentWriter(folder) as writer, pytest.raises(kafkarec.InvalidRecordError) as caught:
+        writer.append(_GOOD + bad)
+    place = f"at byte {len(_GOOD)} (base offset 6)"
+    assert str(caught.value) == f"control record cannot be read {place}: the key is too short (limit 4, found 1)"
+
+
 def test_a_refusal_can_be_sent_to_another_process() -> None:
     again = pickle.loads(pickle.dumps(AppendRefused("why", 5, 9)))
-    assert (str(again), again.position, again.base_offset) == ("why", 5, 9)
+    assert (again.why, again.position, again.base_offset) == ("why", 5, 9)
+    assert str(again) == "the batch at byte 5 (base offset 9) was refused and nothing was written: why"
 
 
 @pytest.mark.parametrize(
@@ -267,14 +277,14 @@ def test_settings_out_of_range(setting: str, value: Any, kind: type[Exception], 
 # Flush and close
 
 
-def test_what_is_on_the_disk_is_reported(folder: Path) -> None:
+def test_the_flushed_offset_is_reported(folder: Path) -> None:
     with SegmentWriter(folder, segment_bytes=2 * len(batch())) as writer:
         assert writer.recovery_point == 0
         writer.append(batch(0))
         assert writer.recovery_point == 0
         assert writer.flush() == 3 == writer.recovery_point
         writer.append(batch(3) + batch(6))
-        assert writer.recovery_point == 6  # rolled: the segment before is on the disk
+        assert writer.recovery_point == 6  # rolled: the previous segment is on the disk
     assert writer.recovery_point == 9
 
 
@@ -306,7 +316,7 @@ def test_a_forgotten_writer_warns_and_releases_its_files(folder: Path) -> None:
         assert writer.next_offset == 3
 
 
-def test_reserved_bytes_are_given_back(folder: Path) -> None:
+def test_preallocated_bytes_are_released(folder: Path) -> None:
     writer = SegmentWriter(folder, preallocate=True, segment_bytes=100_000)
     writer.append(batch())
     path = Path(writer.segments[0].path)
@@ -340,7 +350,7 @@ def test_the_lock_of_a_killed_writer_is_taken_over(folder: Path) -> None:
         assert writer.next_offset == 3
 
 
-def test_a_forked_child_has_no_part_in_it(folder: Path) -> None:
+def test_a_forked_child_can_neither_write_nor_release_the_lock(folder: Path) -> None:
     with SegmentWriter(folder) as writer:
 
         def action() -> None:
@@ -358,12 +368,12 @@ def test_a_forked_child_has_no_part_in_it(folder: Path) -> None:
 def test_a_folder_of_partitions_is_refused(folder: Path) -> None:
     SegmentWriter(folder).close()
     before = sorted(folder.parent.iterdir())
-    with pytest.raises(ValueError, match="folder of partitions"):
+    with pytest.raises(ValueError, match="folder with partition folders"):
         SegmentWriter(folder.parent)
     data = folder.parent / "data"
     data.mkdir()
     (data / "meta.properties").write_text("version=1\n")
-    with pytest.raises(ValueError, match="folder of partitions"):
+    with pytest.raises(ValueError, match="folder with partition folders"):
         SegmentWriter(data)
     assert sorted(folder.parent.iterdir()) == [data, *before]
 

@@ -1,4 +1,4 @@
-"""The small files of a log: read, written back byte for byte, looked up, and refused when they are broken."""
+"""The side files of a log: read, written back byte for byte, looked up, and refused when damaged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
 }
 
 
-def test_there_are_files_of_every_kind() -> None:
+def test_the_vectors_have_files_of_every_kind() -> None:
     assert {path.suffix for path in FILES} == set(BINARY)
 
 
@@ -52,7 +52,7 @@ def test_written_back_byte_for_byte(path: Path) -> None:
     assert written == data[: len(written)] and not any(data[len(written) :])
 
 
-def test_what_kafkas_dump_says_of_them() -> None:
+def test_entries_are_those_of_kafkas_dump_tool() -> None:
     folder = VECTORS / "segments" / "txn-0"
     offsets = offset_index.read((folder / "00000000000000000030.index").read_bytes(), 30)
     lines = (folder / "00000000000000000030.index.dump.txt").read_text().splitlines()[1:]
@@ -69,7 +69,7 @@ def test_what_kafkas_dump_says_of_them() -> None:
     ] == lines
 
 
-# ---- zeros made in advance
+# ---- preallocated zeros
 
 
 def test_preallocated_zeros_are_no_entries() -> None:
@@ -82,7 +82,7 @@ def test_preallocated_zeros_are_no_entries() -> None:
     assert len(time_index.read(bytes(24), 5)) == 0
 
 
-def test_a_lone_time_entry_of_zeros_is_one() -> None:
+def test_a_single_time_entry_of_zeros_is_an_entry() -> None:
     assert list(time_index.read(bytes(12), 70)) == [(0, 70)]
 
 
@@ -95,27 +95,12 @@ def test_an_entry_that_ends_in_zero_bytes_is_whole() -> None:
 # ---- look-ups
 
 
-def test_the_greatest_entry_that_is_not_above() -> None:
-    index = offset_index.read(offset_index.write([(19, 500), (39, 900)], 10), 10)
-    wanted = {0: 0, 18: 0, 19: 500, 38: 500, 39: 900, 1000: 900}
-    assert {offset: offset_index.position_for(index, offset) for offset in wanted} == wanted
-    times = time_index.read(time_index.write([(1000, 19), (2000, 39)], 10), 10)
-    wanted = {999: 10, 1000: 19, 1999: 19, 2000: 39, 9999: 39}
-    assert {ms: time_index.offset_for_timestamp(times, ms, 10) for ms in wanted} == wanted
-
-
 def test_entries_are_a_sequence() -> None:
     index = offset_index.read(offset_index.write([(19, 500), (39, 900), (59, 1300)], 10), 10)
     assert index[-1] == (59, 1300) and index[1:] == [(39, 900), (59, 1300)] and index[0].position == 500
     with pytest.raises(IndexError):
         index[3]
     assert "3 entries" in repr(index)
-
-
-def test_aborted_between() -> None:
-    one = txn_index.AbortedTransaction(7, 10, 20, 21)
-    ranges = {(0, 10): 0, (0, 11): 1, (20, 30): 1, (21, 30): 0}
-    assert {r: len(txn_index.aborted_between([one], *r)) for r in ranges} == ranges
 
 
 def test_epochs_of_offsets_and_ends_of_epochs() -> None:
@@ -144,32 +129,32 @@ def test_text_files_written_back() -> None:
         assert leader_epochs.write(leader_epochs.read(data)) == data
     for path in sorted((VECTORS / "segments").glob("*/partition.metadata")):
         data = path.read_bytes()
-        found = partition_metadata.read(data)
-        assert partition_metadata.write(found.topic_id) == partition_metadata.write(found.uuid) == data
+        parsed = partition_metadata.read(data)
+        assert partition_metadata.write(parsed.topic_id) == partition_metadata.write(parsed.uuid) == data
     metadata = partition_metadata.read((VECTORS / "segments/__cluster_metadata-0/partition.metadata").read_bytes())
     assert metadata.uuid == UUID(int=1)
 
 
 def test_offset_checkpoints() -> None:
     data = b"0\n2\norders 0 55\na.b-c_d 12 9223372036854775807\n"
-    found = offset_checkpoints.read(data)
-    assert found == {("orders", 0): 55, ("a.b-c_d", 12): 2**63 - 1}
-    assert offset_checkpoints.write(found) == data
+    parsed = offset_checkpoints.read(data)
+    assert parsed == {("orders", 0): 55, ("a.b-c_d", 12): 2**63 - 1}
+    assert offset_checkpoints.write(parsed) == data
     assert offset_checkpoints.read(b"") == {} == offset_checkpoints.read(b"0\n0\n")
 
 
 def test_meta_properties() -> None:
     data = b"#\n#Sat Nov 21 04:00:00 UTC 2026\ncluster.id=Y7n\\=K\ndirectory.id : gXa8\n"
     data += b" node.id 1\nversion=1\nx=\\u00e9\\\n  y\n"
-    found = meta_properties.read(data)
-    assert found == (1, "Y7n=K", 1, "gXa8", {"x": "\xe9y"})
-    assert meta_properties.read(meta_properties.write(found)) == found
+    parsed = meta_properties.read(data)
+    assert parsed == (1, "Y7n=K", 1, "gXa8", {"x": "\xe9y"})
+    assert meta_properties.read(meta_properties.write(parsed)) == parsed
     old = meta_properties.read(b"broker.id=7\nversion=0\n")
     assert (old.version, old.node_id, old.cluster_id) == (0, 7, None)
 
 
 def test_properties_as_java_reads_them() -> None:
-    """A comment does not go on in the next line, a value does; blanks, `:` and `=` part; \\v is no blank."""
+    """A comment does not continue on the next line, a value does; blanks, `:` and `=` separate; \\v is no blank."""
     data = b"# c\\\nnode.id=1\n  version=\\\n   1\r! x\r\na\\ b c=d\nu\x0b:\\t\\u0041\\\\\nlast=\\"
     expected = {"node.id": "1", "version": "1", "a b": "c=d", "u\x0b": "\tA\\", "last": ""}
     assert meta_properties.properties(data) == expected
@@ -188,7 +173,7 @@ REFUSED = {
     "snapshot: count": ("snapshot", b"\0\1" + bytes(4) + b"\x7f\xff\xff\xff", "snapshot_invalid", "2147483647 entries"),
     "snapshot: negative": ("snapshot", b"\0\1" + bytes(4) + b"\xff\xff\xff\xff", "snapshot_invalid", "-1 entries"),
     "epochs: version": ("epochs", b"1\n0\n", "checkpoint_invalid", "line 1: version 1"),
-    "epochs: count": ("epochs", b"0\n2\n0 0\n", "checkpoint_invalid", "2 entries are announced and 1"),
+    "epochs: count": ("epochs", b"0\n2\n0 0\n", "checkpoint_invalid", "2 entries are declared and 1"),
     "epochs: words": ("epochs", b"0\n1\n0\n", "checkpoint_invalid", "line 3: 1 fields"),
     "epochs: number": ("epochs", b"0\n1\n0 x\n", "checkpoint_invalid", "line 3: the start offset is no number"),
     "epochs: range": ("epochs", b"0\n1\n2147483648 0\n", "checkpoint_invalid", "outside"),
@@ -224,7 +209,7 @@ def test_a_wrong_snapshot_checksum_names_both_sides() -> None:
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_spoiled_bytes_raise_nothing_else(kind: str) -> None:
+def test_damaged_files_raise_only_kafka_errors(kind: str) -> None:
     """Random bytes, and good files with random changes."""
     chance = random.Random(kind)
     good = {

@@ -1,7 +1,8 @@
-"""Producer states: what a broker keeps of each producer, and what it would have said to a batch."""
+"""Producer states: what a broker keeps of each producer, and how it would have answered a batch."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import builders
@@ -19,14 +20,14 @@ from kafkarec.state.producers import (
     first_sequence,
     follows,
     read_marker,
-    read_markers,
 )
+from kafkarec.state.recovery_walk import walk
 
 
 def row(
     base: int, count: int = 3, *, pid: int | None = 7, epoch: int = 0, first: int | None = None, **more: Any
 ) -> Any:
-    """A batch's row; `first` is its base sequence."""
+    """Return a batch's row; `first` is its base sequence."""
     return {
         "producer_id": pid,
         "producer_epoch": epoch,
@@ -62,13 +63,13 @@ def test_the_last_five_batches_are_kept() -> None:
     assert states.end_offset == 24
 
 
-def test_a_new_epoch_forgets_the_batches() -> None:
+def test_a_new_epoch_discards_the_batches() -> None:
     states = of(row(0, first=0), row(3, first=3), row(6, epoch=1, first=0))
     assert [one.last_offset for one in states.producers[7].batches] == [8]
 
 
 def test_a_marker_ends_the_transaction_and_may_bump_the_epoch() -> None:
-    """KIP-890: the marker's epoch is the one after that of its data, and sequences begin again."""
+    """KIP-890: the marker's epoch is one above that of its data, and sequences restart."""
     states = of(row(0, first=0, is_transactional=True))
     assert states.open_transactions == ((7, 0),) and states.first_undecided_offset == 0
     ended = states.append(marker_row(3, epoch=1), ABORT)
@@ -92,7 +93,7 @@ def test_the_last_stable_offset_is_the_oldest_other_transaction() -> None:
     assert [one.last_stable_offset for one in ended if one] == [0, 6, 12]
 
 
-def test_markers_without_data_and_without_records_end_nothing() -> None:
+def test_markers_without_data_and_without_records_end_no_transaction() -> None:
     states = ProducerStates()
     assert states.append(marker_row(0, pid=1), ABORT) is None
     assert states.append(marker_row(1, pid=2, epoch=3), None) is None
@@ -102,7 +103,7 @@ def test_markers_without_data_and_without_records_end_nothing() -> None:
     assert recovered.producers[2].producer_epoch == -1
 
 
-def test_batches_without_a_producer_move_the_end_alone() -> None:
+def test_batches_without_a_producer_change_only_the_end_offset() -> None:
     states = of(row(0, pid=None), row(3, pid=-2))
     assert states.end_offset == 6 and not states.producers
 
@@ -124,11 +125,11 @@ JUDGED = {
 
 
 @pytest.mark.parametrize("name", JUDGED)
-def test_what_the_broker_would_have_said(name: str) -> None:
+def test_how_the_broker_would_have_answered(name: str) -> None:
     batch, expected = JUDGED[name]
-    found = of(row(0, first=0), row(3, first=3)).violation(batch)
-    assert found == expected
-    assert found is None or found in VIOLATIONS
+    result = of(row(0, first=0), row(3, first=3)).violation(batch)
+    assert result == expected
+    assert result is None or result in VIOLATIONS
 
 
 _KAFKAS = {
@@ -143,7 +144,7 @@ _KAFKAS = {
 
 
 def test_kafkas_own_verdicts() -> None:
-    """Random batches that ProducerAppendInfo of Kafka 4.3 judged (vectors/indexes/BIRTH.md)."""
+    """Random batches with the verdicts of Kafka 4.3's ProducerAppendInfo (vectors/indexes/BIRTH.md)."""
     states, seen = ProducerStates(), set()
     for line in (SEGMENTS.parent / "indexes" / "judged.txt").read_text().splitlines():
         kind, *words = line.split()
@@ -168,7 +169,7 @@ def test_a_plain_batch_inside_a_transaction() -> None:
     assert states.violation(row(3, first=3, is_transactional=True)) is None
 
 
-def test_beyond_the_last_five_a_retry_is_out_of_order() -> None:
+def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order() -> None:
     states = of(*(row(3 * n, first=3 * n) for n in range(6)))
     assert states.violation(row(18, first=3)) == "duplicate"
     assert states.violation(row(18, first=0)) == "out_of_order"
@@ -186,7 +187,7 @@ def test_sequences_wrap_to_zero() -> None:
     assert states.violation(row(8, first=3)) is None and states.violation(row(8, first=4)) == "sequence_gap"
 
 
-def test_from_a_snapshot_and_back() -> None:
+def test_a_snapshot_round_trips() -> None:
     data = (SEGMENTS / "txn-0" / f"{30:020d}.snapshot").read_bytes()
     entries = producer_snapshot.read(data)
     states = ProducerStates(entries, 30)
@@ -194,7 +195,7 @@ def test_from_a_snapshot_and_back() -> None:
     assert states.open_transactions == ((19, 0), (20, 3), (21, 6))
 
 
-def test_the_rows_of_a_scan_give_the_brokers_snapshot() -> None:
+def test_the_rows_of_a_scan_yield_the_brokers_snapshot() -> None:
     """As the module's docstring describes it."""
     folder = SEGMENTS / "txn-0"
     states = ProducerStates()
@@ -218,7 +219,7 @@ def test_markers_are_read_from_the_first_record() -> None:
     assert first["is_control"] and read_marker(metadata.raw(0, first["size_in_bytes"])) is None
 
 
-def test_many_markers_at_once() -> None:
+def test_many_markers_at_once(tmp_path: Path) -> None:
     spoiled = builders.batch([builders.record(key=b"\0")], attributes=0x30, producer_id=1)
     empty = builders.batch(attributes=0x30, producer_id=1)
     abort, commit = (builders.end_marker(commit=c, producer_id=1, base_timestamp=7 + c) for c in (False, True))
@@ -228,9 +229,11 @@ def test_many_markers_at_once() -> None:
         producer_id=1,
         base_timestamp=9,
     )
-    found = read_markers([abort, spoiled, empty, commit, three])
-    assert found == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
-    assert read_markers([]) == []
+    path = tmp_path / f"{0:020d}.log"
+    path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
+    [batches] = walk(kafkarec.open(path))
+    markers = [batches.markers.get(position) for position in batches.columns["position"]]
+    assert markers == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
 
 
 def test_a_marker_that_cannot_be_read() -> None:

@@ -4,20 +4,25 @@ as the broker that wrote the log left them (vectors/segments)."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import builders
 import pytest
+from fake_file import FakeFile
 from paths import VECTORS
 
 import kafkarec
+from kafkarec._core import Source
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
-from kafkarec.state.index_builders import SegmentRebuild
+from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
-from kafkarec.state.rebuild_folder import Rebuilt, rebuild_log
+from kafkarec.state.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.state.recovery_walk import walk
 
-# The interval that each topic had.
+# The index interval of each topic.
 BROKER = {
     "__cluster_metadata-0": 4096,
     "__consumer_offsets-0": 4096,
@@ -30,8 +35,8 @@ RECOVERED = sorted(path.name for path in (VECTORS / "indexes").iterdir() if path
 SMALL = {".index", ".timeindex", ".txnindex", ".snapshot"}
 
 
-def rebuilt(folder: Path, interval: int = 4096, **options: bool) -> tuple[dict[str, bytes], list[Rebuilt]]:
-    """All files by name, and what they came from."""
+def rebuilt(folder: Path, interval: int = 4096, **options: bool) -> tuple[dict[str, bytes], list[RebuiltSideFiles]]:
+    """Return all rebuilt files by name, and the opened source."""
     parts = list(rebuild_log(kafkarec.open(folder), interval, **options))
     return {name: data for part in parts for name, data in part.files.items()}, parts
 
@@ -41,14 +46,14 @@ def small_files(folder: Path) -> dict[str, bytes]:
 
 
 def logs_alone(folder: Path, to: Path) -> Path:
-    """The same log without any other file."""
+    """Return a copy of the log's segments without side files."""
     for path in folder.glob("*.log"):
         shutil.copy(path, to / path.name)
     return to
 
 
 @pytest.mark.parametrize("name", BROKER)
-def test_as_the_broker_left_them(name: str) -> None:
+def test_rebuilt_files_are_as_the_broker_left_them(name: str) -> None:
     folder = VECTORS / "segments" / name
     made, parts = rebuilt(folder, BROKER[name])
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
@@ -57,14 +62,14 @@ def test_as_the_broker_left_them(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", BROKER)
-def test_from_the_log_files_alone(name: str, tmp_path: Path) -> None:
+def test_files_are_rebuilt_from_the_log_files_alone(name: str, tmp_path: Path) -> None:
     folder = VECTORS / "segments" / name
     made, _ = rebuilt(logs_alone(folder, tmp_path), BROKER[name])
     assert made.pop(leader_epochs.NAME) == (folder / leader_epochs.NAME).read_bytes()
     assert made == small_files(folder)
 
 
-def test_of_a_running_broker_without_the_zeros() -> None:
+def test_files_of_a_running_broker_are_rebuilt_without_the_zeros() -> None:
     folder = VECTORS / "segments" / "logappend-live-0"
     made, _ = rebuilt(folder, 256)
     for name, read in (("index", offset_index.read), ("timeindex", time_index.read)):
@@ -73,19 +78,19 @@ def test_of_a_running_broker_without_the_zeros() -> None:
 
 
 @pytest.mark.parametrize("name", RECOVERED)
-def test_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
+def test_rebuilt_files_are_as_recovery_makes_them(name: str, tmp_path: Path) -> None:
     folder = VECTORS / "indexes" / name
     interval = int((folder / "interval").read_text())
     made, parts = rebuilt(logs_alone(folder, tmp_path), interval, as_recovery=True)
     assert [part.problems for part in parts if part.problems] == []
-    found = leader_epochs.read(made.pop(leader_epochs.NAME))
+    epochs = leader_epochs.read(made.pop(leader_epochs.NAME))
     expected = leader_epochs.read((folder / leader_epochs.NAME).read_bytes())
-    assert found[1:] == expected[1:]
-    assert found[0].epoch == expected[0].epoch and found[0].start_offset <= expected[0].start_offset
+    assert epochs[1:] == expected[1:]
+    assert epochs[0].epoch == expected[0].epoch and epochs[0].start_offset <= expected[0].start_offset
     assert made == small_files(folder)
 
 
-def test_the_vectors_cover_what_they_are_for() -> None:
+def test_the_vectors_cover_all_cases() -> None:
     counts = dict.fromkeys(SMALL, 0)
     for name in RECOVERED:
         for file, data in small_files(VECTORS / "indexes" / name).items():
@@ -102,7 +107,7 @@ def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
     assert made[f"{293:020d}.snapshot"] == (folder / f"{293:020d}.snapshot").read_bytes()
 
 
-def test_without_that_snapshot_its_beginning_is_not_known(tmp_path: Path) -> None:
+def test_without_that_snapshot_the_transactions_start_is_unknown(tmp_path: Path) -> None:
     folder = VECTORS / "segments" / "txn-0"
     shutil.copy(folder / f"{30:020d}.log", tmp_path)
     made, _ = rebuilt(tmp_path, 256)
@@ -110,12 +115,12 @@ def test_without_that_snapshot_its_beginning_is_not_known(tmp_path: Path) -> Non
     assert set(txn_index.read(made[f"{30:020d}.txnindex"])) < set(old)
 
 
-def test_a_broken_snapshot_is_passed_over(tmp_path: Path) -> None:
+def test_a_broken_snapshot_is_skipped(tmp_path: Path) -> None:
     folder = VECTORS / "segments" / "txn-0"
     shutil.copy(folder / f"{30:020d}.log", tmp_path)
     (tmp_path / f"{30:020d}.snapshot").write_bytes(b"\0\1" + bytes(8))
     _, parts = rebuilt(tmp_path, 256)
-    assert "first snapshot is passed over: crc mismatch" in parts[-1].problems[0]
+    assert "first snapshot is ignored: crc mismatch" in parts[-1].problems[0]
 
 
 def test_old_epochs_without_batches_are_kept(tmp_path: Path) -> None:
@@ -127,7 +132,7 @@ def test_old_epochs_without_batches_are_kept(tmp_path: Path) -> None:
 # ---- damage
 
 
-def test_the_indexes_lead_around_damage(tmp_path: Path) -> None:
+def test_the_indexes_have_no_entries_into_damage(tmp_path: Path) -> None:
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
     spoiled = bytearray(b"".join(batches))
     size = len(batches[0])
@@ -140,21 +145,16 @@ def test_the_indexes_lead_around_damage(tmp_path: Path) -> None:
 
 
 def test_a_segment_that_cannot_be_read_in_places() -> None:
-    """A failing disk: the batch is damage, the rest is walked."""
-    folder = VECTORS / "segments" / "all-codecs-0"
-    segment = kafkarec.open(folder).segments[0]
+    """A failing disk: the unreadable batch is damage, the rest is read."""
+    segment = kafkarec.open(VECTORS / "segments" / "all-codecs-0").segments[0]
     position = segment.scan()[5]["position"]
 
     class Failing:
         path = segment.path
 
-        def scan_pieces(self, *, errors: str = "raise"):  # type: ignore[no-untyped-def]
-            return segment.scan_pieces(errors=errors)
-
-        def raw(self, at: int, length: int) -> bytes:
-            if at <= position + 100 < at + length:
-                raise OSError(5, "Input/output error")
-            return segment.raw(at, length)
+        def parts(self, decode_request: DecodeRequest) -> Iterator[PassResult]:
+            failing = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
+            return read_pieces(decode_request, Source(file=failing))
 
     stretches = list(walk(Failing()))
     damage = [one for stretch in stretches for one in stretch.damage]
@@ -180,7 +180,7 @@ def test_an_empty_folder_segment(tmp_path: Path) -> None:
     assert len(parts) == 2
 
 
-def test_emptied_markers_keep_their_epochs_unless_recovery_is_meant() -> None:
+def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
     folder = VECTORS / "segments" / "compacted-0"
     name = f"{568:020d}.snapshot"
     ours = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder)[0][name])}
@@ -208,17 +208,17 @@ def test_the_interval_is_found_from_the_gaps(name: str) -> None:
             assert data == (folder / file).read_bytes()
 
 
-def test_guesses_are_round_numbers() -> None:
+def test_estimated_intervals_are_round_numbers() -> None:
     for low, high, guess in ((0, 5000, 4096), (962, 1003, 1000), (240, 260, 256), (611, 633, 611), (0, 0, 0)):
         assert IntervalRange(low, high).guess == guess
     assert NOTHING_FITS.guess is None and (IntervalRange() & NOTHING_FITS).guess is None
 
 
-def test_pieces_of_any_size_make_the_same() -> None:
+def test_pieces_of_any_size_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
     (stretch,) = walk(segment)
-    maker = SegmentRebuild(0, interval=256)
+    maker = SegmentIndexBuilder(0, interval=256)
     for row in range(len(stretch.columns["position"])):
         maker.add({name: values[row : row + 1] for name, values in stretch.columns.items()}, stretch.markers)
     assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()

@@ -1,4 +1,4 @@
-"""Transactions of whole logs: golden folders, folders of Kafka's own log class, cuts, an obvious oracle."""
+"""Transactions of whole logs: golden folders, folders of Kafka's own log class, cut logs, a simple oracle."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import transaction_logs as txns
 from hypothesis import given
 from hypothesis import strategies as st
 from paths import SEGMENTS
-from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, Kafkas
+from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
 from kafkarec._core import Source
@@ -43,51 +43,51 @@ def of_folder(path: Path, **more: object) -> transactions.TransactionListing:
 
 
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads(), ids="/".join)
-def test_a_folder_gives_what_a_consumer_got(folder: str, isolation: str) -> None:
-    found = kafkarec.open(SEGMENTS / folder).read(isolation=isolation)
+def test_a_folder_reads_as_by_a_consumer(folder: str, isolation: str) -> None:
+    result = kafkarec.open(SEGMENTS / folder).read(isolation=isolation)
     wanted = [(row["offset"], golden.blob(row, "value")) for row in golden.consumer_rows(folder, isolation)]
-    assert [(record.offset, record.value) for record in found] == wanted
+    assert [(record.offset, record.value) for record in result] == wanted
 
 
 def test_aborted_transactions_are_those_of_the_golden_index() -> None:
-    found = of_folder(SEGMENTS / "txn-0")
+    result = of_folder(SEGMENTS / "txn-0")
     index = txn_index.read((SEGMENTS / "txn-0" / "00000000000000000030.txnindex").read_bytes())
-    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [one[:3] for one in index]
-    assert (len(found.aborted), len(found.committed), len(found.ongoing)) == (11, 15, 0)
-    assert found.last_stable_offset == 293 and found.notes == () and found.damage == ()
-    first = found[0]
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [one[:3] for one in index]
+    assert (len(result.aborted), len(result.committed), len(result.ongoing)) == (11, 15, 0)
+    assert result.last_stable_offset == 293 and result.notes == () and result.damage == ()
+    first = result[0]
     assert (first.state, first.batches, first.records, first.coordinator_epoch) == ("aborted", 3, 9, 0)
     assert first.segments == ("00000000000000000000.log", "00000000000000000030.log")
 
 
-def test_a_lone_segment_knows_from_its_index_where_a_transaction_began() -> None:
-    found = of_folder(SEGMENTS / "txn-0" / "00000000000000000030.log")
-    assert [(t.producer_id, t.first_offset, t.marker_offset, t.batches) for t in found.aborted][:2] == [
+def test_a_single_segment_gets_a_transactions_start_from_its_index() -> None:
+    result = of_folder(SEGMENTS / "txn-0" / "00000000000000000030.log")
+    assert [(t.producer_id, t.first_offset, t.marker_offset, t.batches) for t in result.aborted][:2] == [
         (19, 0, 30, 0),
         (20, 3, 32, 0),
     ]
-    assert len(found.without_data) == 1  # the COMMIT of what was begun and not aborted in front of it
-    assert found.notes == ()
+    assert len(result.without_data) == 1  # the COMMIT of a transaction that began before the segment
+    assert result.notes == ()
 
 
 def test_a_first_segment_alone_is_open_from_its_first_transaction_on() -> None:
     path = SEGMENTS / "txn-0" / "00000000000000000000.log"
-    found = of_folder(path)
-    assert [(t.producer_id, t.first_offset) for t in found.open] == [(19, 0), (20, 3), (21, 6)]
-    assert found.last_stable_offset == 0 and committed(path) == []
+    result = of_folder(path)
+    assert [(t.producer_id, t.first_offset) for t in result.open] == [(19, 0), (20, 3), (21, 6)]
+    assert result.last_stable_offset == 0 and committed(path) == []
 
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
-def test_kafkas_log_class_says_the_same(folder: Path) -> None:
-    """Folders and answers by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
-    answers = Kafkas.read(folder / "expected.json")
-    assert Kafkas.of(folder) == answers
+def test_kafkas_log_class_has_the_same_state(folder: Path) -> None:
+    """Folders and expected states were made by tests/support/jvm/TransactionLogs.java: UnifiedLog of Kafka 4.3.0."""
+    answers = LogState.read(folder / "expected.json")
+    assert LogState.of(folder) == answers
     assert of_folder(folder).notes == ()
 
 
 @pytest.mark.parametrize("folder", KAFKAS, ids=lambda folder: folder.name)
 def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> None:
-    """P13: where every ABORT is cut out of the files, the .txnindex alone gives the same aborted transactions."""
+    """P13: with every ABORT removed from the files, the .txnindex alone yields the same aborted transactions."""
     [log] = logs_of(kafkarec.open(folder))
     whole = listing(log.segments)
     aborts = {txn.marker_offset for txn in whole.aborted}
@@ -95,11 +95,11 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
     for one in log.segments:
         kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
         inputs.append(MarkerInput(_source(kept), one.name, one.marker_input().index))
-    found = listing(inputs)
-    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [
-        (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < found.next_offset
+    result = listing(inputs)
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [
+        (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < result.next_offset
     ]
-    assert {note.reason for note in found.notes} <= {"marker_missing", "txnindex_ahead"}
+    assert {note.reason for note in result.notes} <= {"marker_missing", "txnindex_ahead"}
 
 
 def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
@@ -108,9 +108,9 @@ def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
 
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
 def test_what_was_open_before_deleted_segments(folder: Path) -> None:
-    """Kafka deleted the first segments (DeleteRecords); its producer snapshot knows what was open there."""
-    answers, found = Kafkas.read(folder / "expected.json"), Kafkas.of(folder)
-    assert (found.open, found.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
+    """Kafka deleted the first segments (DeleteRecords); its producer snapshot has the transactions open there."""
+    answers, result = LogState.read(folder / "expected.json"), LogState.of(folder)
+    assert (result.open, result.aborted_from(answers.start_offset)) == (answers.open, answers.aborted)
     listed = of_folder(folder)
     without = {txn.producer_id for txn in listed.ongoing if not txn.batches}
     assert without == {note.producer_id for note in listed.notes if note.reason == "begun_before"}
@@ -127,18 +127,18 @@ def test_some_transactions_were_begun_in_deleted_segments() -> None:
 
 def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
     one = txns.segment(log_of((DATA, 1)))
-    found = listing([MarkerInput(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
-    assert [note.reason for note in found.notes] == ["snapshot_unreadable"] and len(found.open) == 1
+    result = listing([MarkerInput(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
+    assert [note.reason for note in result.notes] == ["snapshot_unreadable"] and len(result.open) == 1
 
 
 # ---- against the oracle
 
 
 def check(events: list[Event], inputs: list[object]) -> None:
-    found = listing(inputs)
+    result = listing(inputs)
     ended, unended = txns.ended(events), txns.still_open(events)
-    assert [(t.producer_id, t.state, t.marker_offset, t.first_offset, t.batches, t.records) for t in found][
-        : len(found) - len(found.ongoing)
+    assert [(t.producer_id, t.state, t.marker_offset, t.first_offset, t.batches, t.records) for t in result][
+        : len(result) - len(result.ongoing)
     ] == [
         (
             txn.producer,
@@ -151,25 +151,25 @@ def check(events: list[Event], inputs: list[object]) -> None:
         for txn in ended
         if txn.data
     ]
-    assert [t.marker_offset for t in found.without_data] == [txn.marker.base for txn in ended if not txn.data]
-    assert [(t.producer_id, t.first_offset, t.last_offset) for t in found.ongoing] == [
+    assert [t.marker_offset for t in result.without_data] == [txn.marker.base for txn in ended if not txn.data]
+    assert [(t.producer_id, t.first_offset, t.last_offset) for t in result.ongoing] == [
         (data[0].producer, data[0].base, data[-1].last) for data in unended
     ]
-    assert found.last_stable_offset == txns.last_stable_offset(events)
+    assert result.last_stable_offset == txns.last_stable_offset(events)
 
 
 @given(txns.logs())
 def test_any_log_of_one_buffer(events: list[Event]) -> None:
     data = txns.as_bytes(events)
     check(events, [data])
-    found = kafkarec.decode(data, isolation="read_committed")
-    assert found.column("offset") == txns.committed_offsets(events)
-    assert found.last_stable_offset == txns.last_stable_offset(events)
+    result = kafkarec.decode(data, isolation="read_committed")
+    assert result.column("offset") == txns.committed_offsets(events)
+    assert result.last_stable_offset == txns.last_stable_offset(events)
 
 
 @given(txns.logs(), st.lists(st.integers(0, 30), max_size=4))
 def test_any_log_of_several_segments(events: list[Event], borders: list[int]) -> None:
-    """Markers at the borders of segments, transactions over several: the parts say what the whole says."""
+    """Markers at segment borders, transactions over several segments: the same result as for one buffer."""
     parts = txns.split(events, borders)
     check(events, [txns.as_bytes(part) for part in parts])
     check(events, [txns.segment(part, txns.index_of(events, part)) for part in parts])
@@ -177,28 +177,28 @@ def test_any_log_of_several_segments(events: list[Event], borders: list[int]) ->
 
 @given(txns.logs(), st.data())
 def test_any_log_with_a_hole(events: list[Event], data: st.DataObject) -> None:
-    """Cut in front, at the end, in the middle: what is left speaks for itself."""
+    """Cut at the start, at the end, in the middle: the result is that of the remaining events."""
     start = data.draw(st.integers(0, len(events)))
     stop = data.draw(st.integers(start, len(events)))
     for left in (events[start:], events[:stop], events[:start] + events[stop:]):
         check(left, [txns.as_bytes(left)])
-        found = kafkarec.decode(txns.as_bytes(left), isolation="read_committed")
-        assert found.column("offset") == txns.committed_offsets(left)
+        result = kafkarec.decode(txns.as_bytes(left), isolation="read_committed")
+        assert result.column("offset") == txns.committed_offsets(left)
 
 
 @given(txns.logs())
 def test_an_index_in_place_of_lost_markers(events: list[Event]) -> None:
-    """P13, for any log: a lone segment whose ABORT markers are gone, all but what lay behind its last batch."""
+    """P13, for any log: a single segment without its ABORT markers; except those after its last batch."""
     last_kept = max((at for at, event in enumerate(events) if event.kind != ABORT), default=-1)
     events = events[: last_kept + 1]
     index = txns.index_of(events, events)
     kept = [event for event in events if event.kind != ABORT]
-    found = listing([txns.segment(kept, index)])
+    result = listing([txns.segment(kept, index)])
     begun = kept[0].base if kept else 0
     wanted = [entry for entry in index if entry.last_offset >= begun]
-    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in found.aborted] == [one[:3] for one in wanted]
-    assert {note.reason for note in found.notes} <= {"marker_missing"}
-    assert found.last_stable_offset == (txns.last_stable_offset(events) if events else None)
+    assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [one[:3] for one in wanted]
+    assert {note.reason for note in result.notes} <= {"marker_missing"}
+    assert result.last_stable_offset == (txns.last_stable_offset(events) if events else None)
 
 
 # ---- contradictions
@@ -211,73 +211,75 @@ def log_of(*kinds: tuple[str, int], epochs: tuple[int, ...] = ()) -> list[Event]
     ]
 
 
-def test_markers_are_the_truth_and_the_index_is_a_note() -> None:
+def test_markers_have_priority_and_a_different_index_is_noted() -> None:
     events = log_of((DATA, 1), (COMMIT, 1), (DATA, 2), (ABORT, 2), (DATA, 3), (ABORT, 3), (PLAIN, -1))
     index = [
         AbortedTransaction(1, 0, 1, 2),  # a COMMIT in the log
-        AbortedTransaction(2, 1, 3, 4),  # begins elsewhere
+        AbortedTransaction(2, 1, 3, 4),  # another first offset
     ]
-    found = listing([txns.segment(events, index)])
-    assert [(t.producer_id, t.state, t.first_offset) for t in found] == [
+    result = listing([txns.segment(events, index)])
+    assert [(t.producer_id, t.state, t.first_offset) for t in result] == [
         (1, "committed", 0),
         (2, "aborted", 2),
         (3, "aborted", 4),
     ]
-    assert [(note.reason, note.producer_id) for note in found.notes] == [("txnindex_differs", who) for who in (1, 2, 3)]
-    assert all(note.reason in NOTES for note in found.notes)
+    assert [(note.reason, note.producer_id) for note in result.notes] == [
+        ("txnindex_differs", who) for who in (1, 2, 3)
+    ]
+    assert all(note.reason in NOTES for note in result.notes)
 
 
 def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
-        found = listing([MarkerInput(one.opened, one.name, lambda index=index: txn_index.read(index))])
-        assert [note.reason for note in found.notes] == ["txnindex_unreadable"]
-        assert len(found.aborted) == 1
+        result = listing([MarkerInput(one.opened, one.name, lambda index=index: txn_index.read(index))])
+        assert [note.reason for note in result.notes] == ["txnindex_unreadable"]
+        assert len(result.aborted) == 1
 
 
-def test_an_index_that_is_ahead_of_its_log_is_not_trusted() -> None:
-    """A broker that crashed: the index reached the disk, the batches did not, and others take their offsets."""
-    found = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
-    assert [note.reason for note in found.notes] == ["txnindex_ahead"]
-    assert found.last_stable_offset == 0
+def test_an_index_that_is_ahead_of_its_log_is_not_used() -> None:
+    """After a broker's crash: the index was written, its batches were not, and other batches have their offsets."""
+    result = listing([txns.segment(log_of((DATA, 1)), [AbortedTransaction(1, 0, 9, 10)])])
+    assert [note.reason for note in result.notes] == ["txnindex_ahead"]
+    assert result.last_stable_offset == 0
 
 
 def test_an_epoch_that_changes_within_a_transaction_is_a_note() -> None:
     events = log_of((DATA, 1), (DATA, 1), (COMMIT, 1), epochs=(0, 1, 1))
-    found = listing([txns.as_bytes(events)])
-    assert [note.reason for note in found.notes] == ["marker_missing"]
-    assert [(t.first_offset, t.producer_epoch, t.state) for t in found] == [(0, 1, "committed")]
+    result = listing([txns.as_bytes(events)])
+    assert [note.reason for note in result.notes] == ["marker_missing"]
+    assert [(t.first_offset, t.producer_epoch, t.state) for t in result] == [(0, 1, "committed")]
 
 
-def test_an_unreadable_marker_raises_and_under_skip_ends_nothing() -> None:
+def test_an_unreadable_marker_raises_and_under_skip_ends_no_transaction() -> None:
     flags = builders.TRANSACTIONAL | builders.CONTROL
     bad = builders.batch([builders.record(key=b"\0\0")], base_offset=1, attributes=flags, producer_id=1)
     data = txns.as_bytes(log_of((DATA, 1))) + bad + Event(PLAIN, -1, 2, 1).batch
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         kafkarec.decode(data, isolation="read_committed")
     assert caught.value.reason == "control_record_invalid" and caught.value.base_offset == 1
-    found = kafkarec.decode(data, isolation="read_committed", errors="skip")
-    assert (len(found), found.last_stable_offset) == (0, 0)
+    result = kafkarec.decode(data, isolation="read_committed", errors="skip")
+    assert (len(result), result.last_stable_offset) == (0, 0)
     assert [note.reason for note in listing([data]).notes] == ["marker_unreadable"]
 
 
 def test_a_control_batch_of_the_quorum_is_no_marker() -> None:
-    """It has no producer; a consumer does not look into it for markers, readable or not."""
+    """It has no producer; a consumer does not look for markers in it, readable or not."""
     odd = builders.batch([builders.record(key=b"\0\0")], attributes=builders.CONTROL)
     assert len(listing([odd])) == 0 and listing([odd]).notes == ()
 
 
-def test_damage_that_looks_like_an_open_transaction_keeps_nobody_waiting() -> None:
-    """A header whose bits flipped opens a transaction that nothing ends: its checksum is looked at first."""
+def test_damage_that_looks_like_an_open_transaction_opens_none() -> None:
+    """A header with flipped bits would open a transaction without an end: its checksum is checked first."""
     good = Event(PLAIN, -1, 0, 1).batch
     lying = bytearray(Event(PLAIN, -1, 1, 1).batch)
     lying[22] |= builders.TRANSACTIONAL
     lying[43:51] = (7).to_bytes(8, "big")
-    behind = Event(PLAIN, -1, 2, 1).batch
-    found = listing([good + bytes(lying) + behind])
-    assert found.last_stable_offset == 3 and len(found) == 0
-    read = kafkarec.decode(good + bytes(lying) + behind, isolation="read_committed", errors="skip")
+    following = Event(PLAIN, -1, 2, 1).batch
+    result = listing([good + bytes(lying) + following])
+    assert result.last_stable_offset == 3 and len(result) == 0
+    read = kafkarec.decode(good + bytes(lying) + following, isolation="read_committed", errors="skip")
     assert read.column("offset") == [0, 2]
 
 
@@ -289,10 +291,10 @@ def test_states_by_the_logs_own_clock() -> None:
     data = txns.as_bytes(events)
     ages = {t.producer_id: t.duration_ms for t in listing([data])}
     assert ages == {1: 2000, 2: 1000}
-    found = listing([data], hanging_after=timedelta(seconds=2))
-    assert [t.state for t in found] == ["hanging", "open"]
-    assert [t.producer_id for t in found.hanging] == [1] and [t.producer_id for t in found.open] == [2]
-    assert found.count("hanging") == 1 and len(found.ongoing) == 2
+    result = listing([data], hanging_after=timedelta(seconds=2))
+    assert [t.state for t in result] == ["hanging", "open"]
+    assert [t.producer_id for t in result.hanging] == [1] and [t.producer_id for t in result.open] == [2]
+    assert result.count("hanging") == 1 and len(result.ongoing) == 2
     late = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 + 1000)]
     assert [t.state for t in listing([txns.as_bytes(late)])] == ["hanging", "hanging"]
     early = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 - 1)]
@@ -309,8 +311,8 @@ def test_fields_of_a_transaction() -> None:
         Event(EMPTY, 5, 16, 1, 4),
         Event(DATA, 5, 17, 1, 4, builders.NOW + 900),
     ]
-    found = listing([txns.segment(events[:1]), txns.segment(events[1:])])
-    done, unended = found
+    result = listing([txns.segment(events[:1]), txns.segment(events[1:])])
+    done, unended = result
     assert done == transactions.Transaction(
         producer_id=5,
         producer_epoch=3,
@@ -329,11 +331,11 @@ def test_fields_of_a_transaction() -> None:
     )
     assert (unended.state, unended.marker_offset, unended.coordinator_epoch) == ("open", None, 5)
     assert unended.segments == (f"{12:020}.log",)
-    assert found[-1] == unended and found[:1] == [done] and list(found.committed) == [done]
-    assert found.spreads()["records"] == transactions.Spread(5, 5.0, 5)
-    assert found.spreads()["duration_ms"].most == 700
+    assert result[-1] == unended and result[:1] == [done] and list(result.committed) == [done]
+    assert result.spreads()["records"] == transactions.Spread(5, 5.0, 5)
+    assert result.spreads()["duration_ms"].most == 700
     with pytest.raises(IndexError):
-        found[2]
+        result[2]
 
 
 def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
@@ -354,5 +356,5 @@ def test_stamped_batches_begin_when_the_broker_stamped_them() -> None:
 
 def test_no_batch_no_transaction() -> None:
     for inputs in ([], [b""], [b"", b""]):
-        found = listing(inputs)
-        assert len(found) == 0 and found.last_stable_offset is None and found.spreads() == {}
+        result = listing(inputs)
+        assert len(result) == 0 and result.last_stable_offset is None and result.spreads() == {}

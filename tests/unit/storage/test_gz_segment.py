@@ -1,10 +1,11 @@
-"""Segments inside of .gz and .zst: unpacked as far as asked for, damage where the packed data ends."""
+"""Segments in .gz and .zst files: decompressed as far as needed, damage where the compressed data ends early."""
 
 from __future__ import annotations
 
 import errno
 import gzip
 import io
+import pickle
 import random
 import resource
 from pathlib import Path
@@ -17,6 +18,7 @@ from paths import SEGMENTS
 import kafkarec
 from kafkarec import LimitExceededError
 from kafkarec.codecs import CodecError, gz_stream
+from kafkarec.errors import PackedFileError
 from kafkarec.storage import gz_segment
 from kafkarec.storage.sources import FileObject
 
@@ -30,7 +32,7 @@ def zst(data: bytes, **options: Any) -> bytes:
 
 
 def unsized(data: bytes) -> bytes:
-    """A frame as a pipe through zstd makes it: without the size of its content."""
+    """Return a frame without its content size, as zstd writes it from a pipe."""
     packer = zstandard.ZstdCompressor(write_checksum=True).compressobj()
     return packer.compress(data) + packer.flush()
 
@@ -52,7 +54,7 @@ def source_of(data: bytes, name: str = "x.log.gz") -> Any:
 
 
 @pytest.mark.parametrize("form", PACKED)
-def test_reads_as_if_it_were_not_packed(form: str, tmp_path: Path) -> None:
+def test_a_compressed_segment_reads_as_the_uncompressed_one(form: str, tmp_path: Path) -> None:
     source = source_of(PACKED[form])
     assert source.read_at(61, 100) == PLAIN[61:161]
     assert source.size == len(PLAIN)
@@ -71,7 +73,7 @@ def test_reads_as_if_it_were_not_packed(form: str, tmp_path: Path) -> None:
         assert list(segment.scan()) == list(plain.scan())
 
 
-def test_only_what_is_asked_for_is_unpacked() -> None:
+def test_only_the_requested_bytes_are_decompressed() -> None:
     data = bytes(8 << 20) + NOISE
     source = source_of(gzip.compress(NOISE + data, 1))
     assert source.read_at(0, 61) == NOISE[:61]
@@ -82,18 +84,18 @@ def test_only_what_is_asked_for_is_unpacked() -> None:
 
 @pytest.mark.parametrize("pack", [gzip.compress, zst, unsized])
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.999])
-def test_what_is_before_a_cut_is_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
+def test_bytes_before_a_cut_are_read_and_the_rest_is_damage(pack: Any, share: float, tmp_path: Path) -> None:
     packed = pack(PLAIN)
     path = tmp_path / f"{SEGMENT.name}{'.gz' if pack is gzip.compress else '.zst'}"
     path.write_bytes(packed[: int(len(packed) * share)])
     with kafkarec.open(path) as segment:
         size = segment.size
-        found = segment.scan(errors="skip")
+        table = segment.scan(errors="skip")
         whole = kafkarec.open(SEGMENT).scan()
-        assert list(found) == list(whole)[: len(found)]
-        assert [one.reason for one in found.damage] == ["unreadable"]
-        assert "cut off" in found.damage[0].detail
-        assert sum(found.column("size_in_bytes")) + sum(one.length for one in found.damage) + found.remaining == size
+        assert list(table) == list(whole)[: len(table)]
+        assert [one.reason for one in table.damage] == ["unreadable"]
+        assert "cut off" in table.damage[0].detail
+        assert sum(table.column("size_in_bytes")) + sum(one.length for one in table.damage) + table.remaining == size
         with pytest.raises(kafkarec.CorruptRecordError):
             segment.read()
 
@@ -103,20 +105,26 @@ def test_a_flipped_bit_is_damage_too(pack: Any) -> None:
     packed = bytearray(pack(NOISE))
     packed[len(packed) // 2] ^= 16
     source = source_of(bytes(packed))
-    with pytest.raises(OSError, match="ends or is corrupt here") as caught:
+    with pytest.raises(PackedFileError, match="ends or is corrupt here") as caught:
         source.read_at(source.size - 1, 1)
-    assert caught.value.errno == errno.EILSEQ
+    assert caught.value.unreadable_cause == PackedFileError.CORRUPT and caught.value.errno is None
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert (str(copy), copy.unreadable_cause, copy.filename) == (
+        str(caught.value),
+        PackedFileError.CORRUPT,
+        source.name,
+    )
     assert source.failure.reason in ("payload_checksum_mismatch", "payload_corrupt")
     source.close()
 
 
-def test_a_name_may_lie() -> None:
+def test_a_file_is_recognised_by_its_content_not_its_name() -> None:
     assert source_of(PLAIN).read_at(0, len(PLAIN)) == PLAIN
     assert source_of(zst(PLAIN), "x.log.gz").size == len(PLAIN)
     assert source_of(b"").size == 0
 
 
-def test_no_segment_has_two_gigabytes() -> None:
+def test_content_above_the_limit_is_refused() -> None:
     bomb = unsized(bytes(8 << 20))
     source = gz_segment.unpacked(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
     with pytest.raises(LimitExceededError, match="more than 4194304 bytes"):
@@ -126,7 +134,7 @@ def test_no_segment_has_two_gigabytes() -> None:
 
 @pytest.mark.slow
 def test_memory_stays_flat() -> None:
-    """64 MiB out of 6 KiB, and holes instead of zeros."""
+    """64 MiB from 6 KiB, stored as holes instead of zeros."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for packed in (unsized(bytes(64 << 20)), gzip.compress(bytes(64 << 20), 1)):
         source = source_of(packed)
@@ -144,7 +152,7 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
 
     source: Any = gz_segment.unpacked(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
     assert 64 << 10 < source.size < len(NOISE)
-    with pytest.raises(OSError, match="ends or is corrupt") as caught:
+    with pytest.raises(OSError, match="could not be read to its end") as caught:
         source.read_at(source.size - 1, 1)
     assert caught.value.errno == errno.EIO
     source.close()

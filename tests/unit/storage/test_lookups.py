@@ -1,4 +1,4 @@
-"""Positions of offsets and transactions of a log, compared with what Kafka's own dump tool says of the files."""
+"""Positions of offsets and transactions of a log, compared with the output of Kafka's own dump tool."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ TXN = SEGMENTS / "txn-0"
 
 
 def dumped(text: str, *names: str) -> list[tuple[int, ...]]:
-    """The numbers behind these names, of each line of a dump that has all of them."""
+    """Return the numbers after these names, of each line of a dump that has all of them."""
     pattern = ".*".join(rf"\b{name}: (\d+)" for name in names)
     return [tuple(map(int, match)) for match in re.findall(pattern, text)]
 
 
-def test_a_position_has_nothing_of_the_offset_before_it() -> None:
+def test_no_record_of_the_offset_is_before_its_position() -> None:
     entries = dumped(LOG.with_suffix(".index.dump.txt").read_text(), "offset", "position")
     segment = kafkarec.open(LOG)
     assert isinstance(segment, kafkarec.Segment)

@@ -1,6 +1,6 @@
-"""open(path, mmap=True) while the file is cut: reading ends with an OSError that says so, and nothing ends the process.
+"""open(path, mmap=True) while the file is truncated: reading raises an OSError, and the process survives.
 
-Each case runs in a process of its own: without the guard it would end in a SIGBUS.
+Each case runs in a separate process: without the guard it would end by SIGBUS.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ with kafkarec.open(sys.argv[1], mmap=True) as segment, segment.opened():
 
 @pytest.mark.core
 def test_a_map_that_is_closed_frees_its_slot(log: bytes, tmp_path: Path) -> None:
-    """64 are guarded at a time, and 70 were before it."""
+    """64 maps are guarded at a time; 70 were opened before this one."""
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(log)
     done = subprocess.run([sys.executable, "-c", AGAIN, path], capture_output=True, text=True, timeout=60, check=False)
@@ -113,7 +113,7 @@ with kafkarec.open(sys.argv[1], mmap=True) as segment, segment.opened():
 """
 
 
-def test_a_fault_in_a_map_of_somebody_else_is_theirs(log: bytes, tmp_path: Path) -> None:
+def test_a_fault_in_a_foreign_map_goes_to_its_own_handler(log: bytes, tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     path.write_bytes(log)
     done = subprocess.run([sys.executable, "-c", OTHERS, path], capture_output=True, text=True, timeout=60, check=False)
@@ -121,7 +121,7 @@ def test_a_fault_in_a_map_of_somebody_else_is_theirs(log: bytes, tmp_path: Path)
 
 
 def test_a_map_reads_what_pread_reads_and_many_maps_may_be_open(log: bytes, tmp_path: Path) -> None:
-    """64 maps are guarded at a time; more are read all the same."""
+    """64 maps are guarded at a time; more can be read."""
     wanted = kafkarec.decode(log)[-1]
     paths = [tmp_path / f"{i:020}.log" for i in range(70)]
     segments = []

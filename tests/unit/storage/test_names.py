@@ -1,4 +1,4 @@
-"""Names of folders and files: what Kafka and tiered storage plugins write, and what only looks like it."""
+"""Names of folders and files: those of Kafka and tiered storage plugins, and similar names."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ OFFSET = "00000000000000000030"
     ],
 )
 def test_partition_folders(name: str, topic: str, partition: int, state: str) -> None:
-    found = names.folder(name)
-    assert found is not None
-    assert (found.topic, found.partition, found.state, found.cut) == (topic, partition, state, False)
+    parsed = names.folder(name)
+    assert parsed is not None
+    assert (parsed.topic, parsed.partition, parsed.state, parsed.cut) == (topic, partition, state, False)
 
 
-def test_a_topic_that_the_broker_had_to_cut_is_reported() -> None:
+def test_a_topic_name_that_the_broker_truncated_is_reported() -> None:
     # LocalLog.logDirNameWithSuffixCappedLength: at most 255 characters with the suffix
     suffix = f"-12.{HEX}-delete"
     topic = ("t" * 249)[: 255 - len(suffix)]
-    found = names.folder(topic + suffix)
-    assert found == names.FolderName(topic, 12, "delete", cut=True)
+    parsed = names.folder(topic + suffix)
+    assert parsed == names.FolderName(topic, 12, "delete", cut=True)
     assert "cut" in names.explain(topic + suffix, is_dir=True).sentence
 
 
@@ -91,13 +91,13 @@ def test_tiered_layouts() -> None:
 
 
 @given(st.uuids(), st.integers(0, 2**31 - 1), st.from_regex(r"\A[a-zA-Z0-9._-]{1,60}\Z"))
-def test_every_uuid_is_told_from_a_partition(value: uuid.UUID, partition: int, topic: str) -> None:
+def test_every_uuid_is_distinguished_from_a_partition(value: uuid.UUID, partition: int, topic: str) -> None:
     text = urlsafe_b64encode(value.bytes).decode().rstrip("=")
-    found = names.folder(f"{topic}-{partition}-{text}")
+    parsed = names.folder(f"{topic}-{partition}-{text}")
     if topic in (".", ".."):
-        assert found is None
+        assert parsed is None
         return
-    assert found is not None and found[:2] == (topic, partition) and found.topic_id == text
+    assert parsed is not None and parsed[:2] == (topic, partition) and parsed.topic_id == text
     assert names.tiered_topic(f"{topic}-{text}") == (topic, text)
     plain = names.folder(f"{topic}-{partition}")
     assert plain == names.FolderName(topic, partition)
@@ -125,8 +125,8 @@ def test_every_uuid_is_told_from_a_partition(value: uuid.UUID, partition: int, t
     ],
 )
 def test_segment_names(name: str, expected: tuple[object, ...]) -> None:
-    found = names.segment(name)
-    assert found is not None and found[:5] == expected
+    parsed = names.segment(name)
+    assert parsed is not None and parsed[:5] == expected
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_no_segment_names(name: str) -> None:
     assert not names.is_segment(name)
 
 
-def test_what_belongs_to_a_log() -> None:
+def test_which_files_belong_to_a_log() -> None:
     lying_there = {
         f"{OFFSET}.log": True,
         f"{OFFSET}.log.zst": True,
@@ -153,7 +153,7 @@ def test_what_belongs_to_a_log() -> None:
     assert {name: names.is_segment(name) for name in lying_there} == lying_there
 
 
-def test_neighbours() -> None:
+def test_names_of_a_segments_side_files() -> None:
     assert names.sidecar(f"{OFFSET}.log", ".index") == f"{OFFSET}.index"
     assert names.sidecar(f"{OFFSET}.log.gz", ".timeindex") == f"{OFFSET}.timeindex"
     tiered = f"{OFFSET}-{SEGMENT_UUID}"
@@ -179,7 +179,7 @@ def test_neighbours() -> None:
         ("leader-epoch-checkpoint.tmp", False, "temporary", "leader-epoch-checkpoint"),
         ("orders-7", True, "partition", "orders"),
         (f"orders-7.{HEX}-delete", True, "delete", "copy them first"),
-        (f"orders-7.{HEX}-stray", True, "stray", "moved it aside"),
+        (f"orders-7.{HEX}-stray", True, "stray", "has renamed it"),
         (f"orders-7.{HEX}-future", True, "future", "another disk"),
         (f"orders-{UUID}", True, "tiered_topic", "orders"),
         ("lost+found", True, "foreign", "topic-partition"),
@@ -188,13 +188,13 @@ def test_neighbours() -> None:
     ],
 )
 def test_explanations(name: str, is_dir: bool, kind: str, words: str) -> None:
-    found = names.explain(name, is_dir)
-    assert found.kind == kind
-    assert words in found.sentence
-    assert "\n" not in found.sentence
+    parsed = names.explain(name, is_dir)
+    assert parsed.kind == kind
+    assert words in parsed.sentence
+    assert "\n" not in parsed.sentence
 
 
-def test_which_swap_files_a_broker_takes() -> None:
+def test_which_swap_files_a_broker_completes() -> None:
     # LogLoader.removeTempFilesAndCollectSwapFiles (KAFKA-6264)
     low, high = "00000000000000000000", "00000000000000000100"
     folder = [f"{low}.log", f"{low}.log.swap", f"{high}.log.swap", f"{high}.index.swap"]

@@ -40,22 +40,13 @@ def segment_of(path: Any, **options: Any) -> kafkarec.Segment:
 @pytest.mark.parametrize(("folder", "isolation"), golden.consumer_reads())
 def test_a_log_reads_as_a_real_consumer(folder: str, isolation: str) -> None:
     log = log_of(folder)
-    wanted = [
-        golden.expected_record(row | {"sequence": -1}, {}) | {"epoch": row["leaderEpoch"]}
-        for row in golden.consumer_rows(folder, isolation)
-    ]
     columns = [*reading.DEFAULT_COLUMNS, "partition_leader_epoch"]
     whole = log.read(isolation=isolation, columns=columns)
     pieces = log.stream(isolation=isolation, columns=columns, batch_bytes=1)
     streamed = [row for piece in pieces for row in piece.to_arrow().to_pylist()]
     assert streamed == whole.to_arrow().to_pylist()
     got = reading.arrow_rows(whole)
-    assert len(got) == len(wanted)
-    for mine, theirs in zip(got, wanted, strict=True):
-        epoch = theirs.pop("epoch")
-        theirs.pop("sequence")
-        assert mine.pop("partition_leader_epoch") == epoch
-        assert mine == theirs
+    assert got == golden.consumed(folder, isolation)
 
 
 def test_every_way_to_read_agrees() -> None:
@@ -81,9 +72,9 @@ def test_any_range_of_offsets_is_a_filter() -> None:
         for _ in range(60):
             low, high = chance.choice(edges), chance.choice(edges)
             wanted = [r for r in every if (low is None or r.offset >= low) and (high is None or r.offset < high)]
-            found = log.read(start_offset=low, end_offset=high, control=True)
-            assert list(found) == wanted, (folder, low, high)
-            assert found.to_arrow().validate(full=True) is None
+            result = log.read(start_offset=low, end_offset=high, control=True)
+            assert list(result) == wanted, (folder, low, high)
+            assert result.to_arrow().validate(full=True) is None
             pieces = log.stream(start_offset=low, end_offset=high, control=True, batch_bytes=500)
             assert [record for piece in pieces for record in piece] == wanted
             touched = [
@@ -112,7 +103,7 @@ def test_any_range_of_times_is_a_filter() -> None:
 
 
 def rich_log() -> bytes:
-    """Every magic and codec; nulls, headers, timestamps that are missing."""
+    """Return a log with every magic and codec; nulls, headers, missing timestamps."""
     pieces, offset = [], 0
     for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
         bodies = [
@@ -134,8 +125,8 @@ def rich_log() -> bytes:
     return b"".join(pieces)
 
 
-def test_rows_that_go_leave_whole_columns(tmp_path: Path) -> None:
-    """Rows are taken out in place: nulls, headers and their ends are those of the rows that stay."""
+def test_columns_are_valid_after_rows_are_removed(tmp_path: Path) -> None:
+    """Rows are removed in place: nulls, headers and end offsets are those of the remaining rows."""
     data = rich_log()
     path = tmp_path / f"{0:020}.log"
     path.write_bytes(data)
@@ -146,16 +137,16 @@ def test_rows_that_go_leave_whole_columns(tmp_path: Path) -> None:
     last = every[-1]["offset"]
     for low in range(0, last + 2, 2):
         for high in range(low, last + 2, 3):
-            found = segment.read(start_offset=low, end_offset=high, columns=columns)
-            assert reading.arrow_rows(found) == [row for row in every if low <= row["offset"] < high]
+            result = segment.read(start_offset=low, end_offset=high, columns=columns)
+            assert reading.arrow_rows(result) == [row for row in every if low <= row["offset"] < high]
     for low in range(builders.NOW - 3, builders.NOW + 4):
-        found = segment.read(start_timestamp=low, end_timestamp=low + 2, columns=columns)
+        result = segment.read(start_timestamp=low, end_timestamp=low + 2, columns=columns)
         wanted = [row for row in every if row["timestamp"] is not None and low <= row["timestamp"] < low + 2]
-        assert reading.arrow_rows(found) == wanted
+        assert reading.arrow_rows(result) == wanted
 
 
 @pytest.mark.slow
-def test_a_wrong_index_costs_time_and_no_record(tmp_path: Path) -> None:
+def test_a_wrong_index_loses_no_record(tmp_path: Path) -> None:
     folder = tmp_path / "all-codecs-0"
     shutil.copytree(CODECS.parent, folder)
     every = [r.offset for r in log_of("all-codecs-0").read()]
@@ -174,7 +165,7 @@ def test_a_wrong_index_costs_time_and_no_record(tmp_path: Path) -> None:
 
 
 def test_an_index_saves_reading(tmp_path: Path) -> None:
-    """A file object counts: reading from the middle does not fetch the first half."""
+    """Counted by a file object: reading from the middle does not fetch the first half."""
     segment = segment_of(CODECS)
     with segment:
         from kafkarec.storage import ranges
@@ -230,13 +221,13 @@ def test_a_data_folder(tmp_path: Path) -> None:
             "txn-1.0123456789abcdef0123456789abcdef-delete",
             "notes.txt",
         }
-        found = folder.read().to_arrow()
-        assert found.column_names[-3:] == ["topic", "partition", "file"]
-        assert set(found["topic"].to_pylist()) == {"all-codecs", "txn"}
+        result = folder.read().to_arrow()
+        assert result.column_names[-3:] == ["topic", "partition", "file"]
+        assert set(result["topic"].to_pylist()) == {"all-codecs", "txn"}
         assert "2 partitions" in repr(folder) and "2 segments" in repr(folder["txn", 0])
 
 
-def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("txn-0", "all-codecs-0"):
         shutil.copytree(SEGMENTS / name, tmp_path / name)
     real = os.scandir
@@ -250,7 +241,9 @@ def test_a_folder_that_cannot_be_listed_hides_no_other(tmp_path: Path, monkeypat
     folder = kafkarec.open(tmp_path)
     assert isinstance(folder, kafkarec.LogDir)
     assert [log.topic for log in folder] == ["all-codecs"]
-    assert [tuple(one) for one in folder.left_out] == [("txn-0", "cannot be listed: input/output error")]
+    assert [tuple(one) for one in folder.left_out] == [
+        ("txn-0", "cannot be listed: input/output error", "unreadable", True, "disk")
+    ]
     with pytest.raises(OSError, match="Input/output"):
         kafkarec.open(tmp_path / "txn-0")
 
@@ -262,9 +255,9 @@ def test_what_a_broker_was_renaming_is_left_out_and_reported(tmp_path: Path) -> 
         shutil.copy(CODECS, folder / f"{7:020}{suffix}")
     log = kafkarec.open(folder)
     assert isinstance(log, kafkarec.Log) and len(log.segments) == 2
-    told = {one.name: one.why for one in log.left_out}
+    reasons = {one.name: one.why for one in log.left_out}
     for suffix in (".log.deleted", ".log.cleaned", ".log.swap"):
-        assert "left out" in told[f"{7:020}{suffix}"]
+        assert "left out" in reasons[f"{7:020}{suffix}"]
     assert len(list(segment_of(folder / f"{7:020}.log.deleted").read())) == 865
 
 
@@ -298,7 +291,7 @@ def test_file_objects_and_any_blob(tmp_path: Path) -> None:
 def test_what_cannot_be_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         kafkarec.open(tmp_path / "no.log")
-    with pytest.raises(ValueError, match=r"partition.metadata holds no records .what it holds: the topic's id"):
+    with pytest.raises(ValueError, match=r"partition.metadata holds no records; it is: the topic's id"):
         kafkarec.open(CODECS.parent / "partition.metadata")
     with pytest.raises(ValueError, match="offset index and holds no records"):
         kafkarec.open(CODECS.with_suffix(".index"))
@@ -323,12 +316,12 @@ def test_a_cut_segment_before_another_lost_its_end(tmp_path: Path) -> None:
         (folder / first.name).write_bytes(data)
         (folder / second.name).write_bytes(second.read_bytes()[:-cut])
         log = kafkarec.open(folder)
-        found = log.read(errors="skip")
-        assert [(one.file, one.reason) for one in found.damage] == [(str(folder / first.name), "length_beyond_end")]
-        assert "a later segment follows" in found.damage[0].detail
-        assert found.remaining > 0
-        sizes = sum(row["size_in_bytes"] for row in found.batches) + sum(one.length for one in found.damage)
-        assert sizes + found.remaining == log.size
+        result = log.read(errors="skip")
+        assert [(one.file, one.reason) for one in result.damage] == [(str(folder / first.name), "length_beyond_end")]
+        assert "the log goes on after it" in result.damage[0].detail
+        assert result.remaining > 0
+        sizes = sum(row["size_in_bytes"] for row in result.batches) + sum(one.length for one in result.damage)
+        assert sizes + result.remaining == log.size
         with pytest.raises(kafkarec.CorruptRecordError):
             log.read()
         alone = segment_of(folder / first.name).read(errors="skip")
@@ -366,14 +359,15 @@ def test_files_are_closed_after_their_last_user() -> None:
 
 @pytest.mark.slow
 def test_a_large_segment_streams_in_little_memory(tmp_path: Path) -> None:
-    """192 MB, damaged in two places, one claim of a gigabyte among it: the peak stays below 48 MB."""
+    """192 MB with two claimed lengths of 128 MB, one of a batch that is restored: the peak stays below 48 MB."""
     batch = builders.batch(builders.records(100, value=b"x" * 150), base_offset=0)
     forged = builders.patched(batch, 8, (1 << 27).to_bytes(4, "big"))
+    bad = builders.patched(forged, 100, b"!")
     count = (192 << 20) // len(batch)
     path = tmp_path / f"{0:020}.log"
     with open(path, "wb") as file:
         for i in range(count):
-            file.write((100 * i).to_bytes(8, "big") + (forged if i in (50, count // 2) else batch)[8:])
+            file.write((100 * i).to_bytes(8, "big") + {50: forged, count // 2: bad}.get(i, batch)[8:])
     out = subprocesses.run(
         subprocesses.PEAK
         + f"""
@@ -387,12 +381,12 @@ print(records, damage, peak())
 """
     )
     records, damage, peak = map(int, out.split())
-    assert records == (count - 2) * 100 and damage == 2
+    assert records == (count - 1) * 100 and damage == 1
     assert peak < 48 << 20
 
 
 def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
-    """Opening one for reading would wait for somebody who writes."""
+    """Opening a pipe for reading would wait for a writer."""
     os.mkfifo(tmp_path / f"{0:020}.log")
     for path in (tmp_path / f"{0:020}.log", tmp_path):
         with pytest.raises(OSError, match="a pipe, which is read only as standard input"):

@@ -1,4 +1,4 @@
-"""Files behind URLs: against an S3 API server on loopback, through both libraries, counting what it serves."""
+"""Files at URLs: an S3 API server on loopback, through both libraries, with the bytes it serves counted."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def library(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def test_only_what_is_asked_for_is_served(server: Server, library: str) -> None:
+def test_only_the_requested_bytes_are_served(server: Server, library: str) -> None:
     with remote.open_source(URL, server.options(), library=library) as source:
         assert source.size == len(CONTENT)
         assert server.served == 0
@@ -71,7 +71,7 @@ def test_several_threads_may_read(server: Server, library: str) -> None:
     assert source.fetched == server.served == len(CONTENT)
 
 
-def test_a_size_that_is_known_spares_a_request(server: Server) -> None:
+def test_a_known_size_saves_a_request(server: Server) -> None:
     with remote.open_source(URL, server.options(), size=len(CONTENT), library="fsspec") as source:
         source.read_at(100, 10)
     assert server.requests == [("GET", f"/{BUCKET}/{KEY}", "bytes=100-109")]
@@ -94,7 +94,7 @@ def test_listings(server: Server, library: str) -> None:
 
 
 def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
-    """Whoever follows a growing bucket must not see a library's cache of its listing."""
+    """A reader that follows a growing bucket must not get a library's cached listing."""
     folder = f"s3://{BUCKET}/growing-{library}/"
     server.put(f"growing-{library}/a", b"1")
     assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a"]
@@ -102,7 +102,7 @@ def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
     assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a", "b"]
 
 
-def test_names_with_anything_in_them(server: Server, library: str) -> None:
+def test_names_with_special_characters(server: Server, library: str) -> None:
     url = f"s3://{BUCKET}/odd/NoSuchKey/403 #1?é.log"
     assert remote.read_whole(url, server.options(), library=library) == CONTENT
     assert remote.read_whole(url + "x", server.options(), library=library) is None
@@ -143,7 +143,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("kind", REFUSALS)
-def test_each_refusal_is_one_line_with_what_to_do(server: Server, library: str, kind: str) -> None:
+def test_each_refusal_is_one_line_with_advice(server: Server, library: str, kind: str) -> None:
     server.refusal, words = REFUSALS[kind]
     for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
         with pytest.raises(RemoteError) as caught:
@@ -155,7 +155,7 @@ def test_each_refusal_is_one_line_with_what_to_do(server: Server, library: str, 
         assert isinstance(caught.value, PermissionError) == (kind != "region")
 
 
-def test_a_bucket_elsewhere(server: Server, library: str) -> None:
+def test_a_bucket_in_another_region(server: Server, library: str) -> None:
     server.refusal = Refusal(
         "301 Moved Permanently", "PermanentRedirect", "The bucket must be addressed elsewhere.", "eu-west-1"
     )
@@ -163,7 +163,7 @@ def test_a_bucket_elsewhere(server: Server, library: str) -> None:
         remote.stat(URL, server.options(), library=library)
 
 
-def test_a_refusal_while_reading_ends_it(server: Server, library: str) -> None:
+def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
     options = server.options()
     segment: Any = kafkarec.open(URL, storage_options=options)
     server.refusal = REFUSALS["denied"][0]
@@ -181,7 +181,7 @@ def test_no_bucket_no_object(server: Server, library: str) -> None:
     options = server.options()
     with pytest.raises(RemoteNotFoundError, match=r"there is no bucket no-such-bucket \(on http://127"):
         remote.stat("s3://no-such-bucket/x/y.log", options, library=library)
-    with pytest.raises(RemoteNotFoundError, match=f"kafkarec ls s3://{BUCKET}/ shows what is there"):
+    with pytest.raises(RemoteNotFoundError, match=f"kafkarec ls s3://{BUCKET}/ lists its content"):
         remote.open_source(f"s3://{BUCKET}/nothing.log", options, library=library)
     with pytest.raises(FileNotFoundError):
         remote.listing(f"s3://{BUCKET}/nothing/", options, library=library)
@@ -201,7 +201,7 @@ def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     assert f"no credentials found; {AWS}" in str(caught.value) and "FSSPEC_S3_ANON=true" in str(caught.value)
 
 
-def test_nobody_listens(library: str) -> None:
+def test_no_server_at_the_url(library: str) -> None:
     options = {"key": "a", "secret": "b", "client_kwargs": {"endpoint_url": "http://127.0.0.1:9"}}
     if library == "fsspec":
         options["config_kwargs"] = {"retries": {"max_attempts": 1}}  # type: ignore[assignment]
@@ -210,7 +210,7 @@ def test_nobody_listens(library: str) -> None:
     assert caught.value.kind == "unreachable"
 
 
-def test_what_is_not_installed_is_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_reported_with_one_pip_command(monkeypatch: pytest.MonkeyPatch) -> None:
     import builtins
 
     real = builtins.__import__
@@ -228,7 +228,7 @@ def test_what_is_not_installed_is_one_pip_command(monkeypatch: pytest.MonkeyPatc
 
 
 def test_an_unknown_scheme() -> None:
-    with pytest.raises(RemoteError, match="nothing here reads nosuch:// URLs"):
+    with pytest.raises(RemoteError, match="no library here reads nosuch:// URLs"):
         remote.stat("nosuch://x/y")
 
 
@@ -245,19 +245,19 @@ def test_secrets_in_urls_are_not_shown() -> None:
     assert "X-Amz" not in str(translate(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
 
 
-def test_other_troubles() -> None:
-    told = {
+def test_other_network_errors() -> None:
+    advice_by_message = {
         "RequestTimeTooSkewed": "the clock of this machine",
         "InvalidObjectState": "restore it first",
         "SlowDown": "try again later",
         "CERTIFICATE_VERIFY_FAILED": "AWS_CA_BUNDLE",
     }
-    for words, advice in told.items():
+    for words, advice in advice_by_message.items():
         assert advice in str(translate(OSError(words), URL))
     assert str(translate(OSError("401 Unauthorized"), "gs://b/k")).endswith("check them")
 
 
-def test_errors_travel() -> None:
+def test_errors_can_be_pickled() -> None:
     error = translate(PermissionError("AccessDenied"), URL)
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.kind, copy.errno) == (type(error), str(error), "denied", error.errno)
@@ -266,7 +266,7 @@ def test_errors_travel() -> None:
 
 
 @pytest.mark.parametrize("name", ["orders-403", "NoSuchBucket-0", "timeout", "x-404"])
-def test_names_are_not_taken_for_troubles(name: str) -> None:
+def test_names_are_not_mistaken_for_errors(name: str) -> None:
     url = f"s3://{name}/{name}/{name}.log"
     assert translate(OSError(f"something about {name}/{name}/{name}.log in bucket {name}"), url).kind == "other"
 
@@ -297,7 +297,7 @@ def test_an_offset_far_into_a_log_is_read_through_the_index(server: Server) -> N
 
 
 class _NoRanges(http.server.BaseHTTPRequestHandler):
-    """A server that sends everything, whatever range is asked for."""
+    """A server that sends the whole file, whatever range is requested."""
 
     def do_HEAD(self) -> None:
         self.send_response(200 if self.path == "/x.log" else 404)
@@ -315,7 +315,7 @@ class _NoRanges(http.server.BaseHTTPRequestHandler):
 
 
 class _Folder(http.server.SimpleHTTPRequestHandler):
-    """Serves a folder with its listing, and pieces of its files."""
+    """Serves a folder with its listing, and ranges of its files."""
 
     def do_GET(self) -> None:
         wanted = self.headers.get("Range")
@@ -385,8 +385,8 @@ def test_any_filesystem_of_fsspec() -> None:
     assert list(log.read()) == list(kafkarec.decode(CONTENT))
 
 
-def test_segments_that_are_too_old_cost_little(server: Server) -> None:
-    """cat --from-time -1h on a bucket: of what is older only the ends are looked at, whatever the indexes say."""
+def test_segments_that_are_too_old_need_few_bytes(server: Server) -> None:
+    """cat --from-time -1h on a bucket: of older segments only the ends are read, whatever the indexes say."""
     copies, one = 40, (SEGMENTS / "logappend-0" / "00000000000000000000.log").read_bytes()
     index = (SEGMENTS / "logappend-0" / "00000000000000000000.index").read_bytes()
     latest = 1795227913359
@@ -399,11 +399,11 @@ def test_segments_that_are_too_old_cost_little(server: Server) -> None:
     server.reset()
     assert len(log.read(start_timestamp=latest + 1)) == 0
     assert server.served == log.fetched < 2000
-    found = log.read(start_timestamp=latest)
-    assert len(found) == 10 * copies and set(found.column("timestamp")) == {latest}
+    records = log.read(start_timestamp=latest)
+    assert len(records) == 10 * copies and set(records.column("timestamp")) == {latest}
 
 
-def test_a_wrong_time_index_hides_nothing(server: Server) -> None:
+def test_a_wrong_time_index_hides_no_record(server: Server) -> None:
     path = SEGMENTS / "logappend-0" / "00000000000000000000.log"
     latest = 1795227913359
     for number, entry in enumerate((latest - 50, latest - 500_000, 1)):

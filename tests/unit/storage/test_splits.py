@@ -1,4 +1,4 @@
-"""Segment.splits and between: the parts of a file, read one by one, are the file."""
+"""Segment.splits and between: the parts of a file, read one by one, have the file's records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def compare(segment: kafkarec.Segment, max_bytes: int) -> int:
     assert all(first[1] == second[0] for first, second in itertools.pairwise(splits))
     parts = [segment.between(*ends).read(errors="skip", control=True) for ends in splits]
     assert [record for part in parts for record in part] == list(whole)
-    assert [found for part in parts for found in facts(part.damage)] == facts(whole.damage)
+    assert [result for part in parts for result in facts(part.damage)] == facts(whole.damage)
     assert [p for part in parts for p in part.batches.column("position")] == whole.batches.column("position")
     assert sum(part.remaining for part in parts) == whole.remaining
     return len(splits)
@@ -56,11 +56,11 @@ def test_damage_belongs_to_one_part(seed: int, tmp_path: Path) -> None:
     compare(segment, 500)
 
 
-def test_a_part_knows_that_the_file_goes_on(tmp_path: Path) -> None:
+def test_a_part_that_ends_inside_a_batch_is_damaged_and_wrong_bounds_are_refused(tmp_path: Path) -> None:
     segment = kafkarec.open(LOGS[0])
     assert isinstance(segment, kafkarec.Segment)
     (begin, end), *_ = segment.splits(500)
-    with pytest.raises(kafkarec.CorruptRecordError, match="a later segment follows"):
+    with pytest.raises(kafkarec.CorruptRecordError, match="the log goes on after it"):
         segment.between(begin, end - 5).read()
     with pytest.raises(ValueError, match="bytes 5 to 1 of a file"):
         segment.between(5, 1)
@@ -69,8 +69,8 @@ def test_a_part_knows_that_the_file_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_runs_that_are_there_twice(seed: int, tmp_path: Path) -> None:
-    """Bytes of the log copied into it: offsets go back, and what follows damage decides what counts."""
+def test_batches_that_are_present_twice(seed: int, tmp_path: Path) -> None:
+    """Bytes of the log copied into it: offsets fall, and the batches after damage decide which count."""
     chance = random.Random(seed)
     data = bytearray(LOGS[seed % len(LOGS)].read_bytes())
     for _ in range(chance.randrange(1, 4)):
@@ -84,8 +84,8 @@ def test_runs_that_are_there_twice(seed: int, tmp_path: Path) -> None:
     compare(segment, chance.choice([1, 500, 5000]))
 
 
-def test_damage_ends_where_it_does_in_the_file(tmp_path: Path) -> None:
-    """A batch below the last good offset counts because a good one follows it, which lies in the next part."""
+def test_damage_ends_where_it_does_in_the_whole_file(tmp_path: Path) -> None:
+    """A batch below the last good offset counts because a good batch follows it, in the next part."""
     bad = bytearray(kafkarec.encode([(110, 1, None, b"bad", [])]))
     bad[-1] ^= 1
     batches = [kafkarec.encode([(offset, 1, None, b"good", [])]) for offset in (100, 10, 20, 30)]
@@ -97,12 +97,12 @@ def test_damage_ends_where_it_does_in_the_file(tmp_path: Path) -> None:
     assert [record.offset for record in segment.read(errors="skip")] == [100, 10, 20, 30]
     ends = list(itertools.accumulate(map(len, batches)))
     parts = [segment.between(0, ends[2]), segment.between(ends[2], ends[4])]
-    found = [part.read(errors="skip") for part in parts]
-    assert [[record.offset for record in columns] for columns in found] == [[100, 10], [20, 30]]
-    assert [facts(columns.damage) for columns in found] == [[(ends[0], len(bad), "crc_mismatch")], []]
+    result = [part.read(errors="skip") for part in parts]
+    assert [[record.offset for record in columns] for columns in result] == [[100, 10], [20, 30]]
+    assert [facts(columns.damage) for columns in result] == [[(ends[0], len(bad), "crc_mismatch")], []]
 
 
-def test_a_file_that_grows_is_split_as_it_was(tmp_path: Path) -> None:
+def test_a_growing_file_is_split_at_its_first_size(tmp_path: Path) -> None:
     path = tmp_path / "00000000000000000000.log"
     once = kafkarec.encode([(n, 1, None, b"v" * 50, []) for n in range(50)], batch_size=500)
     path.write_bytes(once)

@@ -1,4 +1,4 @@
-"""Objects of tiered storage: plain ones are segments, the others are refused in a sentence that says what they are."""
+"""Objects of tiered storage: plain objects are segments, others are refused with a sentence that says what they are."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ NOISE = random.Random(5).randbytes(len(PLAIN))
 
 
 def compressed(chunk: int = CHUNK) -> bytes:
-    """As CompressionChunkEnumeration: a zstd frame with its content size for each chunk."""
+    """Return data as CompressionChunkEnumeration writes it: a zstd frame with content size for each chunk."""
     pack = zstandard.ZstdCompressor().compress
     return b"".join(pack(PLAIN[at : at + chunk]) for at in range(0, len(PLAIN), chunk))
 
 
 def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
-    """As SegmentManifestV1 is written."""
-    told: dict[str, Any] = {
+    """Return a manifest as SegmentManifestV1 is written."""
+    fields: dict[str, Any] = {
         "version": "1",
         "chunkIndex": {
             "type": "fixed",
@@ -46,26 +46,26 @@ def manifest(compression: bool, encryption: dict[str, Any] | None) -> bytes:
         "compression": compression,
     }
     if encryption is not None:
-        told["encryption"] = encryption
-    return json.dumps(told).encode()
+        fields["encryption"] = encryption
+    return json.dumps(fields).encode()
 
 
-def upload(bucket: Path, content: bytes, told: bytes | None = None) -> Path:
+def upload(bucket: Path, content: bytes, manifest_bytes: bytes | None = None) -> Path:
     folder = bucket / f"my-orders-{TOPIC_ID}" / "7"
     folder.mkdir(parents=True)
     (folder / f"{STEM}.log").write_bytes(content)
     (folder / f"{STEM}.indexes").write_bytes(b"\0" * 8)
-    if told is not None:
-        (folder / f"{STEM}.rsm-manifest").write_bytes(told)
+    if manifest_bytes is not None:
+        (folder / f"{STEM}.rsm-manifest").write_bytes(manifest_bytes)
     return folder / f"{STEM}.log"
 
 
 KEY = {"dataKey": "key-2024:c2VjcmV0", "aad": "CgsMDQ=="}
 
 
-@pytest.mark.parametrize("told", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
-def test_a_plain_object_is_a_segment(tmp_path: Path, told: bytes | None) -> None:
-    path = upload(tmp_path, PLAIN, told)
+@pytest.mark.parametrize("manifest_bytes", [None, manifest(False, None), b"{", b'{"compression": 1}', b"[" * 100_000])
+def test_a_plain_object_is_a_segment(tmp_path: Path, manifest_bytes: bytes | None) -> None:
+    path = upload(tmp_path, PLAIN, manifest_bytes)
     segment: Any = kafkarec.open(path)
     assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
     whole = list(kafkarec.decode(PLAIN))
@@ -75,24 +75,24 @@ def test_a_plain_object_is_a_segment(tmp_path: Path, told: bytes | None) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "told", "words"),
+    ("content", "manifest_bytes", "words"),
     [
         (compressed(), manifest(True, None), ("compressed in chunks with zstd", ".log.zst", "its .rsm-manifest")),
         (NOISE, manifest(True, KEY), ("compressed in chunks with zstd and encrypted", "AES-GCM under key key-2024")),
         (NOISE, manifest(False, KEY), ("encrypted in chunks with AES-GCM", "a broker that has the plugin and its key")),
         (NOISE, manifest(False, {}), ("encrypted in chunks with AES-GCM",)),
         (compressed(), None, ("begins with a zstd frame", "00000000000000000030.log.zst")),
-        (NOISE, None, ("nothing but noise", "encrypted")),
+        (NOISE, None, ("look random", "encrypted")),
     ],
 )
-def test_the_others_are_refused_in_a_sentence(
+def test_other_objects_are_refused_in_a_sentence(
     tmp_path: Path,
     content: bytes,
-    told: bytes | None,
+    manifest_bytes: bytes | None,
     words: tuple[str, ...],
     capfdbinary: pytest.CaptureFixture[bytes],
 ) -> None:
-    path = upload(tmp_path, content, told)
+    path = upload(tmp_path, content, manifest_bytes)
     for errors in ("raise", "skip"):
         with pytest.raises(UnsupportedCompressionError) as caught:
             kafkarec.open(path).read(errors=errors)
@@ -120,14 +120,14 @@ def test_a_damaged_segment_is_damaged_and_not_encrypted(tmp_path: Path, name: st
         kafkarec.open(path).read()
 
 
-def test_a_plain_segment_costs_one_small_read() -> None:
+def test_a_plain_segment_is_recognised_by_one_small_read() -> None:
     source = FileObject(io.BytesIO(PLAIN), f"{STEM}.log")
     asked: list[str] = []
     tiered.refuse_encoded(source, f"{STEM}.log", lambda name: asked.append(name))
     assert source.fetched == tiered.HEAD_BYTES and asked == []
 
 
-def test_noise_is_told_from_batches() -> None:
+def test_random_bytes_are_distinguished_from_batches() -> None:
     assert all(tiered.looks_encrypted(random.Random(seed).randbytes(64 << 10)) for seed in range(20))
     assert not tiered.looks_encrypted(PLAIN)
     assert not tiered.looks_encrypted(b"text, repeated. " * 4096)
@@ -135,15 +135,15 @@ def test_noise_is_told_from_batches() -> None:
 
 
 @pytest.mark.parametrize("base_offset", [0, 30, 2**40])
-def test_no_noise_begins_with_a_batch(base_offset: int) -> None:
+def test_no_random_bytes_begin_with_a_batch(base_offset: int) -> None:
     chance = random.Random(base_offset)
     assert not any(tiered.begins_with_batch(chance.randbytes(64), 1 << 30, base_offset) for _ in range(20_000))
 
 
 def test_every_golden_segment_begins_with_a_batch() -> None:
-    found = [path for path in sorted(SEGMENTS.rglob("*.log")) if path.stat().st_size]
-    assert len(found) > 5
-    for path in found:
+    logs = [path for path in sorted(SEGMENTS.rglob("*.log")) if path.stat().st_size]
+    assert len(logs) > 5
+    for path in logs:
         with path.open("rb") as file:
             assert tiered.begins_with_batch(file.read(64), path.stat().st_size, int(path.stem)), path
 

@@ -1,4 +1,4 @@
-"""study: its sizes are those that convert gives, its pieces are whole batches spread over the log."""
+"""study: its sizes are those of convert, its samples are whole batches spread over the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder_of(path: Path, *segments: bytes, bases: tuple[int, ...] = (0,)) -> ka
 
 
 def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
-    """`count` records of 200 bytes, that share of each random, from the offset `first` on."""
+    """Return `count` records of 200 bytes, of which a share is random, from the offset `first` on."""
     some = random.Random(seed)
     cut = int(200 * noise)
     rows = [(first + n, 1000 + n, b"k%d" % (n % 50), some.randbytes(cut) + bytes(200 - cut), []) for n in range(count)]
@@ -40,10 +40,10 @@ def noisy(first: int, count: int, noise: float, seed: int) -> bytes:
 @pytest.mark.parametrize("name", FOLDERS)
 def test_sizes_are_those_of_convert(name: str) -> None:
     log = kafkarec.open(golden.VECTORS / "segments" / name)
-    found = study(log, sample=None)
-    assert found.is_whole and found.damage == 0
-    assert found.size == sum(segment.size for segment in log.segments)
-    for outcome in found.outcomes:
+    report = study(log, sample=None)
+    assert report.is_whole and report.damage == 0
+    assert report.size == sum(segment.size for segment in log.segments)
+    for outcome in report.outcomes:
         wanted = 0
         for segment in log.segments:
             one = outcome.candidate
@@ -53,7 +53,7 @@ def test_sizes_are_those_of_convert(name: str) -> None:
         assert outcome.margin is None and outcome.read_rate and outcome.write_rate
 
 
-def test_what_the_log_is_made_of(tmp_path: Path) -> None:
+def test_the_report_describes_the_logs_content(tmp_path: Path) -> None:
     rows = [(0, 5, b"abc", b"x" * 50, [("h", b"12")]), (1, 5, None, None, [("name", None)]), (2, 5, b"", b"y", [])]
     made = study(folder_of(tmp_path / "t-0", kafkarec.encode(rows)), codecs=["none"], batch_sizes=[None]).makeup
     assert (made.records, made.batches, made.keys, made.values, made.headers) == (3, 1, 3, 51, 1 + 2 + 4)
@@ -61,16 +61,16 @@ def test_what_the_log_is_made_of(tmp_path: Path) -> None:
     assert made.as_dict()["by_codec"] == {"none": made.plain}
 
 
-def test_pieces_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
+def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
     parts = [noisy(first, 3000, 0.5, first) for first in (0, 3000, 6000)]
     log = folder_of(tmp_path / "t-0", *parts, bases=(0, 3000, 6000))
     total = sum(map(len, parts))
-    found = list(pieces(log.segments, 64 << 10))
-    assert len(found) == PIECES
-    starts = {(one.segment.base_offset or 0) // 3000: len(parts[0]) for one in found}
+    report = list(pieces(log.segments, 64 << 10))
+    assert len(report) == PIECES
+    starts = {(one.segment.base_offset or 0) // 3000: len(parts[0]) for one in report}
     assert set(starts) == {0, 1, 2}
     places = []
-    for one in found:
+    for one in report:
         columns = kafkarec.decode(one.data)
         assert not columns.damage and columns.remaining == 0 and len(columns)
         assert (64 << 10) // PIECES <= len(one.data) <= (64 << 10) // PIECES + 5000
@@ -84,64 +84,64 @@ def test_pieces_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_sample_tells_the_whole_within_its_margin(tmp_path: Path, seed: int) -> None:
+def test_a_sample_estimates_the_whole_within_its_margin(tmp_path: Path, seed: int) -> None:
     """Uniform records: the estimate is close; different halves: the margin covers the error."""
-    alike = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
-    wanted = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
-    found = study(alike, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
-    assert found.margin is not None and found.margin < 0.02
-    assert abs(found.share - wanted) < 0.02
+    uniform = folder_of(tmp_path / "alike-0", noisy(0, 20_000, 0.4, seed))
+    wanted = study(uniform, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
+    report = study(uniform, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
+    assert report.margin is not None and report.margin < 0.02
+    assert abs(report.share - wanted) < 0.02
     halves = folder_of(tmp_path / "halves-0", noisy(0, 10_000, 0.1, seed) + noisy(10_000, 10_000, 0.9, seed))
     wanted = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=None).outcomes[0].share
-    found = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
-    assert found.margin is not None and found.margin > 0.1
-    assert abs(found.share - wanted) < found.margin
+    report = study(halves, codecs=["zstd:3"], batch_sizes=[None], sample=256 << 10).outcomes[0]
+    assert report.margin is not None and report.margin > 0.1
+    assert abs(report.share - wanted) < report.margin
 
 
 def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
     data = bytearray(noisy(0, 2000, 0.5, 1))
     good = study(folder_of(tmp_path / "good-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
     data[len(data) // 2] ^= 1
-    found = study(folder_of(tmp_path / "bad-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
-    assert (good.damage, found.damage) == (0, 1)
-    assert found.makeup.batches == good.makeup.batches - 1
-    assert abs(found.outcomes[0].share - good.outcomes[0].share) < 0.01
+    report = study(folder_of(tmp_path / "bad-0", bytes(data)), codecs=["lz4"], batch_sizes=[None])
+    assert (good.damage, report.damage) == (0, 1)
+    assert report.makeup.batches == good.makeup.batches - 1
+    assert abs(report.outcomes[0].share - good.outcomes[0].share) < 0.01
 
 
-def test_old_magics_are_weighed_as_magic_2(tmp_path: Path) -> None:
+def test_old_magics_are_measured_as_magic_2(tmp_path: Path) -> None:
     rows = [(n, 1000 + n, b"k", b"value %d" % n, []) for n in range(100)]
     old = kafkarec.encode(rows, magic=1)
-    found = study(folder_of(tmp_path / "old-0", old), codecs=["none", "gzip"], batch_sizes=[None, 1 << 20])
-    by_wish = {outcome.candidate: outcome.size for outcome in found.outcomes}
+    report = study(folder_of(tmp_path / "old-0", old), codecs=["none", "gzip"], batch_sizes=[None, 1 << 20])
+    by_wish = {outcome.candidate: outcome.size for outcome in report.outcomes}
     assert by_wish[Candidate("none", None, 1 << 20)] == len(kafkarec.encode(rows, batch_size=1 << 20)) < len(old)
     assert by_wish[Candidate("gzip", 6, 1 << 20)] < by_wish[Candidate("none", None, 1 << 20)]
 
 
-def test_the_best_are_those_that_nothing_beats_twice(tmp_path: Path) -> None:
-    found = study(folder_of(tmp_path / "t-0", noisy(0, 3000, 0.3, 7)))
-    for one in found.outcomes:
+def test_the_best_settings_are_not_beaten_in_both_size_and_time(tmp_path: Path) -> None:
+    report = study(folder_of(tmp_path / "t-0", noisy(0, 3000, 0.3, 7)))
+    for one in report.outcomes:
         beaten = any(
             (other.share < one.share and (other.write_rate or 0) >= (one.write_rate or 0))
             or (other.share <= one.share and (other.write_rate or 0) > (one.write_rate or 0))
-            for other in found.outcomes
+            for other in report.outcomes
         )
         assert one.is_best is not beaten
-    assert found.smallest is min(found.outcomes, key=lambda one: one.share)
-    assert len({(one.candidate.compression, one.candidate.level) for one in found.outcomes}) == len(CODECS)
+    assert report.smallest is min(report.outcomes, key=lambda one: one.share)
+    assert len({(one.candidate.compression, one.candidate.level) for one in report.outcomes}) == len(CODECS)
 
 
 @pytest.mark.parametrize("data", [b"", bytes(5000), os.urandom(5000)], ids=["empty", "zeros", "noise"])
-def test_nothing_to_try(tmp_path: Path, data: bytes) -> None:
+def test_a_log_without_records_has_no_estimates(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(NothingToTry, match=f"no good batch in {len(data)} bytes"):
         study(folder_of(tmp_path / "t-0", data))
 
 
-def test_a_bomb_is_damage_and_not_unpacked(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_damage_and_not_decompressed(tmp_path: Path) -> None:
     bomb = kafkarec.encode([(0, 0, None, bytes(4 << 20), [])], compression="zstd")
     good = kafkarec.encode([(1, 0, None, b"fine", [])])
     log = folder_of(tmp_path / "t-0", bomb + good)
-    found = study(log, codecs=["none"], batch_sizes=[None], max_decompressed_bytes=1 << 20)
-    assert (found.damage, found.makeup.records) == (1, 1)
+    report = study(log, codecs=["none"], batch_sizes=[None], max_decompressed_bytes=1 << 20)
+    assert (report.damage, report.makeup.records) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_codec_and_level(text: str, wanted: tuple[str, int | None]) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("brotli", "one of none, gzip, snappy, lz4, zstd"),
+        ("brotli", "not a codec; there are none, gzip, snappy, lz4, zstd"),
         ("snappy:3", "no compression levels"),
         ("gzip:0", "levels 1 to 9"),
         ("zstd:fast", "the level is a number"),
-        ("", "one of none"),
+        ("", "not a codec; there are none"),
         ("zstd:23", "-131072 to 22"),
     ],
 )
@@ -177,13 +177,13 @@ def test_no_such_codec_or_level(text: str, said: str) -> None:
         codec_and_level(text)
 
 
-def test_message_sets_whose_offsets_fall_are_not_put_together(tmp_path: Path) -> None:
+def test_message_sets_whose_offsets_fall_are_not_merged(tmp_path: Path) -> None:
     data = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
-    found = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
-    assert found.batches == 2 and found.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
+    report = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
+    assert report.batches == 2 and report.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
 
 
-def test_what_is_studied() -> None:
+def test_accepted_sources() -> None:
     folder = golden.VECTORS / "segments"
     options: dict[str, Any] = {"codecs": ["none"], "batch_sizes": [None]}
     by_path = study(folder / "all-codecs-0", **options)

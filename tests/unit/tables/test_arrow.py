@@ -1,10 +1,9 @@
-"""The Arrow export: types and nulls of the contract, shared addresses, as many exports as one likes."""
+"""The Arrow export: documented types and nulls, shared addresses, any number of exports."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-from typing import Any
 
 import builders
 import c_stream
@@ -77,7 +76,7 @@ SAMPLES = [
 
 
 def same_type(got: pa.DataType, wanted: pa.DataType) -> bool:
-    """Equal types; what a list calls its child does not matter."""
+    """Return whether types are equal, whatever the names of list children."""
     if pa.types.is_list(wanted):
         return pa.types.is_list(got) and got.value_type == wanted.value_type
     return got == wanted
@@ -93,7 +92,7 @@ def table_addresses(table: pa.Table) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def big() -> bytes:
-    """About 3 MB: more than one chunk."""
+    """Return about 3 MB of batches: more than one chunk."""
     parts = builders.records(100, value=b"x" * 100, headers=[(b"h", b"v")])
     return b"".join(builders.batch(parts, base_offset=100 * i) for i in range(250))
 
@@ -133,7 +132,7 @@ def test_exports_are_valid_and_nulls_are_declared(name: str) -> None:
 
 
 def test_null_slots_hold_zeros() -> None:
-    """CVE-2019-12408: no leftovers of memory under a null."""
+    """CVE-2019-12408: no uninitialised memory under a null."""
     data = builders.batch(
         [builders.record(key=None, value=None, offset_delta=i) for i in range(50)],
         base_timestamp=-1,
@@ -159,8 +158,8 @@ def test_two_imports_share_every_address(big: bytes) -> None:
     assert first.equals(second)
 
 
-def test_pyarrow_holds_our_addresses_not_a_copy(big: bytes) -> None:
-    """What a hand-made consumer sees in the C structs is what pyarrow's buffers point to."""
+def test_pyarrow_uses_the_exported_buffers_without_a_copy(big: bytes) -> None:
+    """The addresses in the C structs are those of pyarrow's buffers."""
     columns = kafkarec.decode(big, columns=["offset", "value"])
     ours = {address for address in c_stream.stream_addresses(columns) if address}
     theirs = {address for chunk in table_addresses(pa.table(columns)) for address in chunk if address}
@@ -173,15 +172,15 @@ def test_batch_table_shares_addresses(big: bytes) -> None:
     assert table_addresses(pa.table(table)) == table_addresses(pa.table(table))
 
 
-def test_consumer_that_knows_only_the_dunder(big: bytes) -> None:
+def test_a_consumer_needs_only_arrow_c_stream(big: bytes) -> None:
     columns = kafkarec.decode(big)
-    table = pa.table(c_stream.OnlyTheDunder(columns))
+    table = pa.table(c_stream.StreamMethodOnly(columns))
     assert table.equals(pa.table(columns))
-    reader = pa.RecordBatchReader.from_stream(c_stream.OnlyTheDunder(columns))
+    reader = pa.RecordBatchReader.from_stream(c_stream.StreamMethodOnly(columns))
     assert sum(len(batch) for batch in reader) == len(columns)
 
 
-def test_schema_capsule_says_what_the_stream_says() -> None:
+def test_the_schema_capsule_equals_the_streams_schema() -> None:
     columns = kafkarec.decode(golden.vector("v2-multi-batch").bytes)
     assert pa.schema(columns) == pa.table(columns).schema
     assert pa.schema(columns.batches) == pa.table(columns.batches).schema
@@ -199,8 +198,8 @@ def test_own_schema_object_names_types_and_nullability() -> None:
     assert all(str(field.type) for field in schema)
 
 
-def test_asking_for_another_schema_gives_ours_or_refuses() -> None:
-    """requested_schema is a wish: a producer may return its own."""
+def test_a_requested_schema_is_ignored_or_refused() -> None:
+    """requested_schema is only a request: a producer may return its own schema."""
     columns = kafkarec.decode(golden.vector("v2-none-single").bytes)
     wish = pa.schema([("offset", pa.int32())]).__arrow_c_schema__()
     try:
@@ -210,7 +209,7 @@ def test_asking_for_another_schema_gives_ours_or_refuses() -> None:
     assert c_stream.stream_of(capsule).release
 
 
-def test_consumer_outlives_everything_of_ours(big: bytes) -> None:
+def test_an_import_outlives_the_exported_objects(big: bytes) -> None:
     data = bytearray(big)
     table = pa.table(kafkarec.decode(data))
     wanted = table.slice(0, 500).to_pylist()
@@ -240,11 +239,7 @@ def test_released_stream_struct_may_be_released_only_once() -> None:
     stream = c_stream.stream_of(capsule)
     stream.release(ctypes.byref(stream))
     assert not stream.release
-    del capsule  # its destructor must see that the struct is released already
-
-
-def chunk_rows(columns: Any) -> int:
-    return sum(len(batch) for batch in pa.RecordBatchReader.from_stream(columns))
+    del capsule  # the capsule's destructor must see that the struct is released already
 
 
 @pytest.mark.parametrize("cut", [slice(0, 0), slice(5), slice(-7, None), slice(100, 20_000), slice(12_345, 12_346)])

@@ -1,4 +1,4 @@
-"""10^5 exports leak nothing: released unread, read by pyarrow, or read through the C structs by hand."""
+"""10^5 exports leak no memory: released unread, read by pyarrow, or read through the C structs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EXPORTS = {
     "released without an import": ("columns.__arrow_c_stream__()", 100_000),
     "schemas released without an import": ("columns.__arrow_c_schema__()", 100_000),
     "read by pyarrow": ("pa.table(columns)", 10_000),
-    "read by pyarrow through the dunder": ("pa.table(c_stream.OnlyTheDunder(columns))", 10_000),
-    "read by hand": ("c_stream.stream_addresses(columns)", 5_000),
+    "read by pyarrow through __arrow_c_stream__": ("pa.table(c_stream.StreamMethodOnly(columns))", 10_000),
+    "read through the C structs": ("c_stream.stream_addresses(columns)", 5_000),
     "batch tables": ("columns.batches.__arrow_c_stream__()", 30_000),
-    "decoded anew": ("pa.table(kafkarec.decode(data))", 10_000),
+    "decoded again": ("pa.table(kafkarec.decode(data))", 10_000),
     "refused": ("refused()", 30_000),
     "records": ("[r.value for r in columns]", 3_000),
 }
@@ -30,7 +30,7 @@ EXPORTS = {
 
 @pytest.mark.parametrize("name", EXPORTS)
 def test_memory_stays_flat(name: str) -> None:
-    """A leak of one page in a hundred exports shows; so does a struct of 100 bytes in each."""
+    """A leak of one page per hundred exports is detected; so is a struct of 100 bytes per export."""
     step, times = EXPORTS[name]
     code = (
         SETUP

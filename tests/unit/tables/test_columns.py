@@ -42,7 +42,7 @@ def test_index_beyond_the_end(index: int) -> None:
         kafkarec.decode(DATA)[index]
 
 
-def test_a_record_says_what_it_holds() -> None:
+def test_the_repr_of_a_record_has_its_content() -> None:
     data = builders.batch([builders.record(headers=[(b"a", b"1"), (b"a", None)])], base_offset=7)
     [record] = kafkarec.decode(data)
     assert (record.offset, record.timestamp, record.timestamp_type) == (7, builders.NOW, 0)
@@ -92,7 +92,7 @@ def test_changing_the_input_afterwards_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview, lambda data: pa.py_buffer(data)])
-def test_any_buffer_is_taken(kind: type) -> None:
+def test_any_buffer_is_accepted(kind: type) -> None:
     assert list(kafkarec.decode(kind(DATA))) == list(kafkarec.decode(DATA))
     assert len(kafkarec.scan(kind(DATA))) == len(list(kafkarec.batches(kind(DATA))))
 
@@ -106,7 +106,7 @@ def test_a_slice_of_a_buffer_and_a_strided_one() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, None, ["list"]])
-def test_what_is_no_buffer_is_a_type_error(wrong: object) -> None:
+def test_an_object_that_is_no_buffer_is_a_type_error(wrong: object) -> None:
     with pytest.raises(TypeError):
         kafkarec.decode(wrong)
     with pytest.raises(TypeError):
@@ -146,7 +146,7 @@ def test_unknown_column_is_a_value_error_that_lists_the_names() -> None:
         {"check_crcs": "maybe"},
     ],
 )
-def test_a_wrong_option_is_a_value_error_of_its_own(options: dict) -> None:
+def test_a_wrong_option_is_a_plain_value_error(options: dict) -> None:
     with pytest.raises((ValueError, TypeError)) as caught:
         kafkarec.decode(DATA, **options)
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
@@ -226,7 +226,7 @@ def test_a_timestamp_that_does_not_fit_is_null_and_counted(unit: str, sign: int)
     assert reading.arrow_table(columns).column("timestamp").is_null().to_pylist() == [True, False]
 
 
-def test_header_keys_as_bytes_lose_nothing() -> None:
+def test_header_keys_as_bytes_are_unchanged() -> None:
     keys = [b"\xc3(\xff", b"\xed\xa0\x80", "é€😀".encode(), b"", b"\0"]
     data = builders.batch([builders.record(headers=[(key, b"v") for key in keys])])
     columns = kafkarec.decode(data, header_keys="binary")
@@ -256,7 +256,7 @@ def test_inner_legacy_checksums_only_on_request() -> None:
         kafkarec.decode(golden.vector(good).bytes, check_crcs="all")
 
 
-def test_a_crc_error_carries_both_sides_and_the_place() -> None:
+def test_a_crc_error_has_expected_found_and_position() -> None:
     first = builders.good_batch(2, base_offset=70)
     second = builders.good_batch(2, base_offset=72)
     spoiled = second[:-1] + b"\x02"
@@ -287,9 +287,16 @@ def test_errors_survive_pickling_and_copying(name: str) -> None:
 def test_damage_survives_pickling() -> None:
     skipped = kafkarec.decode(golden.invalid_case("v2-crc-flipped").bytes, errors="skip")
     assert pickle.loads(pickle.dumps(skipped.damage)) == skipped.damage
+    (damage,) = skipped.damage
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        kafkarec.decode(golden.invalid_case("v2-crc-flipped").bytes)
+    assert len(damage) == 8 and damage._fields[-1] == "detail"
+    for twin in (damage, pickle.loads(pickle.dumps(damage)), copy.copy(damage), damage._replace(file="x")):
+        assert (twin.expected, twin.found, twin.cause) == (caught.value.expected, caught.value.found, None)
+        assert set(twin.as_dict()) == {*damage._fields, "expected", "found", "cause"}
 
 
-def test_batches_are_lazy_and_hold_their_bytes() -> None:
+def test_batches_are_lazy_and_keep_their_bytes_alive() -> None:
     iterator = kafkarec.batches(DATA + b"\0" * 12)
     first = next(iterator)
     assert first.base_offset == 0
@@ -299,7 +306,7 @@ def test_batches_are_lazy_and_hold_their_bytes() -> None:
         list(iterator)
 
 
-def test_repr_names_the_size_and_html_holds_twenty_rows_escaped() -> None:
+def test_repr_names_the_size_and_html_has_twenty_escaped_rows() -> None:
     data = builders.batch(builders.records(50, value=b"<script>alert(1)</script>", key=b"<b>"))
     columns = kafkarec.decode(data)
     assert "50" in repr(columns)
@@ -327,7 +334,7 @@ def test_threads_share_one_decoded_object() -> None:
 
 
 @pytest.mark.parametrize("threads", [2, 3, 4])
-def test_any_number_of_threads_gives_the_same_answer(threads: int) -> None:
+def test_any_number_of_threads_gives_the_same_result(threads: int) -> None:
     data = b"".join(
         builders.good_batch(50, base_offset=50 * i, codec=codec)
         for i, codec in enumerate(["none", "gzip", "snappy", "lz4", "zstd"] * fewer(120, 30))

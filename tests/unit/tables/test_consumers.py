@@ -1,4 +1,4 @@
-"""polars and DuckDB take the columns in an interpreter that cannot import pyarrow."""
+"""polars and DuckDB import the columns in an interpreter without pyarrow."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ batches = columns.batches
 assert duckdb.sql("select count(*) from batches").fetchall() == [(len(batches),)]
 assert duckdb.sql("select count(*) from columns").fetchall() == [(len(columns),)]
 """,
-    "pandas by pyarrow is refused kindly": """
+    "pandas by pyarrow is refused with advice": """
 try:
     columns.to_arrow()
 except ImportError as error:

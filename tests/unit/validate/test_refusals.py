@@ -1,4 +1,4 @@
-"""validate: what is refused, with its reason, its numbers and the records that are to blame."""
+"""validate: refusals, with reason, numbers and the refused records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import builders
 import pytest
 from builders import CONTROL, LOG_APPEND, NOW, TRANSACTIONAL
-from validating import CODECS
+from validate_comparison import CODECS
 
 import kafkarec
 from kafkarec import codecs
@@ -18,6 +18,8 @@ from kafkarec.ops.validate import RecordError, validate
 
 ONE = builders.records(1)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+# 34 bytes, of magic 2 and leader epoch 3.
+SHORT = bytes(8) + (22).to_bytes(4, "big") + (3).to_bytes(4, "big") + bytes([2]) + bytes(17)
 REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = [
     ("nothing", b"", {}, "request_empty", None, None),
     ("two batches", builders.good_batch() * 2, {}, "batch_not_alone", None, None),
@@ -117,6 +119,22 @@ REFUSED: list[tuple[str, bytes, dict[str, Any], str, int | None, int | None]] = 
         3,
     ),
     (
+        "a batch too small for its header",
+        SHORT,
+        {"append_checks": True, "origin": "raft_leader", "partition_leader_epoch": 3},
+        "batch_too_small",
+        61,
+        34,
+    ),
+    (
+        "a raft leader's epoch in such a batch, which Kafka compares first",
+        SHORT,
+        {"append_checks": True, "origin": "raft_leader", "partition_leader_epoch": 4},
+        "leader_epoch_differs",
+        4,
+        3,
+    ),
+    (
         "a follower's order",
         builders.good_batch(2, base_offset=5) + builders.good_batch(1, base_offset=6),
         {"assign_offsets": False},
@@ -170,7 +188,7 @@ def test_each_record_without_a_key_is_reported_on_a_compacted_topic(codec: str) 
         ((0, 2**63 - 1, -2), (0, 1, 2)),
     ],
 )
-def test_create_times_have_to_be_near_to_now(times: tuple[int, ...], wrong: tuple[int, ...]) -> None:
+def test_create_times_must_be_near_to_now(times: tuple[int, ...], wrong: tuple[int, ...]) -> None:
     parts = [builders.record(offset_delta=i, timestamp_delta=time - NOW) for i, time in enumerate(times)]
     limits = {"timestamp_before_max_ms": 10, "timestamp_after_max_ms": 20, "now": NOW}
     data = builders.batch(parts, codec="zstd")
@@ -192,7 +210,7 @@ def test_a_producer_does_not_set_log_append_time() -> None:
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, timestamp_type="log_append_time")
     assert caught.value.reason == "timestamps_rejected"
-    made = validate(data, now=NOW)  # LogValidator looks at the range alone where create times are wanted
+    made = validate(data, now=NOW)  # LogValidator checks only the range where create times are required
     assert {row.timestamp_type for row in kafkarec.decode(made)} == {0}
 
 
@@ -205,8 +223,8 @@ def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
 
 @pytest.mark.parametrize("length", [0, -1, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("codec", CODECS)
-def test_record_lengths_are_only_looked_at_where_kafka_does(codec: str, length: int) -> None:
-    # a broker takes what its consumers fail on: KAFKA-8106's partial reader skips the length
+def test_record_lengths_are_only_checked_where_kafka_does(codec: str, length: int) -> None:
+    # a broker accepts what its consumers refuse: KAFKA-8106's partial reader skips the length
     data = builders.batch([builders.record(length=length)], codec=codec)
     other = "gzip" if codec != "gzip" else "lz4"
     with pytest.raises(kafkarec.InvalidRecordError):
@@ -218,7 +236,7 @@ def test_record_lengths_are_only_looked_at_where_kafka_does(codec: str, length: 
         assert validate(data, now=NOW)[61:] == data[61:]
 
 
-def test_a_batch_cut_inside_is_refused_at_each_byte() -> None:
+def test_a_batch_cut_at_any_byte_is_refused() -> None:
     inner = b"".join(builders.records(2, headers=[(b"h", b"v")]))
     for size in range(len(inner)):
         for codec in ("none", "snappy"):
@@ -228,7 +246,7 @@ def test_a_batch_cut_inside_is_refused_at_each_byte() -> None:
                 validate(data)
 
 
-def test_a_payload_above_the_limit_is_refused_by_its_option() -> None:
+def test_a_payload_above_the_limit_is_refused_and_the_option_named() -> None:
     data = builders.batch([builders.record(value=bytes(1 << 20))], codec="gzip")
     with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes=1000 "):
         validate(data, max_decompressed_bytes=1000)
@@ -237,7 +255,7 @@ def test_a_payload_above_the_limit_is_refused_by_its_option() -> None:
         validate(huge)
 
 
-def test_a_follower_takes_batches_as_they_are() -> None:
+def test_a_follower_accepts_batches_unchanged() -> None:
     data = builders.good_batch(2, base_offset=5) + builders.good_batch(3, base_offset=9, codec="gzip")
     made = validate(data + b"cut", assign_offsets=False, first_offset=5)
     assert made == data and made.next_offset == 12 and made.max_timestamp == NOW + 2
@@ -265,8 +283,8 @@ def test_options_that_do_not_fit_are_named(options: dict[str, Any]) -> None:
     assert not isinstance(caught.value, kafkarec.KafkaRecordError)
 
 
-def test_a_message_too_short_for_its_fields_is_taken_in_place_only() -> None:
-    # 14 bytes of magic 1 end behind the timestamp; Kafka frames and stamps it, and no consumer can read it
+def test_a_message_too_short_for_its_fields_is_accepted_in_place_only() -> None:
+    # 14 bytes of magic 1 end after the timestamp; Kafka frames and stamps it, and no consumer can read it
     body = struct.pack(">bbq", 1, 0, NOW)
     data = struct.pack(">qiI", 0, 14, zlib.crc32(body)) + body
     assert validate(data, first_offset=3, now=NOW)[8:] == data[8:]
@@ -284,7 +302,7 @@ def test_of_many_wrong_records_the_first_ten_thousand_are_reported() -> None:
 
 
 def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_are_rewritten() -> None:
-    # LogValidator reads all records first, to know how large the result will be
+    # LogValidator reads all records first, to compute the result's size
     data = builders.message(timestamp=0) + builders.message(key_length=900)
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         validate(data, timestamp_before_max_ms=5, now=NOW)
@@ -294,7 +312,7 @@ def test_a_message_that_overruns_is_reported_before_a_wrong_timestamp_where_all_
     assert caught.value.reason == "message_truncated"
 
 
-def test_an_empty_batch_has_the_head_of_its_stream_looked_at() -> None:
+def test_the_codecs_header_of_an_empty_batch_is_checked() -> None:
     data = builders.batch([], codec="gzip", payload=b"no gzip")
     assert validate(data, origin="replication", now=NOW)[61:] == b"no gzip"
     with pytest.raises(kafkarec.CorruptRecordError) as caught:

@@ -1,4 +1,4 @@
-"""validate: verdicts on the golden files, what a broker wrote, what comes of what is taken."""
+"""validate: verdicts on the golden files, conversions as by a broker, and the result of accepted requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import builders
 import golden
 import pytest
 from builders import NOW
-from validating import CODECS, uncompressed
+from validate_comparison import CODECS, uncompressed
 
 import kafkarec
 from kafkarec.ops.validate import RecordValidationStats, ValidatedRecords, validate
@@ -19,11 +19,11 @@ from kafkarec.write.stamping import stamp
 
 
 @pytest.mark.parametrize("case", golden.invalid(), ids=str)
-def test_odd_bytes_are_taken_and_refused_as_by_logvalidator(case: golden.Case) -> None:
-    # made with every origin that may write them: markers are the coordinator's
+def test_odd_bytes_are_accepted_and_refused_as_by_logvalidator(case: golden.Case) -> None:
+    # with the origin that may write them: markers come from the coordinator
     origin = "coordinator" if case.name.startswith("control-") else "client"
     kafkas = case.json["paths"]["logValidator"]["exception"]
-    # with no whole batch in front of the damage there was nothing for LogValidator to see: it says nothing
+    # with no whole batch before the damage LogValidator has no input and does not refuse
     refused = kafkas is not None or case.json["raised_by"] == "batches" or case.name == "v2-length-too-large"
     if not refused:
         assert len(validate(case.bytes, check_crcs=False, origin=origin, now=NOW)) <= len(case.bytes)
@@ -38,17 +38,17 @@ def test_odd_bytes_are_taken_and_refused_as_by_logvalidator(case: golden.Case) -
 @pytest.mark.parametrize(
     "case", [case for case in golden.invalid() if case.json["raised_by"] == "ensureValid"], ids=str
 )
-def test_checksums_are_checked_unless_they_are_not(case: golden.Case) -> None:
+def test_checksums_are_checked_unless_turned_off(case: golden.Case) -> None:
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         validate(case.bytes)
     assert caught.value.reason in ("crc_mismatch", "batch_too_small")
 
 
 def sources(name: str, magic: int, codec: str) -> bytes:
-    """The messages that a broker made the vector from."""
+    """Return the messages that a broker made the vector from."""
     rows = list(kafkarec.decode(golden.vector(name).bytes))
     times = [row.timestamp for row in rows]
-    if name.endswith("logappend"):  # the times of magic 0 are lost, and nobody asks
+    if name.endswith("logappend"):  # magic 0 has no timestamps: not compared
         times = [-1] * len(rows)
     plain = [
         builders.message(magic=magic, offset=i, key=row.key, value=row.value, timestamp=-1 if time is None else time)
@@ -106,7 +106,7 @@ def test_a_batch_is_stamped_in_place_as_by_a_broker(name: str) -> None:
     assert made == case.bytes and not made.size_changed
 
 
-# ---- what is taken
+# ---- accepted requests
 
 
 def test_the_result_is_bytes_with_kafkas_attributes() -> None:
@@ -127,7 +127,7 @@ def test_a_result_can_be_sent_to_another_process() -> None:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_the_callers_buffer_stays_as_it_is(kind: Any) -> None:
+def test_the_callers_buffer_is_unchanged(kind: Any) -> None:
     data = builders.good_batch(3)
     given = kind(data)
     made = validate(given, first_offset=9, timestamp_type="log_append_time", now=1)
@@ -161,7 +161,7 @@ def test_the_level_is_the_targets() -> None:
         validate(data, compression="gzip", level=0)
 
 
-def test_plain_messages_are_stamped_one_by_one() -> None:
+def test_uncompressed_messages_are_stamped_one_by_one() -> None:
     data = b"".join(builders.message(offset=0, timestamp=NOW + i) for i in range(4))
     made = validate(data, first_offset=40, timestamp_type="log_append_time", now=NOW + 99)
     rows = list(kafkarec.decode(made))
@@ -176,15 +176,15 @@ def test_a_cut_batch_at_the_end_is_left_out() -> None:
     assert len(validate(data + data[:40], now=NOW)) == len(data)
 
 
-def test_records_whose_offsets_descend_stay_so_uncompressed() -> None:
-    # LogValidator assigns offsets to an uncompressed batch without a look at its deltas
+def test_falling_offsets_are_kept_in_an_uncompressed_batch() -> None:
+    # LogValidator assigns offsets to an uncompressed batch without reading its deltas
     parts = [builders.record(offset_delta=delta) for delta in (2, 1, 0)]
     made = validate(builders.batch(parts), first_offset=1000, now=NOW)
     assert [row.offset for row in kafkarec.decode(made)] == [1002, 1001, 1000]
 
 
 @pytest.mark.parametrize("origin", ["coordinator", "replication", "raft_leader", "COORDINATOR"])
-def test_control_batches_are_taken_from_others_than_clients(origin: str) -> None:
+def test_control_batches_are_accepted_from_other_origins_than_clients(origin: str) -> None:
     marker = builders.end_marker(commit=True, producer_id=7)
     made = validate(marker, origin=origin, first_offset=5, compression="zstd", now=NOW)
     assert made[21:] == marker[21:]  # a control batch is never compressed
@@ -193,7 +193,7 @@ def test_control_batches_are_taken_from_others_than_clients(origin: str) -> None
     assert caught.value.reason == "control_batch_refused"
 
 
-def test_an_empty_batch_of_a_replica_is_taken() -> None:
+def test_an_empty_batch_of_a_replica_is_accepted() -> None:
     made = validate(builders.batch([]), origin="replication", first_offset=5, now=NOW)
     assert made.next_offset == 5 and len(made) == 61
     assert validate(builders.batch([]), origin="replication", compression="gzip", now=NOW) == b""

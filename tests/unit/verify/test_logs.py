@@ -1,4 +1,4 @@
-"""verify on logs of several segments: offsets, epochs, producers, what explains a gap, workers side by side."""
+"""verify on logs of several segments: offsets, epochs, producers, causes of gaps, parallel workers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
-from verifying import good, kinds, made, sequenced, verified
+from verify_reports import data_folder, good, kinds, made, sequenced, verified
 
 import kafkarec
 from kafkarec.ops import verify
@@ -17,7 +17,7 @@ from kafkarec.ops.verify import parallel
 # ---- offsets
 
 
-def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
+def test_segments_that_continue_where_the_previous_ended(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0), good(5)], 10: [good(10)]}))
     assert report.state == "ok"
 
@@ -31,7 +31,6 @@ def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
         ({0: [good(0), good(5)], 8: [good(10)]}, "segment_overlap"),
         ({0: [good(0)], 10: [good(10)]}, "segment_gap"),
         ({0: [good(4)]}, "segment_gap"),
-        ({0: [good(0)], 5: [bytes(4096)], 10: [good(10)]}, "segment_gap"),
         ({0: [good(0)], 5: [], 10: [good(10)]}, "segment_gap"),
     ],
     ids=[
@@ -41,19 +40,18 @@ def test_segments_that_go_on_where_the_last_one_ended(tmp_path: Path) -> None:
         "two segments overlap",
         "a segment is gone",
         "its head is gone",
-        "a segment of zeros",
         "an empty segment",
     ],
 )
-def test_offsets_that_do_not_fit(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
-    report = verified(made(tmp_path, segments))
+def test_offsets_that_contradict_each_other(tmp_path: Path, segments: dict[int, list[bytes]], kind: str) -> None:
+    folder = made(tmp_path, segments)
+    data_folder(tmp_path, cleaner="")  # the cleaner leaves gaps, and has not been here
+    report = verified(folder)
     assert kind in kinds(report, "error") and report.exit_status() == 1
 
 
 @pytest.mark.parametrize("head", [b"\x1f\x8b", b"PAR1", b"PK\x03\x04"], ids=["gzip", "Parquet", "zip"])
-def test_a_file_that_is_no_log_is_called_by_its_name(
-    tmp_path: Path, head: bytes, request: pytest.FixtureRequest
-) -> None:
+def test_a_file_that_is_no_log_is_named(tmp_path: Path, head: bytes, request: pytest.FixtureRequest) -> None:
     (tmp_path / "thing.log").write_bytes(head + b"whatever it is" * 20)
     report = verified(tmp_path / "thing.log")
     [finding] = report.findings
@@ -67,12 +65,34 @@ def test_two_files_of_one_base_offset(tmp_path: Path) -> None:
     assert "duplicate_segment" in kinds(verified(folder), "error")
 
 
-def test_a_blob_of_archived_batches_may_begin_anew(tmp_path: Path) -> None:
-    """A file that no broker named: its batches all begin at 0. Odd, and no error."""
+def test_offsets_may_restart_in_a_file_of_archived_batches(tmp_path: Path) -> None:
+    """A file name that no broker writes; all batches begin at offset 0. Odd, but no error."""
     path = tmp_path / "archive.bin"
     path.write_bytes(good(0) * 3)
     report = verified(path)
     assert report.ok and kinds(report, "anomaly") == {"offset_overlap"}
+
+
+def test_a_gap_between_segments_is_an_error_only_in_a_log_that_was_never_cleaned(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)], 10: [good(10)]})
+    unknown = verified(folder)
+    assert kinds(unknown, "anomaly") == {"segment_gap"} and unknown.exit_status() == 0
+    assert str(unknown).startswith("NOT DAMAGED, with 1 anomaly that Kafka accepts without an error; 5 offsets missing")
+    (folder / f"{5:020}.index").write_bytes(b"")
+    report = verified(folder)
+    assert kinds(report, "error") == {"segment_gap"} and report.exit_status() == 1
+    assert f"{5:020}.index is there, but not its segment" in str(report)
+
+
+def test_zeros_are_preallocated_only_in_the_last_segment(tmp_path: Path) -> None:
+    report = verified(made(tmp_path, {0: [good(0)], 5: [bytes(4096)], 10: [good(10), bytes(4096)]}))
+    assert [[one.state for one in file.ranges] for file in report.files] == [
+        ["good"],
+        ["damaged"],
+        ["good", "preallocated"],
+    ]
+    [damage] = report.damage
+    assert (damage.reason, damage.lost_from, damage.lost_to) == ("size_too_small", 5, 9)
 
 
 def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
@@ -81,7 +101,7 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     cleaned = made(broker, {0: [good(0), good(9)]}, "cleaned-0")
     unknown = made(tmp_path, {0: [good(0), good(9)]}, "unknown-0")
     signs = made(tmp_path, {0: [good(0), good(9, last_offset_delta=9)]}, "signs-0")
-    (broker / "cleaner-offset-checkpoint").write_text("0\n1\ncleaned 0 9\n")
+    data_folder(broker, cleaner="cleaned 0 9")
     assert kinds(verified(never), "error") == {"offset_gap"}
     assert kinds(verified(cleaned)) == set()
     assert kinds(verified(unknown), "anomaly") == {"offset_gap"} and verified(unknown).ok
@@ -92,16 +112,16 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     assert [one.name for one in whole.partitions] == ["never-0", "cleaned-0"] and whole.partitions[0].state == "error"
 
 
-def test_a_gap_beside_damage_is_the_damages(tmp_path: Path) -> None:
+def test_a_gap_next_to_damage_is_attributed_to_it(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     report = verified(made(tmp_path, {0: [good(0), bad, good(10)]}), sequences=True)
     assert kinds(report) == set()
     [gap] = report.partitions[0].gaps
     assert "offsets 5 to 9: lost" in str(report)
-    assert (gap.first, gap.last, gap.why, gap.beside_damage) == (5, 9, "lost", True)
+    assert (gap.first, gap.last, gap.why, gap.next_to_damage) == (5, 9, "lost", True)
 
 
-def test_names_of_segments_tell_what_damage_at_an_end_has_cost(tmp_path: Path) -> None:
+def test_the_loss_at_a_segments_end_follows_from_the_next_segments_name(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     report = verified(made(tmp_path, {0: [good(0), bad], 10: [bad, good(15)]}))
     assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9), (10, 14)]
@@ -117,7 +137,7 @@ def test_a_cut_before_a_later_segment_is_damage(tmp_path: Path) -> None:
 
 
 def test_what_the_cleaner_removed_is_distinguished(tmp_path: Path) -> None:
-    """compacted-0 with a gap in an aborted transaction, by its .txnindex, and one after a transaction's data."""
+    """compacted-0 has a gap in an aborted transaction, by its .txnindex, and one after a transaction's data."""
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
     batches = [good(0, last_offset_delta=9), good(30), good(35, base_sequence=0, **txn), good(41)]
     folder = made(tmp_path, {0: batches})
@@ -129,20 +149,34 @@ def test_what_the_cleaner_removed_is_distinguished(tmp_path: Path) -> None:
 
 
 def test_a_base_offset_that_no_checksum_covers(tmp_path: Path) -> None:
-    """One bit of it flipped: the batch passes its checksum, and does not fit its neighbours."""
+    """With one bit flipped the checksum is right, but the offset does not fit the neighbours. It is not restored where
+    a gap follows."""
     batches = [good(5 * i) for i in range(20)]
-    moved = builders.patched(batches[9], 6, b"\x01")
-    report = verified(made(tmp_path, {0: [*batches[:9], moved, *batches[10:]]}))
-    [finding] = report.findings
-    assert (finding.kind, finding.severity, finding.position) == ("base_offset_wrong", "error", 9 * len(moved))
-    assert "base offset 301 where 45 fits, as the batch behind begins at 50" in finding.detail
-    assert report.damage == () and report.exit_status() == 1
+    del batches[10]
+    changed = builders.patched(batches[9], 6, b"\x01")
+    report = verified(made(tmp_path, {0: [*batches[:9], changed, *batches[10:]]}))
+    [finding] = [one for one in report.findings if one.severity == "error"]
+    assert (finding.kind, finding.position) == ("base_offset_wrong", 9 * len(changed))
+    assert finding.detail == (
+        "base offset 301, but the previous batch ends at offset 44, and the next one begins at 55"
+    )
+    assert report.damage == () and report.exit_status() == 1 and report.partitions[0].lost_offsets == 0
+
+
+def test_one_flipped_bit_is_no_loss_of_thousands_of_millions_of_offsets(tmp_path: Path) -> None:
+    batches = [good(5 * i) for i in range(20)]
+    for number in (0, 9, 19):
+        changed = builders.patched(batches[number], 3, b"\x08")
+        report = verified(made(tmp_path / str(number), {0: [*batches[:number], changed, *batches[number + 1 :]]}))
+        [finding] = [one for one in report.findings if one.severity == "error"]
+        assert finding.kind == ("base_offset_wrong" if number == 19 else "header_restored")
+        assert (report.damage, report.partitions[0].lost_offsets, report.exit_status()) == ((), 0, 1)
 
 
 # ---- leader epochs
 
 
-def test_epochs_never_go_down(tmp_path: Path) -> None:
+def test_falling_epochs_are_reported(tmp_path: Path) -> None:
     one = made(tmp_path, {0: [good(0, leader_epoch=3), good(5, leader_epoch=2)]}, "one-0")
     two = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=2)]}, "two-0")
     fine = made(tmp_path, {0: [good(0, leader_epoch=3)], 5: [good(5, leader_epoch=4)]}, "fine-0")
@@ -163,7 +197,7 @@ def test_epochs_never_go_down(tmp_path: Path) -> None:
     ],
     ids=["right", "an epoch without batches", "an epoch is missing", "wrong offset", "cut", "text"],
 )
-def test_the_epoch_file_fits_the_batches(tmp_path: Path, text: str, kind: str | None) -> None:
+def test_the_epoch_file_is_compared_with_the_batches(tmp_path: Path, text: str, kind: str | None) -> None:
     batches = [good(0, leader_epoch=3), good(5, leader_epoch=4)]
     folder = made(tmp_path, {0: batches}, leader_epoch_checkpoint=text)
     assert kinds(verified(folder), "error") == ({kind} if kind else set())
@@ -213,14 +247,14 @@ def test_sequences_by_the_brokers_rules(tmp_path: Path, batches: list[bytes], ki
     assert kinds(verified(folder, sequences=True)) == ({kind} if kind else set())
 
 
-def test_a_jump_over_missing_offsets_is_no_news(tmp_path: Path) -> None:
+def test_a_sequence_gap_over_missing_offsets_is_not_reported(tmp_path: Path) -> None:
     bad = sequenced(5, 5)[:-1] + b"\xff"
     assert kinds(verified(made(tmp_path, {0: [sequenced(0, 0), bad, sequenced(10, 10)]}), sequences=True)) == set()
     two = made(tmp_path, {0: [sequenced(0, 0)], 10: [sequenced(10, 10)]}, "two-0")
     assert kinds(verified(two, sequences=True)) == {"segment_gap"}
 
 
-def test_sequences_go_on_over_segments(tmp_path: Path) -> None:
+def test_sequences_continue_over_segments(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [sequenced(0, 0)], 5: [sequenced(5, 0)]})
     [finding] = [one for one in verified(folder, sequences=True).findings if one.severity == "error"]
     assert finding.kind == "sequence_duplicate" and finding.file is not None and finding.file.endswith("5.log")
@@ -229,7 +263,7 @@ def test_sequences_go_on_over_segments(tmp_path: Path) -> None:
 # ---- places, workers, files that cannot be read
 
 
-def test_many_places_are_one_finding(tmp_path: Path) -> None:
+def test_many_places_of_a_kind_are_one_finding(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(5 * i, attributes=0x80) for i in range(500)]})
     [finding] = verified(folder).findings
     assert (finding.kind, finding.count, finding.position, finding.offset) == ("attributes_unknown", 500, 0, 0)
@@ -247,30 +281,30 @@ def test_workers_give_the_same_report(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
     alone = verified(data)
     assert alone.state == "damaged"
-    told: list[tuple[str, int, int]] = []
+    progress: list[tuple[str, int, int]] = []
     for workers in ({"threads": 3}, {"processes": 2}):
         for sequences in (False, True):
             wanted = verified(data, sequences=sequences)
-            got = verified(data, sequences=sequences, progress=lambda *one: told.append(one), **workers)
+            got = verified(data, sequences=sequences, progress=lambda *one: progress.append(one), **workers)
             assert got == wanted
-    assert told and all(0 < done <= size for _, done, size in told)
+    assert progress and all(0 < done <= size for _, done, size in progress)
 
 
-def test_a_failure_in_a_worker_ends_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing library raises MissingCodecError and is not damage; the other workers stop."""
     folders = [made(tmp_path, {0: [good(0)]}, f"t-{i}") for i in range(4)]
 
     def fails(segment: object, *more: object) -> None:
         raise kafkarec.MissingCodecError("no such library", reason="missing_codec")
 
-    monkeypatch.setattr(parallel, "examine", fails)
+    monkeypatch.setattr(parallel, "check_segment", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
         monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):
             verify.verify(folders, **workers)  # type: ignore[arg-type]
 
 
-def test_a_wrapper_at_the_begin_of_a_segment_misses_nothing(tmp_path: Path) -> None:
+def test_a_wrapper_at_the_start_of_a_segment_has_no_gap_before_it(tmp_path: Path) -> None:
     """Its header has the last offset only, so no gap before it is reported."""
     rows = [(offset, 0, b"k", b"v", []) for offset in range(9)]
     data = kafkarec.encode(rows, magic=1, compression="gzip")

@@ -1,7 +1,8 @@
-"""verify: what is lost in all, missing segments and known ends included; batches put elsewhere; snapshots cut short."""
+"""verify: the total loss, missing segments and known ends included; misplaced batches; cut snapshots."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import time
@@ -10,7 +11,7 @@ from pathlib import Path
 import builders
 import pytest
 from paths import SEGMENTS
-from verifying import good, kinds, made, verified
+from verify_reports import data_folder, good, kinds, made, verified
 
 import kafkarec
 from kafkarec.ops import verify
@@ -18,50 +19,34 @@ from kafkarec.ops import verify
 SNAPSHOTS = sorted(SEGMENTS.rglob("*.checkpoint"))
 
 
-# ---- offsets that left no bytes
+# ---- lost offsets without damaged bytes
 
 
 def test_a_segment_that_is_gone_counts_as_lost(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0), good(5)[:-1] + b"\xff"], 10: [good(10)], 40: [good(40)]}))
     [log] = report.partitions
     assert (log.missing, log.missing_offsets, log.lost_offsets) == (((15, 39),), 25, 30)
-    assert str(report).startswith("DAMAGED: 1 place, 136 B lost, at most 30 offsets (25 in gaps)\n")
+    assert str(report).startswith("DAMAGED: 1 place, 136 B lost, at most 30 offsets, 25 of them in gaps\n")
     assert log.to_dict()["missing_offsets"] == 25
 
 
 def test_a_gap_without_damage_is_in_the_headline(tmp_path: Path) -> None:
-    report = verified(made(tmp_path, {0: [good(0)], 6: [good(6)]}))
-    assert str(report).startswith("NOT RIGHT: every batch can be read, but there is 1 error; 1 offset lost (1 in gaps)")
+    folder = made(tmp_path, {0: [good(0)], 6: [good(6)]})
+    data_folder(tmp_path, cleaner="")
+    report = verified(folder)
+    assert str(report).startswith("INCONSISTENT: every batch can be read, but there is 1 error; 1 offset lost in a gap")
 
 
-def test_what_the_cleaner_took_is_not_lost(tmp_path: Path) -> None:
+def test_offsets_removed_by_the_cleaner_are_not_lost(tmp_path: Path) -> None:
     made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
-    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 40\n")
+    data_folder(tmp_path, cleaner="orders 0 40")
     assert verified(tmp_path).partitions[0].lost_offsets == 0
-    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n0\n")  # never cleaned
+    data_folder(tmp_path, cleaner="")  # never cleaned
     log = verified(tmp_path).partitions[0]
     assert log.missing == ((5, 19), (25, 39)) and log.lost_offsets == 30
 
 
-@pytest.mark.parametrize(
-    ("name", "lost"),
-    [
-        ("replication-offset-checkpoint", 7),
-        ("recovery-point-offset-checkpoint", 7),
-        ("cleaner-offset-checkpoint", 7),
-        ("log-start-offset-checkpoint", 0),
-    ],
-)
-def test_a_checkpoint_knows_how_far_the_log_went(tmp_path: Path, name: str, lost: int) -> None:
-    made(tmp_path, {0: [good(0), good(5)]})
-    (tmp_path / name).write_text("0\n1\norders 0 17\n")
-    report = verified(tmp_path)
-    assert kinds(report, "error") == {"offset_beyond_log"}
-    assert (report.partitions[0].beyond_end, report.partitions[0].lost_offsets) == (lost, lost)
-    assert (f"{lost} offsets lost ({lost} above a log's end)" in str(report)) == bool(lost)
-
-
-def test_the_worst_is_what_lost_most_offsets_then_bytes(tmp_path: Path) -> None:
+def test_the_worst_partition_lost_most_offsets_then_bytes(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     large = builders.batch(builders.records(5, value=bytes(900)), base_offset=5)[:-1] + b"\xff"
     made(tmp_path, {0: [good(0), bad, good(10)]}, "small-0")
@@ -71,7 +56,7 @@ def test_the_worst_is_what_lost_most_offsets_then_bytes(tmp_path: Path) -> None:
     assert [one.name for one in verified(tmp_path).partitions] == ["gap-0", "large-0", "small-0", "fine-0"]
 
 
-# ---- one command, the right words
+# ---- advice and wording
 
 
 def test_several_damaged_partitions_are_salvaged_by_one_command(tmp_path: Path) -> None:
@@ -79,13 +64,13 @@ def test_several_damaged_partitions_are_salvaged_by_one_command(tmp_path: Path) 
         made(tmp_path, {0: [good(0), good(5)[:-1] + b"\xff", good(10)]}, f"orders-{number}")
     text = str(verified(tmp_path))
     assert text.count("kafkarec salvage") == 1
-    assert f"next: kafkarec salvage {tmp_path} -o rescued   (5 partitions are damaged" in text
+    assert f"next: kafkarec salvage {tmp_path} -o rescued\n      (5 partitions are damaged" in text
     assert "and 2 more partitions with findings: --all prints them" in text
     two = str(verified([tmp_path / "orders-0", tmp_path / "orders-1"]))
     assert two.count("kafkarec salvage") == 2  # no data folder was named
 
 
-def test_one_more_is_said_as_one(tmp_path: Path) -> None:
+def test_one_further_partition_is_worded_in_the_singular(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     for number in range(4):
         made(tmp_path, {0: [good(0), bad, good(10), bad, good(20)]}, f"orders-{number}")
@@ -100,46 +85,53 @@ def test_zeros_are_called_zeros(tmp_path: Path) -> None:
     half = made(tmp_path, {0: [good(0), bytes(100) + batch[100:], good(10)]}, "half-0")
     report = verified(page)
     assert report.files[0].zeros == ((len(batch), len(batch)),)
-    assert "offsets 5 to 9 lost; all of it is zeros [size_too_small]" in str(report)
-    assert "offsets 5 to 9 lost; zeros, for 100 bytes [size_too_small]" in str(verified(half))
+    assert "offsets 5 to 9 lost; all zeros [size_too_small]" in str(report)
+    assert "offsets 5 to 9 lost; begins with 100 zero bytes [size_too_small]" in str(verified(half))
     assert verified(made(tmp_path, {0: [good(0), batch[:-1] + b"\xff"]})).files[0].zeros == ()
 
 
-# ---- batches where no broker looks
+# ---- batches in folders that no broker reads
 
 
-def test_the_missing_segment_in_lost_and_found(tmp_path: Path) -> None:
+def test_a_missing_segment_is_found_in_lost_and_found(tmp_path: Path) -> None:
     log = made(tmp_path, {0: [good(0)], 10: [good(10)]})
-    found = tmp_path / "lost+found"
-    found.mkdir()
-    (found / "#12345").write_bytes(good(5))
-    (found / "#12346").write_bytes(b"no batch, and long enough to be one" * 3)
-    (found / "#12347").write_bytes(good(900))
+    data_folder(tmp_path, cleaner="")
+    lost_and_found = tmp_path / "lost+found"
+    lost_and_found.mkdir()
+    (lost_and_found / "#12345").write_bytes(good(5))
+    (lost_and_found / "#12346").write_bytes(b"no batch, and long enough to be one" * 3)
+    (lost_and_found / "#12347").write_bytes(good(900))
     report = verified(tmp_path)
     strays = [one for one in report.findings if one.kind == "batches_left_out"]
-    assert [(one.file, one.offset) for one in strays] == [(str(found / "#12345"), 5), (str(found / "#12347"), 900)]
+    assert [(one.file, one.offset) for one in strays] == [
+        (str(lost_and_found / "#12345"), 5),
+        (str(lost_and_found / "#12347"), 900),
+    ]
     text = str(report)
-    assert "lost+found/#12345: holds record batches, from offset 5 on" in text
-    assert f"kafkarec salvage {log} '{found}/#12345' --topic orders --partition 0 -o merged/orders-0   (" in text
-    assert f"kafkarec verify '{found}/#12347'" in text
-    alone = verified(found)
+    assert "lost+found/#12345: contains record batches, from offset 5 on" in text
+    assert (
+        f"kafkarec salvage {log} '{lost_and_found}/#12345' --topic orders --partition 0 -o rescued/orders-0\n      ("
+        in text
+    )
+    assert f"kafkarec verify '{lost_and_found}/#12347'" in text
+    alone = verified(lost_and_found)
     assert str(alone).startswith("NOTHING TO VERIFY")
-    assert f"next: kafkarec verify '{found}/#12345' '{found}/#12347'" in str(alone)
+    assert f"next: kafkarec verify '{lost_and_found}/#12345' '{lost_and_found}/#12347'" in str(alone)
 
 
-def test_a_controllers_own_folder_holds_no_strays() -> None:
+def test_a_controllers_own_folder_has_no_misplaced_batches() -> None:
     assert "metadata-root" in [path.name for path in SEGMENTS.iterdir()]
     assert not [one for one in verified(SEGMENTS).findings if one.kind == "batches_left_out"]
 
 
 def test_a_full_lost_and_found_is_counted(tmp_path: Path) -> None:
     made(tmp_path, {0: [good(0)[:-1] + b"\xff", good(5)]})
-    found = tmp_path / "lost+found"
-    found.mkdir()
+    lost_and_found = tmp_path / "lost+found"
+    lost_and_found.mkdir()
     for number in range(40):
-        (found / f"#{number:02}").write_bytes(good(number))
+        (lost_and_found / f"#{number:02}").write_bytes(good(number))
     text = str(verified(tmp_path))
-    assert "and 26 more findings: --all prints them\n" in text and "(and 37 more)" in text
+    assert "and 26 more findings: --all prints them\n" in text and "(and 37 more files)" in text
     assert len(text.splitlines()) < 45
 
 
@@ -154,7 +146,7 @@ def test_a_copy_put_aside_is_reported_without_advice(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("snapshot", SNAPSHOTS[:2], ids=lambda path: path.name)
-def test_a_snapshot_cut_anywhere_is_no_live_tail(tmp_path: Path, snapshot: Path) -> None:
+def test_a_cut_snapshot_is_not_a_live_tail(tmp_path: Path, snapshot: Path) -> None:
     whole = snapshot.read_bytes()
     ends = [row["position"] for row in kafkarec.scan(whole)]
     path = tmp_path / snapshot.name
@@ -190,12 +182,106 @@ def _control(kind: int, base_offset: int) -> bytes:
     return builders.batch([record], base_offset=base_offset, attributes=builders.CONTROL, producer_id=1)
 
 
-def test_ten_thousand_markers_take_a_moment(tmp_path: Path) -> None:
+def test_ten_thousand_markers_are_decoded_together(tmp_path: Path) -> None:
     batches = [
         builders.end_marker(commit=bool(offset % 2), producer_id=offset % 7, producer_epoch=0, base_offset=offset)
         for offset in range(10_000)
     ]
     folder = made(tmp_path, {0: batches})
     begin = time.process_time()
-    report = verify.verify(folder, deep=False)
-    assert report.ok and time.process_time() - begin < 2  # a decode for each marker took that long
+    report = verify.verify(folder)
+    assert report.ok and time.process_time() - begin < 2  # one decode per marker took that long
+
+
+def test_replicas_that_are_verified_together_are_salvaged_together(tmp_path: Path) -> None:
+    """Each lacks something that the other one has."""
+    first = made(tmp_path / "one", {0: [good(0), good(5)[:-1] + b"\xff", good(10)]})
+    second = made(tmp_path / "two", {0: [good(0), good(5)], 30: [good(30)]})
+    whole = made(tmp_path / "two", {0: [good(0)]}, "other-0")
+    text = str(verify.verify(kafkarec.open([first, second, whole])))
+    [command] = [line for line in text.splitlines() if "kafkarec salvage" in line]
+    assert command.split()[1:5] == ["kafkarec", "salvage", str(first), str(second)]
+    assert f"\n{first}  " in text and f"\n{second}  " in text and "\nother-0 " in text, "rows of one name have paths"
+
+
+def test_advice_is_no_command_with_a_placeholder(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)], 6: [good(6)]})
+    data_folder(tmp_path, cleaner="")
+    last = str(verified(folder)).splitlines()[-1]
+    assert last == "next: (orders-0: salvage takes what is missing from a replica, if both folders are named)"
+
+
+def test_transactions_of_a_damaged_log_are_looked_at_after_salvage(tmp_path: Path) -> None:
+    """Those of exchanged segments seem to hang, and the next command would end them."""
+    folder = shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0", ignore=shutil.ignore_patterns("*.txt", "*.json"))
+    one, other = sorted(folder.glob("*.log"))
+    one.rename(tmp_path / "aside")
+    other.rename(one)
+    (tmp_path / "aside").rename(other)
+    report = verified(folder)
+    assert "transaction_hanging" in kinds(report) and "kafkarec txn" not in str(report)
+
+
+def test_a_log_of_which_nothing_is_left(tmp_path: Path) -> None:
+    folder = made(tmp_path, {})
+    data_folder(tmp_path, replication="orders 0 300")
+    report = verified(folder)
+    assert report.exit_status() == 1
+    text = str(report)
+    assert text.startswith(
+        "INCOMPLETE: there are no batches; at least 1 offset missing up to 299, says replication-offset-checkpoint\n"
+    )
+    assert "the log has no batches, but had at least 1 offset, up to 299: they are lost" in text
+    assert text.endswith("next: (orders-0: no batch is left to save; look for a backup or a replica)\n")
+
+
+def test_an_index_before_the_first_segment_is_a_note(tmp_path: Path) -> None:
+    folder = made(tmp_path, {30: [good(30)]})
+    (folder / f"{0:020}.timeindex").write_bytes(b"")
+    report = verified(folder)
+    assert report.exit_status() == 0 and kinds(report, "note") == {"index_without_segment"}
+    (folder / f"{0:020}.timeindex").unlink()
+    assert kinds(verified(folder), "note") == set()
+
+
+def test_the_first_batch_with_a_wrong_offset_is_a_case_for_salvage_not_for_reindex(tmp_path: Path) -> None:
+    """An offset below the name that nothing corrects: new indexes would be built from it."""
+    folder = made(tmp_path, {0: [good(0)], 30: [good(7), good(60)]})
+    report = verified(folder)
+    assert "offset_below_file_name" in kinds(report)
+    assert "kafkarec salvage" in str(report) and "reindex" not in str(report)
+
+
+def test_only_payloads_above_a_limit_are_no_damage_in_the_headline(tmp_path: Path) -> None:
+    report = verify.verify(SEGMENTS / "all-codecs-0", max_decompressed_bytes=100)
+    lines = str(report).splitlines()
+    assert report.exit_status() == 3 and lines[0].startswith("COULD NOT CHECK EVERYTHING: 20 batches, 33.1 KiB, above")
+    assert [line for line in lines if "kafkarec" in line] == [
+        f"next: kafkarec verify {SEGMENTS / 'all-codecs-0'} --max-decompressed-bytes 1g"
+    ]
+
+
+def test_an_index_is_not_called_wrong_where_the_log_is(tmp_path: Path) -> None:
+    """The marker's bytes are zeros behind its header: it is a lost marker, not a wrong entry."""
+    folder = shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0", ignore=shutil.ignore_patterns("*.txt", "*.json"))
+    log = folder / f"{30:020}.log"
+    log.write_bytes(log.read_bytes()[:17] + bytes(61) + log.read_bytes()[78:])
+    found = [one for one in verified(folder).findings if one.kind.startswith("transaction_")]
+    assert found and {one.severity for one in found} == {"note"}
+    for one in found:
+        assert "valid" not in one.detail and "reindex" not in one.detail
+        assert one.detail.endswith(", by the batches that are left")
+
+
+# ---- what salvage.json lists
+
+
+def test_batches_that_salvage_set_aside_are_known_gaps(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0), good(15), good(25)], 30: [good(30)]})
+    report = {"folder": "orders-0", "lost": [[5, 9]], "missing": []}
+    aside = [{"first_offset": 10, "last_offset": 12}, {"first_offset": 13, "last_offset": 14}]
+    (tmp_path / "salvage.json").write_text(json.dumps({"partitions": [report | {"set_aside": aside}]}))
+    assert kinds(verified(folder)) == {"offset_gap"}, "20 to 24 are not listed"
+    aside.append({"first_offset": 20, "last_offset": 24})
+    (tmp_path / "salvage.json").write_text(json.dumps({"partitions": [report | {"set_aside": aside}]}))
+    assert kinds(verified(folder)) == set() and "gaps_salvaged" in kinds(verified(folder), "note")

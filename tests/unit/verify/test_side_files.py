@@ -1,7 +1,8 @@
-"""What the checks of the small files find, and what they must not find (KAFKA-7487)."""
+"""The checks of side files: what they must find, and what they must not (KAFKA-7487)."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import struct
 from collections.abc import Callable
@@ -20,42 +21,42 @@ FIRST, SECOND, END = f"{0:020d}", f"{30:020d}", f"{293:020d}"
 
 
 def findings(folder: Path) -> list[SideFileFinding]:
-    found = list(check_log(kafkarec.open(folder)))
-    for one in found:
-        assert one.severity in SEVERITIES and one.check in CHECKS and one.sentence.startswith(one.file)
-        assert "\n" not in str(one)
-    return found
+    reported = list(check_log(kafkarec.open(folder)))
+    for one in reported:
+        assert one.severity in SEVERITIES and one.check in CHECKS
+        assert "\n" not in str(one) and str(one).startswith(f"{one.severity}: {one.file}: {one.sentence}")
+    return reported
 
 
-def words(found: list[SideFileFinding]) -> set[tuple[str, str]]:
-    return {(one.check, one.severity) for one in found}
+def words(reported: list[SideFileFinding]) -> set[tuple[str, str]]:
+    return {(one.check, one.severity) for one in reported}
 
 
 @pytest.fixture
 def txn(tmp_path: Path) -> Path:
-    """A copy of the broker's log with transactions over two segments."""
+    """Return a copy of the broker's log with transactions over two segments."""
     return Path(shutil.copytree(VECTORS / "segments" / "txn-0", tmp_path / "txn-0"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
 def test_nothing_is_wrong_with_what_kafka_wrote(folder: Path) -> None:
-    """Recovery forgets the epochs of emptied markers: a note in those folders, nothing in a broker's own."""
+    """Recovery drops the epochs of emptied markers: a note in those folders, no finding in a broker's own."""
     allowed = {("producer_differs", "note")} if folder.parent.name == "indexes" else set()
     assert words(findings(folder)) <= allowed
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
-def test_nothing_is_missed_where_there_are_no_indexes(folder: Path, tmp_path: Path) -> None:
+def test_a_folder_without_indexes_has_no_findings(folder: Path, tmp_path: Path) -> None:
     for path in folder.glob("*.log"):
         shutil.copy(path, tmp_path)
     assert findings(tmp_path) == []
 
 
-# ---- each check finds what it is for
+# ---- each check finds its fault
 
 
 def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) -> Callable[[Path], None]:
-    """A change of a file's bytes, in place or as a new value."""
+    """Return a function that changes a file's bytes, in place or as a new value."""
 
     def apply(folder: Path) -> None:
         data = bytearray((folder / name).read_bytes())
@@ -66,7 +67,7 @@ def changed(name: str, change: Callable[[bytearray], bytes | bytearray | None]) 
 
 
 def added(place: int, by: int, size: int = 4) -> Callable[[bytearray], None]:
-    """Adds to a big-endian number."""
+    """Return a function that adds to a big-endian number."""
 
     def change(data: bytearray) -> None:
         value = int.from_bytes(data[place : place + size], "big", signed=True) + by
@@ -95,44 +96,58 @@ def producer_with(**fields: int) -> Callable[[bytearray], bytes]:
     return change
 
 
+def pipe_in_place_of(name: str) -> Callable[[Path], None]:
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return spoil
+
+
 INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
 SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "half an entry": (changed(INDEX, lambda data: data[:-3]), "unreadable", "error", "no multiple of 8"),
-    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is not there"),
-    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is not there"),
+    "a pipe": (pipe_in_place_of(INDEX), "read_failure", "error", "a pipe, not a file"),
+    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is missing"),
+    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is missing"),
     "zeros in a closed segment": (
         changed(f"{FIRST}.index", lambda data: data + bytes(80)),
         "preallocated",
         "warning",
-        "80 bytes are zeros",
+        "80 bytes are preallocated zeros",
     ),
-    "entries swapped": (changed(INDEX, swapped(8, 3, 4)), "index_order", "error", "does not rise"),
+    "entries swapped": (changed(INDEX, swapped(8, 3, 4)), "index_order", "error", "does not ascend"),
     "position into a batch": (changed(INDEX, added(8 * 5 + 4, 7)), "index_position", "error", "points into a batch"),
-    "position behind the end": (
+    "position after the end": (
         changed(INDEX, added(8 * 57 + 4, 1 << 20)),
         "index_position",
         "error",
-        "behind the log's end",
+        "beyond the log's end",
     ),
-    "offset of an earlier batch": (changed(INDEX, added(8 * 5, -3)), "index_offset", "error", "is too far on"),
+    "offset of an earlier batch": (changed(INDEX, added(8 * 5, -3)), "index_offset", "error", "points too far"),
     "offset above the log": (changed(INDEX, added(8 * 57, 900)), "index_offset", "error", "above the segment's last"),
-    "times swapped": (changed(TIMES, swapped(12, 3, 4)), "time_order", "error", "does not rise"),
+    "times swapped": (changed(TIMES, swapped(12, 3, 4)), "time_order", "error", "does not ascend"),
     "time too early": (changed(TIMES, added(12 * 4, -1, 8)), "time_largest", "error", "is too early"),
     "time too late": (changed(TIMES, added(12 * 4, 1, 8)), "time_largest", "warning", "is later than"),
-    "time behind the end": (changed(TIMES, added(12 * 18 + 8, 90)), "time_offset", "error", "behind the segment"),
+    "time after the end": (changed(TIMES, added(12 * 18 + 8, 90)), "time_offset", "error", "beyond the segment"),
     "no last time": (changed(f"{FIRST}.timeindex", lambda data: b""), "time_end", "warning", "too early"),
     "abort not listed": (changed(TXNS, entry_dropped), "transaction_missing", "error", "producer 19, offsets 0 to 30"),
     "no .txnindex": (lambda folder: (folder / TXNS).unlink(), "transaction_missing", "error", "read_committed"),
     "abort without a marker": (changed(TXNS, added(18, 1, 8)), "transaction_unknown", "error", "no ABORT marker"),
     "other first offset": (changed(TXNS, added(34 + 10, 1, 8)), "transaction_differs", "error", "begins at offset 3"),
-    "other stable offset": (changed(TXNS, added(26, 5, 8)), "transaction_differs", "warning", "by the batches it is 3"),
+    "other stable offset": (
+        changed(TXNS, added(26, 5, 8)),
+        "transaction_differs",
+        "warning",
+        "but 3 according to the batches",
+    ),
     "txnindex version": (changed(TXNS, added(0, 1, 2)), "unreadable", "error", "version 1 of entry 0"),
     "snapshot crc": (changed(f"{SECOND}.snapshot", added(20, 1)), "unreadable", "warning", "crc mismatch"),
     "producer's offset": (
         changed(f"{SECOND}.snapshot", producer_with(last_offset=21)),
         "producer_differs",
         "error",
-        "last offset 21 where the batches say 22",
+        "last offset 21, but 22 according to the batches",
     ),
     "producer's time": (
         changed(f"{END}.snapshot", producer_with(timestamp=5)),
@@ -162,19 +177,19 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         changed(leader_epochs.NAME, lambda data: b"0\n1\n0 9\n"),
         "epoch_differs",
         "note",
-        "in front of the first entry",
+        "before the first entry",
     ),
     "no epochs": (
         changed(leader_epochs.NAME, lambda data: b"0\n0\n"),
         "epoch_differs",
         "warning",
-        "no entry tells of it",
+        "which has no entry",
     ),
     "epochs cut": (
         changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"),
         "unreadable",
         "error",
-        "4 entries are announced",
+        "4 entries are declared",
     ),
     "zeros for metadata": (
         changed("partition.metadata", lambda data: bytes(43)),
@@ -187,16 +202,16 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
 
 @pytest.mark.parametrize("name", SPOILED)
 def test_found(name: str, txn: Path) -> None:
-    spoil, check, severity, told = SPOILED[name]
+    spoil, check, severity, sentence = SPOILED[name]
     spoil(txn)
-    found = findings(txn)
-    assert (check, severity) in words(found)
-    assert any(told in one.sentence for one in found if one.check == check), found
-    assert all(one.severity in ("note", "warning") or one.file == next(iter(found)).file for one in found)
+    reported = findings(txn)
+    assert (check, severity) in words(reported)
+    assert any(sentence in one.sentence for one in reported if one.check == check), reported
+    assert all(one.severity in ("note", "warning") or one.file == next(iter(reported)).file for one in reported)
 
 
 def test_every_check_is_tested() -> None:
-    elsewhere = {"index_append", "index_coverage", "offset_beyond_log", "log_missing"}
+    elsewhere = {"index_append", "index_coverage", "log_missing"}
     assert {check for _, check, _, _ in SPOILED.values()} | elsewhere == set(CHECKS)
 
 
@@ -213,11 +228,28 @@ def test_many_of_a_kind_are_counted(txn: Path) -> None:
             added(8 * entry + 4, 1)(data)
 
     changed(INDEX, change)(txn)
-    found = [one for one in findings(txn) if one.check == "index_position"]
-    assert len(found) == 5 and found[-1].more == 15 and "and 15 more" in str(found[-1])
+    reported = [one for one in findings(txn) if one.check == "index_position"]
+    assert len(reported) == 5 and reported[-1].more == 15 and "and 15 more" in str(reported[-1])
 
 
 # ---- what only looks wrong
+
+
+def test_an_entry_proves_the_abort_whose_marker_is_lost(txn: Path) -> None:
+    """Zeros in place of it. The producer's later transactions, and their entries, are right as before."""
+    log = txn / f"{SECOND}.log"
+    data = log.read_bytes()
+    log.write_bytes(bytes(78) + data[78:])
+    [one] = [each for each in findings(txn) if each.file == TXNS]
+    assert (one.severity, one.check, one.entry, one.found) == ("note", "transaction_unknown", 0, "30")
+    assert "offsets 0 to 30: the ABORT marker is lost, and this entry proves it" in one.sentence
+
+
+def test_an_entry_that_fits_no_transaction_proves_nothing(txn: Path) -> None:
+    log = txn / f"{SECOND}.log"
+    log.write_bytes(bytes(78) + log.read_bytes()[78:])
+    changed(TXNS, added(10, 1, 8))(txn)  # its first offset
+    assert ("transaction_unknown", "warning") in words(findings(txn))
 
 
 def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[SideFileFinding]:
@@ -226,21 +258,21 @@ def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: 
     return [one for one in findings(tmp_path) if one.check != "index_missing"]
 
 
-def test_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
-    """Brokers before 4.x made one entry per append: its last offset, and where its first batch begins."""
+def test_an_index_entry_for_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
+    """Brokers before 4.x wrote one entry per append: its last offset, and the position of its first batch."""
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
     size = len(batches[0])
-    found = log_of(tmp_path, *batches, index=[(8, size), (14, 3 * size)])
-    assert words(found) == {("index_append", "note")} and len(found) == 2
+    reported = log_of(tmp_path, *batches, index=[(8, size), (14, 3 * size)])
+    assert words(reported) == {("index_append", "note")} and len(reported) == 2
 
 
-def test_an_offset_between_those_of_batches_is_none(tmp_path: Path) -> None:
+def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path: Path) -> None:
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
-    found = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
-    assert words(found) == {("index_offset", "warning")}
+    reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
+    assert words(reported) == {("index_offset", "warning")}
 
 
-def test_batches_that_the_cleaner_left(tmp_path: Path) -> None:
+def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path: Path) -> None:
     """Empty batches and gaps: the last offset is the header's, whatever records are left."""
     empty = builders.batch(base_offset=20, last_offset_delta=9, count=0)
     gap = builders.good_batch(2, base_offset=50, last_offset_delta=30)
@@ -258,7 +290,7 @@ def test_wrappers_of_old_messages(tmp_path: Path) -> None:
     assert log_of(tmp_path, *wrappers, index=[(5, size), (8, 2 * size)]) == []
 
 
-def test_entries_into_damage_are_not_the_indexs_fault(txn: Path) -> None:
+def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
     log = txn / f"{SECOND}.log"
     data = bytearray(log.read_bytes())
     index = offset_index.read((txn / INDEX).read_bytes(), 30)
@@ -269,13 +301,13 @@ def test_entries_into_damage_are_not_the_indexs_fault(txn: Path) -> None:
 
 
 def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
-    """The index of a running broker may be ahead of a copy; so may one after a crash, which recovery mends."""
+    """The index of a running broker may be ahead of a copied log; so may one after a crash, which recovery repairs."""
     folder = Path(shutil.copytree(VECTORS / "segments" / "logappend-live-0", tmp_path / "logappend-live-0"))
     log = folder / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:2466])
-    found = findings(folder)
-    assert words(found) == {("index_position", "warning"), ("time_offset", "warning")}
-    assert all("copied before its index" in one.sentence for one in found)
+    reported = findings(folder)
+    assert words(reported) == {("index_position", "warning"), ("time_offset", "warning")}
+    assert all("copied before its index" in one.sentence for one in reported)
 
 
 def test_a_cut_index(tmp_path: Path) -> None:
@@ -305,12 +337,10 @@ def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
     (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\ntxn 0 293\n")
     (tmp_path / "replication-offset-checkpoint").write_bytes(b"0\n2\ntxn 0 294\nlost 3 5\n")
     (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n9\n")
-    found = list(check_folder(kafkarec.open(tmp_path)))
-    assert words(found) == {
-        ("offset_beyond_log", "error"),
-        ("log_missing", "warning"),
+    reported = list(check_folder(kafkarec.open(tmp_path)))
+    assert words(reported) == {
+        ("log_missing", "note"),
         ("unreadable", "error"),
     }
-    assert "txn-0 has offset 294, and the log ends at 293" in " ".join(map(str, found))
     (tmp_path / "meta.properties").write_bytes(b"version=1\n")
     assert any("cluster.id and node.id missing" in one.sentence for one in check_folder(kafkarec.open(tmp_path)))

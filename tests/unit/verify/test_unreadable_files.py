@@ -11,9 +11,10 @@ import builders
 import pytest
 from fake_file import FakeFile
 from paths import SEGMENTS
-from verifying import good, kinds, made, sequenced, verified
+from verify_reports import good, kinds, made, sequenced, verified
 
 import kafkarec
+from kafkarec.sidecars import time_index
 from kafkarec.storage import Segment
 from kafkarec.storage.folders import LocalFolder
 
@@ -37,9 +38,9 @@ class Failing:
         for bad in self._bad:
             if self._at < bad.stop and bad.start < stop:
                 raise OSError(errno.EIO, "Input/output error")
-        found = self._data[self._at : stop]
+        result = self._data[self._at : stop]
         self._at = stop
-        return found
+        return result
 
 
 def test_bad_sectors_are_ranges_and_the_rest_is_read() -> None:
@@ -63,7 +64,7 @@ def test_a_file_that_cannot_be_opened_is_reported_and_the_rest_is_verified(tmp_p
     report = verified(folder)
     assert kinds(report, "error") == {"unreadable_file"}
     assert report.total("batches") == 1
-    assert report.exit_status() == 3  # could not, which is not: damaged
+    assert report.exit_status() == 3  # unreadable, which is not damaged
 
 
 def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
@@ -84,11 +85,11 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     assert (finding.kind, finding.severity) == ("unreadable_folder", "error")
     assert "locked-0: cannot be listed: permission denied" in str(report)
     assert report.exit_status() == 3 and report.total("batches") == 1
-    assert str(report).startswith("COULD NOT READ ALL: 1 file or folder; the rest is not damaged")
+    assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
 
 
-def test_what_comes_over_a_wire_is_fetched_once() -> None:
-    """Compressed payloads are checked twice, and read once."""
+def test_remote_files_are_fetched_once() -> None:
+    """All checks are done on the bytes that are read once."""
     data = b"".join(builders.good_batch(50, base_offset=50 * i, codec="lz4") for i in range(20_000))
     fake = FakeFile(data, 1 << 20, 8192)
     report = verified(Segment("remote/x.log", "x.log", source=fake))
@@ -97,7 +98,7 @@ def test_what_comes_over_a_wire_is_fetched_once() -> None:
 
 
 def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of millions of damaged places fits in memory: the first are listed, all are counted, the map tiles."""
+    """The report on millions of damaged places fits in memory: the first are listed, all are counted."""
     monkeypatch.setattr("kafkarec.ops.verify.segment_check.MOST_DAMAGE", 3)
     batches = [good(5 * i)[:-1] + b"\xff" if i % 2 else good(5 * i) for i in range(21)]
     report = verified(made(tmp_path, {0: batches}))
@@ -107,11 +108,15 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert "and 7 more places" in str(report) and "10 places" in str(report)
 
 
-def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_producers_beyond_a_limit_are_dropped_the_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kafkarec.ops.verify.sequence_checks._MOST_PRODUCERS", 2)
-    order = [1, 2, 3, 1, 3]  # 1 is forgotten when 3 comes, so its return is its first batch; 3 is still known
+    order = [
+        1,
+        2,
+        3,
+        1,
+        3,
+    ]  # producer 1 is dropped at producer 3, so its next batch counts as its first; 3 is still known
     batches = [sequenced(5 * i, 0, producer=producer) for i, producer in enumerate(order)]
     report = verified(made(tmp_path, {0: batches}), sequences=True)
     [finding] = [one for one in report.findings if one.severity == "error"]
@@ -119,7 +124,7 @@ def test_producers_beyond_a_limit_are_forgotten_the_oldest_first(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_a_batch_of_no_records_with_a_payload_that_is_cut(tmp_path: Path, codec: str) -> None:
+def test_a_batch_without_records_with_a_cut_payload(tmp_path: Path, codec: str) -> None:
     """Readers only open such a stream and ignore its content."""
     cut = builders.compress(codec, b"".join(builders.records(50)))[:-9]
     folder = made(tmp_path, {0: [good(0), builders.batch(codec=codec, payload=cut, count=0, base_offset=5)]})
@@ -127,7 +132,7 @@ def test_a_batch_of_no_records_with_a_payload_that_is_cut(tmp_path: Path, codec:
     assert kinds(report, "anomaly") == {"count_zero_with_payload"} and report.damage == ()
 
 
-# ---- what stands beside the batches
+# ---- side files
 
 
 def copied(tmp_path: Path, name: str) -> Path:
@@ -135,7 +140,7 @@ def copied(tmp_path: Path, name: str) -> Path:
     return tmp_path / name
 
 
-def test_a_spoiled_index_is_an_error_and_reindex_the_next_command(tmp_path: Path) -> None:
+def test_a_damaged_index_is_an_error_and_reindex_the_advice(tmp_path: Path) -> None:
     folder = copied(tmp_path, "all-codecs-0")
     index = folder / f"{0:020}.index"
     raw = bytearray(index.read_bytes())
@@ -147,7 +152,7 @@ def test_a_spoiled_index_is_an_error_and_reindex_the_next_command(tmp_path: Path
     assert f"kafkarec reindex {folder}" in str(report)
 
 
-def test_an_index_that_is_missing_beside_another_is_an_oddity(tmp_path: Path) -> None:
+def test_one_missing_index_of_two_is_an_anomaly(tmp_path: Path) -> None:
     folder = copied(tmp_path, "all-codecs-0")
     (folder / f"{0:020}.timeindex").unlink()
     report = verified(folder)
@@ -159,20 +164,20 @@ def test_an_index_that_is_missing_beside_another_is_an_oddity(tmp_path: Path) ->
     assert f"next: kafkarec reindex {folder}" in str(report)
 
 
-def test_a_transaction_index_that_misses_an_abort(tmp_path: Path) -> None:
+def test_a_transaction_index_without_an_abort(tmp_path: Path) -> None:
     folder = copied(tmp_path, "txn-0")
     index = folder / f"{30:020}.txnindex"
     index.write_bytes(index.read_bytes()[34:])
     assert "transaction_missing" in kinds(verified(folder), "error")
 
 
-def test_no_transaction_index_at_all_is_one_finding(tmp_path: Path) -> None:
+def test_missing_transaction_indexes_are_one_finding(tmp_path: Path) -> None:
     folder = copied(tmp_path, "txn-0")
     whole = verified(folder)
     (folder / f"{30:020}.txnindex").unlink()
     [finding] = [one for one in verified(folder).findings if one.kind == "transaction_missing"]
     assert whole.ok and finding.count == 1 and finding.severity == "error"
-    assert "is not there, and " in finding.detail and "aborted here: the first of producer" in finding.detail
+    assert "is missing, and " in finding.detail and "aborted here, the first by producer" in finding.detail
 
 
 def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
@@ -182,7 +187,7 @@ def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: batches}))
     [finding] = report.findings
     assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
-    assert "open for 1 h of the log's time" in finding.detail
+    assert "open for 1 h by the log's timestamps" in finding.detail
     assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
     assert "kafkarec txn" in str(report)
     young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")
@@ -196,12 +201,13 @@ def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -
     (tmp_path / "orders-1.0123456789abcdef0123456789abcdef-delete").mkdir()
     report = verified(tmp_path)
     own = {one.kind: one.severity for one in report.own_findings}
-    assert own["offset_beyond_log"] == "error" and own["file_left_out"] == "note"
-    assert report.exit_status() == 1
-    assert "ends at 10" in str(report)
+    assert own["small_file_unreadable"] == "error" and own["file_left_out"] == "note"
+    assert "end_lost" in kinds(report, "error") and report.exit_status() == 1
+    assert "at least 89 offsets missing behind 9, says replication-offset-checkpoint" in str(report)
+    assert "copy it from a backup" in str(report) and "reindex" not in str(report)
 
 
-def test_what_cannot_fit_beside_lost_batches_is_a_note(tmp_path: Path) -> None:
+def test_contradictions_next_to_lost_batches_are_notes(tmp_path: Path) -> None:
     """A log whose aborted transaction is in damaged bytes: its .txnindex is right."""
     folder = copied(tmp_path, "txn-0")
     log = folder / f"{30:020}.log"
@@ -213,3 +219,27 @@ def test_what_cannot_fit_beside_lost_batches_is_a_note(tmp_path: Path) -> None:
     assert report.state == "damaged" and kinds(report, "error", "anomaly") == set()
     assert any(kind.startswith("transaction_") for kind in kinds(report, "note"))
     assert "kafkarec salvage" in str(report) and "reindex" not in str(report)
+
+
+def test_a_file_that_a_broker_removes_meanwhile(tmp_path: Path) -> None:
+    """It was there when the folder was listed: retention, the log cleaner and topic deletion do that."""
+    folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
+    with kafkarec.open(folder) as log:
+        assert len(log.segments) == 2
+        (folder / f"{0:020}.log").unlink()
+        report = verified(log)
+    assert report.exit_status() == 0 and report.unread == {}
+    assert "removed_meanwhile" in kinds(report, "note")
+
+
+def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path: Path) -> None:
+    """The new segment's index reaches behind the end of the old one, which was read."""
+    folder = made(tmp_path, {0: [good(0)], 20: [good(20)]})
+
+    def clean(path: str, done: int, size: int) -> None:
+        if path.endswith(f"{20:020}.log"):
+            (folder / f"{0:020}.log").write_bytes(good(0) + good(10))
+            (folder / f"{0:020}.timeindex").write_bytes(time_index.write([(builders.NOW + 4, 14)], 0))
+
+    report = verified(folder, progress=clean)
+    assert report.exit_status() == 0, str(report)

@@ -1,4 +1,4 @@
-"""encode from rows of Python, from many threads, and without the codec libraries' own symbols."""
+"""encode from Python rows, from many threads, and without the codec libraries' own symbols."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def read(data: bytes) -> list[tuple[Any, ...]]:
-    found = kafkarec.decode(data, control=True, timestamp_unit="int64")
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]
+    decoded = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in decoded]
 
 
 # ---- rows of Python
@@ -43,7 +43,7 @@ Named = namedtuple("Named", NAMES)
 
 
 class Lazy(Mapping[str, Any]):
-    """Makes each field when it is asked for, and keeps none: as rows of a database driver do."""
+    """Makes each field on access and keeps none, as rows of a database driver do."""
 
     def __init__(self, row: tuple[Any, ...]) -> None:
         self._row = row
@@ -91,7 +91,7 @@ def test_strided_views_give_the_bytes_they_show() -> None:
     assert read(kafkarec.encode([(0, NOW, memoryview(b"abcdef")[::2], None, [])]))[0][2] == b"ace"
 
 
-def test_a_dict_may_leave_out_what_it_has_not() -> None:
+def test_a_dict_may_omit_fields() -> None:
     rows = [{"value": b"a"}, {"key": b"b", "topic": "t", "partition": 0}, {}]
     assert read(kafkarec.encode(rows)) == [
         (0, None, None, b"a", []),
@@ -122,7 +122,7 @@ def test_offsets_are_counted_where_there_are_none() -> None:
     assert [row[0] for row in read(kafkarec.encode(rows, base_offset=7))] == [7, 8, 9]
 
 
-def test_no_rows_are_no_bytes() -> None:
+def test_no_rows_give_no_bytes() -> None:
     for nothing in ([], (), iter([]), set()):
         assert kafkarec.encode(nothing) == b""
 
@@ -138,47 +138,47 @@ def test_eight_threads_over_one_input(codec: str) -> None:
     rows = list(columns)
     inputs = [table, columns, rows, table, columns, rows, table, columns]
     wanted = [kafkarec.encode(one, compression=codec, batch_size=3000) for one in inputs]
-    found: list[list[bytes]] = [[] for _ in inputs]
+    outputs: list[list[bytes]] = [[] for _ in inputs]
     start = threading.Barrier(len(inputs))
 
     def run(number: int) -> None:
         start.wait()
         for _ in range(5):
-            found[number].append(kafkarec.encode(inputs[number], compression=codec, batch_size=3000))
+            outputs[number].append(kafkarec.encode(inputs[number], compression=codec, batch_size=3000))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(inputs))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [[one] * 5 for one in wanted]
+    assert outputs == [[one] * 5 for one in wanted]
 
 
 def test_one_input_in_many_threads() -> None:
     record_input = record_input_of([(n, NOW, b"k", b"v%d" % n, [("a", b"b")]) for n in range(3000)])
     wanted = record_input.write(BatchHeader(codec=3))
-    found: list[bytes] = []
+    outputs: list[bytes] = []
 
     def write() -> None:
-        found.append(record_input.write(BatchHeader(codec=3)))
+        outputs.append(record_input.write(BatchHeader(codec=3)))
 
     threads = [threading.Thread(target=write) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == [wanted] * 8
+    assert outputs == [wanted] * 8
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
 def test_others_run_meanwhile(codec: str) -> None:
-    """Without the GIL: a thread that counts goes on while a long encode runs."""
+    """The GIL is released: a counting thread continues while a long encode runs."""
     ends = pa.py_buffer(b"".join((n * 5000).to_bytes(4, "little") for n in range(40_001)))
     array = pa.Array.from_buffers(pa.binary(), 40_000, [None, ends, pa.py_buffer(bytes(200_000_000))])
     table = pa.table({"value": array})
     interval = sys.getswitchinterval()
-    sys.setswitchinterval(60)  # nobody is asked to give the GIL away
+    sys.setswitchinterval(60)  # no forced switch of the GIL
     ticks: list[float] = []
     stop = threading.Event()
 
@@ -227,7 +227,7 @@ print(sorted(native_compress.in_use))
     assert (native, python) == (f"[{codec!r}]", "[]")
 
 
-# ---- options beside what the input says
+# ---- options and fields of the input
 
 LOG = (
     builders.good_batch(3, producer_id=3, producer_epoch=0, base_sequence=7, attributes=builders.TRANSACTIONAL)
@@ -256,7 +256,7 @@ REPLACED: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
 @pytest.mark.parametrize("name", REPLACED)
 @pytest.mark.parametrize("codec", ["none", "lz4"])
 def test_an_option_replaces_its_own_field(name: str, codec: str) -> None:
-    """Producers, flags and control batches stay what they were unless they are named themselves."""
+    """Producers, flags and control batches are kept unless the option is their own."""
     options, wanted = REPLACED[name]
     columns = kafkarec.decode(LOG, control=True)
     tables = [kafkarec.scan(kafkarec.encode(columns, compression=codec, **more)) for more in ({}, options)]
@@ -273,8 +273,8 @@ def test_control_records_do_not_become_data() -> None:
     with pytest.raises(ValueError, match="record 3 is a control record"):
         kafkarec.encode(list(columns))
     for options in ({}, {"batch_size": 1000}, {"partition_leader_epoch": 1}, {"compression": "lz4"}):
-        found = kafkarec.decode(kafkarec.encode(columns, **options), control=True)
-        assert [record.is_control for record in found] == [record.is_control for record in columns]
+        decoded = kafkarec.decode(kafkarec.encode(columns, **options), control=True)
+        assert [record.is_control for record in decoded] == [record.is_control for record in columns]
         assert len(kafkarec.decode(kafkarec.encode(columns, **options), isolation="read_committed")) == 2
 
 

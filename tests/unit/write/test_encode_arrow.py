@@ -1,4 +1,4 @@
-"""Arrow in, whatever its types and wherever its arrays begin: encode writes the rows that pyarrow would list."""
+"""encode from Arrow of all types and array offsets: it writes the rows that pyarrow lists."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ TEXTS = (pa.string(), pa.large_string(), pa.string_view())
 
 
 def read(data: bytes) -> list[tuple[Any, ...]]:
-    found = kafkarec.decode(data, control=True, timestamp_unit="int64")
-    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in found]
+    result = kafkarec.decode(data, control=True, timestamp_unit="int64")
+    return [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in result]
 
 
 def column(data: bytes, name: str) -> list[Any]:
-    found = kafkarec.decode(data, columns=[name], timestamp_unit="int64").column(name)
-    return [list(pairs) for pairs in found] if name == "headers" else found
+    result = kafkarec.decode(data, columns=[name], timestamp_unit="int64").column(name)
+    return [list(pairs) for pairs in result] if name == "headers" else result
 
 
 # ---- types
@@ -129,20 +129,20 @@ def test_list_views_may_overlap_and_go_backwards() -> None:
     assert column(kafkarec.encode(table), "headers") == [[b, c], [a, b], [c], []]
 
 
-def test_headers_by_name_not_by_place() -> None:
-    """A struct of (value, key) must not turn them around in silence."""
+def test_headers_by_name_not_by_position() -> None:
+    """A struct of (value, key) must not silently swap them."""
     turned = pa.list_(pa.struct([("value", pa.binary()), ("key", pa.string())]))
     table = pa.table({"value": ["v"], "headers": pa.array([[{"key": "k", "value": b"content"}]], turned)})
     try:
-        found = column(kafkarec.encode(table), "headers")
+        result = column(kafkarec.encode(table), "headers")
     except TypeError as refused:
         assert "headers" in str(refused)
     else:
-        assert found == [[("k", b"content")]]
+        assert result == [[("k", b"content")]]
 
 
-def test_every_array_may_begin_somewhere_else() -> None:
-    """Offsets of their own in table, struct, list, list's struct, and its children."""
+def test_every_array_may_have_another_offset() -> None:
+    """Different offsets of table, struct, list, list's struct, and its children."""
     keys = pa.array(["skipped", "no", "k0", "k1", "k2", "k3"])[2:]
     contents = pa.array([b"skipped", b"v0", None, b"v2", b"v3"])[1:]
     pairs = pa.StructArray.from_arrays([keys, contents], ["key", "value"])[1:]
@@ -209,7 +209,7 @@ def test_many_chunks_and_empty_ones() -> None:
     ids=["no rows", "no chunks", "nothing left", "record batch", "reader"],
 )
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-def test_no_rows_are_no_bytes(table: Any, codec: str) -> None:
+def test_no_rows_give_no_bytes(table: Any, codec: str) -> None:
     assert kafkarec.encode(table, compression=codec) == b""
 
 
@@ -220,7 +220,7 @@ def test_chunks_change_nothing_about_batches() -> None:
     assert kafkarec.encode(pieces, compression="lz4", batch_size=4000) == whole
 
 
-# ---- who else has columns
+# ---- other libraries
 
 LIKE_SPARK = pa.table(
     {
@@ -241,8 +241,8 @@ OTHERS: dict[str, Callable[[], Any]] = {
     "duckdb relation": lambda: duckdb.sql("from LIKE_SPARK"),
     "duckdb reader": lambda: duckdb.sql("from LIKE_SPARK").to_arrow_reader(1),
     "pandas": LIKE_SPARK.to_pandas,
-    "a foreign stream": lambda: c_stream.OnlyTheDunder(LIKE_SPARK),
-    "our columns": lambda: kafkarec.decode(kafkarec.encode(LIKE_SPARK)),
+    "a foreign stream": lambda: c_stream.StreamMethodOnly(LIKE_SPARK),
+    "kafkarec's columns": lambda: kafkarec.decode(kafkarec.encode(LIKE_SPARK)),
 }
 
 
@@ -252,24 +252,24 @@ def test_anything_with_the_arrow_protocol(name: str) -> None:
 
 
 def test_texts_of_polars_and_duckdb() -> None:
-    """Both make views of their strings."""
+    """Both export string views."""
     frame = pl.DataFrame({"key": ["a", None], "value": ["x" * 30, "short"]})
     assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x" * 30, []), (1, None, None, b"short", [])]
-    found = duckdb.sql("select 'a' || i as key, make_timestamp(1000000 * i) as timestamp from range(3) t(i)")
-    assert read(kafkarec.encode(found)) == [(i, 1000 * i, b"a%d" % i, None, []) for i in range(3)]
-    found = duckdb.sql("select 'a'::blob as value, map {'h': 'v'::blob} as headers")
-    assert read(kafkarec.encode(found)) == [(0, None, None, b"a", [("h", b"v")])]
+    result = duckdb.sql("select 'a' || i as key, make_timestamp(1000000 * i) as timestamp from range(3) t(i)")
+    assert read(kafkarec.encode(result)) == [(i, 1000 * i, b"a%d" % i, None, []) for i in range(3)]
+    result = duckdb.sql("select 'a'::blob as value, map {'h': 'v'::blob} as headers")
+    assert read(kafkarec.encode(result)) == [(0, None, None, b"a", [("h", b"v")])]
 
 
-def test_a_pandas_frame_with_rows_taken_out() -> None:
+def test_a_pandas_frame_with_removed_rows() -> None:
     frame = pd.DataFrame({"key": [b"a", None, b"c"], "value": ["x", "y", "z"]}).iloc[[0, 2]]
     assert read(kafkarec.encode(frame)) == [(0, None, b"a", b"x", []), (1, None, b"c", b"z", [])]
 
 
-# ---- columns that say something of the batches
+# ---- columns of batch fields
 
 
-def test_facts_by_columns() -> None:
+def test_batch_fields_by_columns() -> None:
     table = pa.table(
         {
             "value": [b"v"] * 6,
@@ -282,9 +282,9 @@ def test_facts_by_columns() -> None:
             "topic": ["t"] * 6,
         }
     )
-    found = kafkarec.scan(kafkarec.encode(table))
+    result = kafkarec.scan(kafkarec.encode(table))
     names = ("base_offset", "last_offset", "producer_id", "base_sequence", "is_transactional", "partition_leader_epoch")
-    assert list(zip(*map(found.column, names), strict=True)) == [
+    assert list(zip(*map(result.column, names), strict=True)) == [
         (0, 0, None, None, False, 1),
         (1, 1, None, None, False, 2),
         (2, 3, 5, 2**31 - 1, True, 2),
@@ -293,20 +293,20 @@ def test_facts_by_columns() -> None:
     ]
 
 
-def test_what_is_said_goes_before_what_columns_say() -> None:
+def test_options_override_columns() -> None:
     table = pa.table({"value": [b"v"] * 2, "producer_id": [4, 4], "producer_epoch": [1, 1], "sequence": [7, 8]})
-    found = kafkarec.encode(table, producer_id=9, producer_epoch=2, base_sequence=3)
-    assert column(found, "producer_id") == [9, 9]
-    assert column(found, "sequence") == [3, 4]
+    result = kafkarec.encode(table, producer_id=9, producer_epoch=2, base_sequence=3)
+    assert column(result, "producer_id") == [9, 9]
+    assert column(result, "sequence") == [3, 4]
 
 
 def test_log_append_times_by_columns() -> None:
     table = pa.table({"value": ["a", "b", "c"], "timestamp": [50, 50, 60], "timestamp_type": [1, 1, 1]})
-    found = kafkarec.scan(kafkarec.encode(table))
-    assert (found.column("record_count"), found.column("timestamp_type")) == ([2, 1], [1, 1])
+    result = kafkarec.scan(kafkarec.encode(table))
+    assert (result.column("record_count"), result.column("timestamp_type")) == ([2, 1], [1, 1])
 
 
-# ---- what decode left out
+# ---- columns that decode left out
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def decoded_part() -> Callable[..., kafkarec.RecordColumns]:
 def test_columns_that_decode_left_out_are_missing_not_wrong(
     decoded_part: Callable[..., kafkarec.RecordColumns],
 ) -> None:
-    """A header that is kept must say of offsets and times what its records say."""
+    """A kept header must agree with its records' offsets and timestamps."""
     for names in (("value",), ("key", "value"), ("offset", "value"), ("timestamp", "value")):
         for part in (decoded_part(*names), decoded_part(*names)[1:]):
             data = kafkarec.encode(part)
@@ -330,7 +330,7 @@ def test_columns_that_decode_left_out_are_missing_not_wrong(
             assert batch.max_timestamp == max(times, default=None), names
 
 
-def test_a_slice_of_no_rows_is_no_bytes() -> None:
+def test_a_slice_of_no_rows_gives_no_bytes() -> None:
     data = builders.good_batch(3) + builders.batch([], base_offset=3) + builders.good_batch(3, base_offset=4)
     columns = kafkarec.decode(data)
     assert kafkarec.encode(columns[:0]) == b""

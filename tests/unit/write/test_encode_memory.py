@@ -1,4 +1,4 @@
-"""Whose memory encode reads, how far and how long: changing lists, arrays let go once, no byte beyond a buffer."""
+"""The memory that encode reads: changing lists, arrays released once, no byte beyond a buffer."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import kafkarec
 # ---- rows of Python
 
 
-def test_a_list_that_changes_while_it_is_taken() -> None:
-    """A mapping may run any code; what it does to the list must not be written behind the table's end."""
+def test_a_list_that_changes_while_it_is_read() -> None:
+    """A mapping may run any code; if it extends the list, encode must not write beyond its table."""
     subprocesses.run("""
 import kafkarec
 from collections.abc import Mapping
@@ -43,8 +43,8 @@ else:
 """)
 
 
-def test_rows_that_another_thread_throws_away() -> None:
-    """While the GIL is released nobody but encode may hold keys and values: they must not be given back."""
+def test_rows_that_another_thread_deletes() -> None:
+    """While the GIL is released only encode may hold keys and values: they must not be freed."""
     subprocesses.run("""
 import sys, threading, kafkarec
 sys.setswitchinterval(1e-6)
@@ -67,11 +67,11 @@ for delay in range(12):
 """)
 
 
-# ---- Arrow's
+# ---- Arrow
 
 
 def counted(table: pa.Table) -> tuple[Capsules, dict[str, int]]:
-    """The table's stream behind release callbacks that are counted, of the stream, its schema and every array."""
+    """Return the table's stream with counted release callbacks of the stream, its schema and every array."""
     counts = {"stream": 0, "schema": 0, "array": 0, "arrays": 0}
     capsule = table.__arrow_c_stream__()
     get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -110,9 +110,9 @@ def counted(table: pa.Table) -> tuple[Capsules, dict[str, int]]:
 
     stream.get_schema, stream.get_next = schema_type(get_schema), type(next_of)(get_next)
     kept.extend([first, more, stream.get_schema, stream.get_next])
-    found = Capsules(stream=capsule)
-    found.kept = kept  # type: ignore[attr-defined]
-    return found, counts
+    capsules = Capsules(stream=capsule)
+    capsules.kept = kept  # type: ignore[attr-defined]
+    return capsules, counts
 
 
 GOOD = pa.Table.from_batches([pa.record_batch({"value": [b"%d" % n]}) for n in range(5)])
@@ -137,7 +137,7 @@ def test_arrays_and_schemas_are_released_once(table: pa.Table, refused: str | No
     assert counts["schema"] == 1
 
 
-def test_input_is_let_go_of() -> None:
+def test_input_is_released() -> None:
     values = bytearray(b"v" * 1000)
     buffer = pa.py_buffer(values)
     alive = weakref.ref(buffer)
@@ -146,13 +146,13 @@ def test_input_is_let_go_of() -> None:
     assert len(kafkarec.decode(kafkarec.encode(pa.table({"value": array})))) == 100
     del array
     assert alive() is None
-    values.append(0)  # BufferError while anything has it
+    values.append(0)  # BufferError while it is referenced
 
 
 LEAKS = {
     "written": "kafkarec.encode(table)",
     "compressed": "kafkarec.encode(table, compression='zstd', batch_size=300)",
-    "our columns": "kafkarec.encode(columns, batch_size=200)",
+    "kafkarec's columns": "kafkarec.encode(columns, batch_size=200)",
     "an array": "kafkarec.encode(batch)",
     "rows": "kafkarec.encode(rows, compression='lz4')",
     "a record refused": "refused(lambda: kafkarec.encode(table.set_column(0, 'timestamp', [[-9] * 50])))",
@@ -164,7 +164,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("name", LEAKS)
 def test_memory_stays_flat(name: str) -> None:
-    """A leak of one page in a hundred calls shows; so does a struct of 100 bytes in each."""
+    """A leak of one page per hundred calls is detected; so is a struct of 100 bytes per call."""
     prepared = """
 import kafkarec, pyarrow as pa
 pairs = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

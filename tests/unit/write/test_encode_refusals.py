@@ -1,4 +1,4 @@
-"""What encode refuses, in which words: the column or the record is named, never what keys, values and headers hold."""
+"""encode's refusals: messages name the column or the record, never the content of keys, values and headers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOOD = (0, NOW, b"k", b"v", [("a", b"b")])
 SECRET = "s3cr\u00e9t"
 
 
-# ---- records of Python
+# ---- Python records
 
 
 def with_offset(offset: object) -> object:
@@ -54,7 +54,7 @@ RECORDS: dict[str, tuple[object, type[Exception], str]] = {
     "a tuple of four": ((1, NOW, b"k", b"v"), TypeError, ""),
     "a tuple of six": ((1, NOW, b"k", b"v", [], 0), TypeError, ""),
     "an unknown name": ({"offset": 1, "vlaue": b"v"}, ValueError, "vlaue"),
-    "a fact of a batch in a dict": ({"offset": 1, "value": b"v", "producer_id": 5}, ValueError, "producer_id"),
+    "a batch field in a dict": ({"offset": 1, "value": b"v", "producer_id": 5}, ValueError, "producer_id"),
     "an offset of text": (with_offset("1"), TypeError, "offset"),
     "an offset with a fraction": (with_offset(1.5), TypeError, "offset"),
     "an offset of Decimal": (with_offset(Decimal(1)), TypeError, "offset"),
@@ -66,7 +66,7 @@ RECORDS: dict[str, tuple[object, type[Exception], str]] = {
     "a timestamp with a fraction": (with_timestamp(1.5), TypeError, "timestamp"),
     "a timestamp above 64 bits": (with_timestamp(2**63), ValueError, "timestamp"),
     "a day": (with_timestamp(date(2020, 1, 1)), TypeError, "timestamp"),
-    "a time of no zone": (with_timestamp(datetime(2020, 1, 1)), ValueError, "time zone"),
+    "a time without a zone": (with_timestamp(datetime(2020, 1, 1)), ValueError, "time zone"),
     "a time before 1970": (with_timestamp(datetime(1969, 12, 31, tzinfo=UTC)), ValueError, "negative"),
     "a timestamp of -2": (with_timestamp(-2), ValueError, "timestamp -2 is negative"),
     "a key of text": (with_key(SECRET), TypeError, "key"),
@@ -97,10 +97,10 @@ def test_a_wrong_record_is_named(name: str, lazily: bool) -> None:
     text = str(refused.value)
     assert "record 1" in text and words in text
     assert type(refused.value) is error
-    told = [refused.value, refused.value.__cause__]
+    errors = [refused.value, refused.value.__cause__]
     if not refused.value.__suppress_context__:
-        told.append(refused.value.__context__)
-    assert not any(SECRET in str(one) or "\\ud800" in str(one) for one in told)
+        errors.append(refused.value.__context__)
+    assert not any(SECRET in str(one) or "\\ud800" in str(one) for one in errors)
 
 
 def test_offsets_for_all_or_for_none() -> None:
@@ -109,12 +109,12 @@ def test_offsets_for_all_or_for_none() -> None:
 
 
 @pytest.mark.parametrize("thing", [None, 5, b"bytes", "text", bytearray(b"b"), {}, UserDict(value=b"v"), object()])
-def test_what_is_no_records_at_all(thing: object) -> None:
+def test_objects_that_are_no_records_are_refused(thing: object) -> None:
     with pytest.raises(TypeError, match="records or Arrow columns are needed, not"):
         kafkarec.encode(thing)
 
 
-def test_an_iterable_that_fails_is_heard() -> None:
+def test_an_exception_of_the_iterable_is_raised() -> None:
     def rows() -> Iterator[object]:
         yield GOOD
         raise OSError("the source is gone")
@@ -124,7 +124,7 @@ def test_an_iterable_that_fails_is_heard() -> None:
 
 
 def test_records_too_big_for_a_batch() -> None:
-    """2 GiB of value, of which no byte exists."""
+    """A value of 2 GiB of untouched memory."""
     subprocesses.run("""
 import mmap, kafkarec, pyarrow as pa
 size = 2**31 - 1
@@ -168,7 +168,7 @@ OPTIONS: dict[str, tuple[dict[str, Any], Any]] = {
     "a level of none": ({"level": 3}, ValueError),
     "a level too high": ({"compression": "gzip", "level": 10}, ValueError),
     "a level of text": ({"compression": "gzip", "level": "9"}, TypeError),
-    "a level beside keep": ({"compression": "keep", "level": 3}, ValueError),
+    "a level with keep": ({"compression": "keep", "level": 3}, ValueError),
     "a base offset below 0": ({"base_offset": -1}, ValueError),
     "a base offset with a fraction": ({"base_offset": 1.5}, (TypeError, ValueError)),
     "a base offset of text": ({"base_offset": "1"}, (TypeError, ValueError)),
@@ -347,13 +347,13 @@ FACTS: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("name", FACTS)
-def test_facts_that_no_batch_has_are_refused(name: str) -> None:
+def test_invalid_batch_fields_are_refused(name: str) -> None:
     columns, options = FACTS[name]
     columns = {"value": pa.array([b"v"]), **columns}
     with pytest.raises(ValueError, match="record 0"):
         kafkarec.encode(pa.table(columns), **options)
 
 
-def test_the_table_of_batches_is_no_record_table() -> None:
+def test_a_batch_table_is_refused_as_records() -> None:
     with pytest.raises(ValueError, match="unknown column"):
         kafkarec.encode(kafkarec.scan(builders.good_batch(2)))

@@ -1,6 +1,6 @@
-"""A client of Spark Connect. It must not look at the cluster's files: whoever opens or lists one here is an error.
+"""A client of Spark Connect. It must not touch the cluster's files: code that opens or lists one here is an error.
 
-usage: connect.py RESULT sc://HOST:PORT SEGMENTS FOLDER   (both are the cluster's)
+usage: connect.py RESULT sc://HOST:PORT SEGMENTS FOLDER   (folders of the cluster)
 """
 
 import json
@@ -46,94 +46,99 @@ def finished(writer, path):
     return len([each for each in sources if each["startOffset"] != each["endOffset"]])
 
 
-told = {}
+results = {}
 spark = SparkSession.builder.remote(REMOTE).create()
-told["unregistered"] = failure(lambda: spark.read.format("kafkarec").load(TXN).count())
-told["registered"] = [str(spark_udfs.register(spark)) for _ in range(2)]
+results["unregistered"] = failure(lambda: spark.read.format("kafkarec").load(TXN).count())
+results["registered"] = [str(spark_udfs.register(spark)) for _ in range(2)]
 
 files = spark.read.format("binaryFile").load(f"{TXN}/*.log").selectExpr("content AS v")
 files.createOrReplaceTempView("t")
 plain = spark.read.format("kafkarec").load(TXN)
 names = ["offset", "unix_micros(timestamp)", "timestampType", "hex(key)", "hex(value)"]
-told["records"] = plain.count()
+results["records"] = plain.count()
 ways = {
     "sql": spark.sql("SELECT inline(kafka_decode(v)) FROM t"),
     "column": files.select(F.inline(K.kafka_decode("v", "PERMISSIVE"))),
     "explode": K.kafka_explode(files, "v"),
     "lateral": spark.sql("SELECT r.* FROM t, LATERAL kafka_explode(v, mode => 'PERMISSIVE') r"),
 }
-told["ways"] = {way: same(frame.selectExpr(*names), plain.selectExpr(*names)) for way, frame in ways.items()}
-told["scan"] = [
+results["ways"] = {way: same(frame.selectExpr(*names), plain.selectExpr(*names)) for way, frame in ways.items()}
+results["scan"] = [
     files.select(F.inline(K.kafka_scan("v"))).count(),
     spark.sql("SELECT inline(kafka_scan(v)) FROM t").count(),
 ]
 again = "kafka_decode(kafka_encode(kafka_decode(v), 'lz4')) <=> kafka_decode(v)"
 column = K.kafka_decode(K.kafka_encode(K.kafka_decode("v"), "zstd", level=3))
-told["encode"] = [
+results["encode"] = [
     spark.sql(f"SELECT count_if({again}) FROM t").first()[0],
     files.select(F.count_if(column.eqNullSafe(K.kafka_decode("v")))).first()[0],
 ]
 groups = spark.read.format("kafkarec").load(f"{SEGMENTS}/__consumer_offsets-0")
 groups.createOrReplaceTempView("groups")
 query = "SELECT kafka_internal(topic, key, value).type AS type FROM groups"
-told["internal"] = [
+results["internal"] = [
     spark.sql(query).where("type = 'OffsetCommit'").count(),
     K.kafka_internal_rows(groups, "__consumer_offsets", "OffsetCommit", keep=["offset"]).count(),
 ]
 spark.sql(f"CREATE TEMPORARY VIEW batches USING kafkarec OPTIONS (path '{TXN}', view 'batches')")
-told["view"] = spark.sql("SELECT count(*) FROM batches").first()[0]
-told["missing"] = failure(lambda: spark.read.format("kafkarec").load(f"{SEGMENTS}/none").count())
+results["view"] = spark.sql("SELECT count(*) FROM batches").first()[0]
+results["missing"] = failure(lambda: spark.read.format("kafkarec").load(f"{SEGMENTS}/none").count())
 
 events = spark.range(300).selectExpr("'events' AS topic", "string(id) AS key", "string(id) AS value")
 writer = events.write.format("kafkarec").option("numPartitions", 2)
 made = spark.read.format("kafkarec")
 for mode in ("append", "append", "overwrite", "append"):
     writer.mode(mode).save(f"{FOLDER}/made")
-told["written"] = made.load(f"{FOLDER}/made").groupBy("partition").count().count(), made.load(f"{FOLDER}/made").count()
+results["written"] = (
+    made.load(f"{FOLDER}/made").groupBy("partition").count().count(),
+    made.load(f"{FOLDER}/made").count(),
+)
 spark_udfs.write_log(made.load(f"{FOLDER}/made").where("offset >= 10"), f"{FOLDER}/log", compression="gzip")
-told["log"] = made.load(f"{FOLDER}/log").agg(F.min("offset")).first()[0]
+results["log"] = made.load(f"{FOLDER}/log").agg(F.min("offset")).first()[0]
 
-# The first stream of a session runs where no task has been that knew its files: read and written by ours, then a
-# stream of Spark's own through the functions.
+# The first stream of a session, on executors where no task has loaded its files: read and written by kafkarec's data
+# source, then a stream of Spark's own source through the functions.
 stream = spark.readStream.format("kafkarec").option("maxOffsetsPerTrigger", 400).load(f"{FOLDER}/made")
 copying = stream.writeStream.format("kafkarec").option("checkpointLocation", f"{FOLDER}/checkpoint")
-told["batches"] = [finished(copying, f"{FOLDER}/copied")]
-told["copied"] = same(made.load(f"{FOLDER}/copied"), made.load(f"{FOLDER}/made").withColumn("timestampType", F.lit(0)))
+results["batches"] = [finished(copying, f"{FOLDER}/copied")]
+results["copied"] = same(
+    made.load(f"{FOLDER}/copied"), made.load(f"{FOLDER}/made").withColumn("timestampType", F.lit(0))
+)
 writer.mode("append").save(f"{FOLDER}/made")
-told["batches"].append(finished(copying, f"{FOLDER}/copied"))
-told["later_segment"] = made.load(f"{FOLDER}/copied").count()
+results["batches"].append(finished(copying, f"{FOLDER}/copied"))
+results["later_segment"] = made.load(f"{FOLDER}/copied").count()
 blobs = spark.readStream.format("binaryFile").schema(spark.read.format("binaryFile").load(TXN).schema)
 decoded = K.kafka_explode(blobs.load(f"{TXN}/*.log"), "content").select("topic", "key", "value", "timestamp")
 finished(
     decoded.writeStream.format("kafkarec").option("topic", "blobs").option("checkpointLocation", f"{FOLDER}/second"),
     f"{FOLDER}/blobs",
 )
-told["blobs"] = made.load(f"{FOLDER}/blobs").count()
+results["blobs"] = made.load(f"{FOLDER}/blobs").count()
 
 report = spark_udfs.damage_report(spark, [f"{FOLDER}/bad/*", TXN], minPartitions=3)
-told["report"] = {"rows": list(report.rows), "files": len(report.files), "frame": report.frame.count()}
-told["report_missing"] = failure(lambda: spark_udfs.damage_report(spark, f"{FOLDER}/none"))
-told["report_wrong"] = failure(lambda: spark_udfs.damage_report(spark, TXN, subscribe="nobody"))
-told["sweep"] = spark_udfs.sweep(f"{FOLDER}/made", spark=spark)
-told["sweep_missing"] = [
+results["report"] = {"rows": list(report.rows), "files": len(report.files), "frame": report.frame.count()}
+results["report_missing"] = failure(lambda: spark_udfs.damage_report(spark, f"{FOLDER}/none"))
+results["report_wrong"] = failure(lambda: spark_udfs.damage_report(spark, TXN, subscribe="nobody"))
+results["sweep"] = spark_udfs.sweep(f"{FOLDER}/made", spark=spark)
+results["sweep_missing"] = [
     failure(lambda: spark_udfs.sweep(f"{FOLDER}/none", spark=spark)),
     failure(lambda: spark_udfs.sweep(f"{FOLDER}/none")),
 ]
 found = spark_udfs.doctor(spark)
-told["doctor"] = {"rows": list(found.rows), "healthy": found.healthy}
+results["doctor"] = {"rows": list(found.rows), "healthy": found.healthy}
 
 other = SparkSession.builder.remote(REMOTE).create()
-told["other_unregistered"] = failure(lambda: other.sql("SELECT kafka_decode(X'')").collect())
+results["other_unregistered"] = failure(lambda: other.sql("SELECT kafka_decode(X'')").collect())
 spark_udfs.register(other)
-told["other"] = other.read.format("kafkarec").load(TXN).count()
+results["other"] = other.read.format("kafkarec").load(TXN).count()
 other.stop()
-told["after_other"] = spark.sql("SELECT size(kafka_decode(v)) FROM t").count()
+results["after_other"] = spark.sql("SELECT size(kafka_decode(v)) FROM t").count()
 spark.stop()
-told["stopped"] = failure(lambda: spark_udfs.register(spark))
+results["stopped"] = failure(lambda: spark_udfs.register(spark))
 spark = SparkSession.builder.remote(REMOTE).create()
 spark_udfs.register(spark)
-told["again"] = spark.read.format("kafkarec").load(TXN).count()
+results["again"] = spark.read.format("kafkarec").load(TXN).count()
 spark.stop()
 
 with open(OUT, "w", encoding="utf-8") as file:
-    json.dump(told, file)
+    json.dump(results, file)

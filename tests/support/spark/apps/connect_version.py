@@ -1,4 +1,4 @@
-"""A client that runs beside others with a version of its own, before and after the file `go` is there.
+"""A client that runs at the same time as others of another version: one query before the file GO exists, one after.
 
 usage: connect_version.py RESULT sc://HOST:PORT SEGMENTS READY GO
 """
@@ -22,11 +22,11 @@ def look():
     return count, sorted({row["versions"]["kafkarec"] for row in spark_udfs.doctor(spark).rows})
 
 
-told = [look()]
+results = [look()]
 Path(READY).touch()
 deadline = time.monotonic() + 240
 while not Path(GO).exists() and time.monotonic() < deadline:
     time.sleep(0.2)
-told.append(look())
+results.append(look())
 spark.stop()
-Path(OUT).write_text(json.dumps(told))
+Path(OUT).write_text(json.dumps(results))

@@ -1,4 +1,4 @@
-"""On another Python: doctor and decode; then executors of a different version than the driver.
+"""On another Python version: doctor and decode; then executors with a different version than the driver's.
 
 Arguments: the result's path, the vectors' folder, the Python that does not fit the driver.
 """
@@ -12,21 +12,21 @@ from pyspark.sql import SparkSession
 import spark_udfs
 
 OUT, VECTORS, FOREIGN = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
-told = {}
+results = {}
 spark = SparkSession.builder.getOrCreate()
 spark_udfs.register(spark)
 good = (VECTORS / "vectors" / "v2-lz4-create.bin").read_bytes()
 spark.createDataFrame([(good,)], "v binary").createOrReplaceTempView("t")
-told["rows"] = spark.sql("SELECT size(kafka_decode(v)) FROM t").collect()[0][0]
-told["doctor"] = list(spark_udfs.doctor(spark).rows)
+results["rows"] = spark.sql("SELECT size(kafka_decode(v)) FROM t").collect()[0][0]
+results["doctor"] = list(spark_udfs.doctor(spark).rows)
 
 spark.sparkContext.pythonExec = FOREIGN
 from spark_udfs import functions as K  # noqa: E402
 
 try:
     spark.table("t").select(K.kafka_decode("v")).collect()
-    told["mismatch"] = None
+    results["mismatch"] = None
 except Exception as error:
-    told["mismatch"] = str(error)
+    results["mismatch"] = str(error)
 spark.stop()
-Path(OUT).write_text(json.dumps(told))
+Path(OUT).write_text(json.dumps(results))

@@ -1,4 +1,4 @@
-"""A topic whose values are raw batches, and the stream that decodes it into partition folders; for the driver."""
+"""A topic whose values are raw batches, and the stream that decodes it into partition folders; runs on the driver."""
 
 import base64
 
@@ -11,7 +11,7 @@ DECODE = """
 
 
 def send(spark, kafka, values):
-    """(partition, base64 or None) to the topic, in this order."""
+    """Send (partition, base64 or None) to the topic, in this order."""
     rows = [(partition, None if text is None else base64.b64decode(text)) for partition, text in values]
     frame = spark.createDataFrame(rows, "partition int, value binary").coalesce(1)
     frame.write.format("kafka").options(**kafka).option("topic", "archive").save()
@@ -23,7 +23,7 @@ def arriving(spark, kafka):
 
 
 def decoded(spark, kafka):
-    """The stream's records; each tells in a header which message it was in."""
+    """Return the stream's records; each has a header with the message it was in."""
     arriving(spark, kafka).createOrReplaceTempView("arriving")
     return spark.sql(DECODE)
 

@@ -1,4 +1,4 @@
-"""Decodes a topic of raw batches into partition folders; dies in the middle of the third micro-batch, driver and all.
+"""Decodes a topic of raw batches into partition folders; the driver is killed in the middle of the third micro-batch.
 
 Arguments: the result's path (nothing is written there), the broker, a folder, a JSON file of values to send.
 """
@@ -25,7 +25,7 @@ def batches_in(name):
 
 
 def deadly(batches):
-    """Rows go through; the first ones of the third micro-batch take the driver with them."""
+    """Pass rows on; after the first rows of the third micro-batch, kill the driver."""
     for batch in batches:
         yield batch
         if os.path.exists(f"{FOLDER}/checkpoint/commits/1"):

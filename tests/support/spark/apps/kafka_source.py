@@ -1,4 +1,4 @@
-"""Spark's Kafka source and sink beside kafkarec, on executors that have heard of neither.
+"""Spark's Kafka source and sink together with kafkarec, on executors where neither is installed.
 
 Arguments: the result's path, the broker, its data folder, a folder, a JSON file of values to send, a backup's folder,
 a damaged log's folder.
@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 
 import kafka_archive
+from json_values import plain
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from telling import plain
 
 import spark_udfs
 from spark_udfs import functions as K
@@ -21,7 +21,7 @@ OUT, BROKER, DATA, FOLDER, VALUES, BACKUP, DAMAGED = sys.argv[1:]
 KAFKA = {"kafka.bootstrap.servers": BROKER}
 RECORD = ["offset", "unix_micros(timestamp)", "timestampType", "key", "value", "headers"]
 TOPICS = "txn,all-codecs,logappend,compacted,old"
-NONE = "timestamp_millis(-1)"  # what Spark's Kafka source gives where a record has no timestamp; null here
+NONE = "timestamp_millis(-1)"  # a record without timestamp in Spark's Kafka source; null in kafkarec's
 UNTIMED = f"nullif(timestamp, {NONE})"
 STAMP = "struct('record-timestamp' AS key, binary(string(unix_millis(timestamp))) AS value)"
 PARTS = json.loads(Path(VALUES).read_text())[1:]
@@ -41,7 +41,7 @@ TYPES = """
     SELECT r.type, count(*), count(r.problem) FROM (SELECT kafka_internal(topic, key, value) AS r FROM offsets)
     GROUP BY r.type ORDER BY r.type
 """
-told = {}
+results = {}
 
 
 def kafka(topic, **more):
@@ -57,16 +57,16 @@ def rows(frame):
 
 
 def difference(one, other):
-    """(rows, only in the one, only in the other)"""
+    """Return [rows of one, rows only in one, rows only in other]."""
     one, other = one.cache(), other.cache()
     return [one.count(), one.exceptAll(other).count(), other.exceptAll(one).count()]
 
 
 def archive():
-    """In batch: each value is decoded, three ways."""
+    """Decode each value in a batch query, by each of three functions."""
     source = kafka("archive")
     source.createOrReplaceTempView("archive")
-    told["sql"] = rows(
+    results["sql"] = rows(
         spark.sql(f"""SELECT {", ".join(DECODED)} FROM (
             SELECT partition AS part, offset AS message, inline_outer(kafka_decode(value, 'PERMISSIVE')) AS
                    (topic, partition, offset, timestamp, timestampType, key, value, headers, _corrupt_record)
@@ -74,15 +74,15 @@ def archive():
     )
     messages = source.selectExpr(*MESSAGES)
     column = messages.select(*WHERE, K.kafka_decode("value", "PERMISSIVE").alias("r"))
-    told["column"] = rows(column.select(*WHERE, F.inline_outer("r")).selectExpr(*DECODED))
+    results["column"] = rows(column.select(*WHERE, F.inline_outer("r")).selectExpr(*DECODED))
     explode = K.kafka_explode(messages, "value", "PERMISSIVE", keep=WHERE, outer=True)
-    told["explode"] = rows(explode.selectExpr(*DECODED))
+    results["explode"] = rows(explode.selectExpr(*DECODED))
 
 
 def failing(batches):
     for batch in batches:
         yield batch
-        raise RuntimeError("a task that fails when it has handed over rows")
+        raise RuntimeError("a task that fails after it has passed on rows")
 
 
 def commits():
@@ -90,7 +90,7 @@ def commits():
 
 
 def rejected():
-    """The stream beside it: every row, damage too, into parquet."""
+    """Run a second stream: every row, damage included, into parquet."""
     arriving = kafka_archive.arriving(spark, KAFKA).selectExpr(*MESSAGES)
     exploded = K.kafka_explode(arriving, "value", "PERMISSIVE", keep=WHERE, outer=True)
     writer = exploded.writeStream.format("parquet").option("checkpointLocation", f"{FOLDER}/checkpoint-parquet")
@@ -98,31 +98,31 @@ def rejected():
 
 
 def stream():
-    """Goes on where the killed one was; then a failure inside of a batch, and one between a batch and its commit."""
+    """Continue after the killed application; then a failure inside a batch, and one between a batch and its commit."""
     kafka_archive.send(spark, KAFKA, PARTS[0])
     kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
     rejected()
     kafka_archive.send(spark, KAFKA, PARTS[1])
     decoded = kafka_archive.decoded(spark, KAFKA)
-    told["before"] = commits()
+    results["before"] = commits()
     try:
         kafka_archive.start(decoded.mapInArrow(failing, decoded.schema), FOLDER).awaitTermination()
     except Exception as error:
-        told["failed"] = str(error)
-    told["after"] = commits()
+        results["failed"] = str(error)
+    results["after"] = commits()
     kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
     last = commits()[-1]
     for name in (str(last), f".{last}.crc"):
         Path(f"{FOLDER}/checkpoint/commits/{name}").unlink(missing_ok=True)
     kafka_archive.send(spark, KAFKA, PARTS[2])
     kafka_archive.start(kafka_archive.decoded(spark, KAFKA), FOLDER).awaitTermination()
-    told["end"] = [last, commits()]
+    results["end"] = [last, commits()]
     rejected()
-    told["parquet"] = rows(spark.read.parquet(f"{FOLDER}/parquet").selectExpr(*DECODED))
+    results["parquet"] = rows(spark.read.parquet(f"{FOLDER}/parquet").selectExpr(*DECODED))
 
 
 def ends(topics):
-    """Where topics end, from a query that begins at the end: it reads nothing."""
+    """Return the end offsets of topics, from a query that starts at the end and reads nothing."""
     stream = spark.readStream.format("kafka").options(**KAFKA, subscribe=topics, startingOffsets="latest").load()
     query = stream.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
@@ -131,7 +131,7 @@ def ends(topics):
 
 
 def lag():
-    told["hidden"] = kafka("__consumer_offsets").count()
+    results["hidden"] = kafka("__consumer_offsets").count()
     spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
     for isolation in ("read_committed", "read_uncommitted"):
         offsets = kafka("__consumer_offsets", **{"kafka.isolation.level": isolation})
@@ -140,17 +140,17 @@ def lag():
         commits.createOrReplaceTempView("commits")
         at = spark.createDataFrame(ends("txn,all-codecs"), "topic string, partition int, end bigint")
         at.createOrReplaceTempView("ends")
-        told[f"lag {isolation}"] = rows(spark.sql(LAG))
-    told["json"] = rows(spark.sql(TYPES))
-    told["groups"] = dict(rows(spark.table("commits").groupBy("key_group").count()))
+        results[f"lag {isolation}"] = rows(spark.sql(LAG))
+    results["json"] = rows(spark.sql(TYPES))
+    results["groups"] = dict(rows(spark.table("commits").groupBy("key_group").count()))
     spark.conf.unset("spark.sql.streaming.kafka.useDeprecatedOffsetFetching")
 
 
 def rescued():
-    """What is left of a damaged log goes to live topics: with the interceptor its times too, without it not."""
+    """Send the good records of a damaged log to topics: with the interceptor their timestamps are kept."""
     bad = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record", "includeHeaders": "true"}
     frame = folders(DAMAGED, **bad)
-    told["damage"] = frame.where("_corrupt_record IS NOT NULL").count()
+    results["damage"] = frame.where("_corrupt_record IS NOT NULL").count()
     good = frame.where("_corrupt_record IS NULL").repartition(1).sortWithinPartitions("topic", "partition", "offset")
     good.write.format("kafka").options(**KAFKA).option("topic", "plain").save()
     stamped = good.withColumn("headers", F.expr(f"array_append(coalesce(headers, array()), {STAMP})"))
@@ -159,18 +159,18 @@ def rescued():
 
 
 def together():
-    """One table of a backup and what is live."""
-    told["schemas"] = {
+    """Compare topics with folders, and join a backup with the live topic in one table."""
+    results["schemas"] = {
         flag: [each.schema.json() for each in (kafka("txn", includeHeaders=flag), folders(DATA, includeHeaders=flag))]
         for flag in ("true", "false")
     }
     for isolation in ("read_committed", "read_uncommitted"):
         wanted = {"kafka.isolation.level": isolation, "includeHeaders": "true"}
         topics, ours = kafka(TOPICS, **wanted), folders(DATA, subscribe=TOPICS, **wanted)
-        told[f"counts {isolation}"] = dict(rows(ours.groupBy("topic").count()))
+        results[f"counts {isolation}"] = dict(rows(ours.groupBy("topic").count()))
         untimed = topics.where(f"timestamp = {NONE}"), ours.where("timestamp IS NULL")
-        told[f"untimed {isolation}"] = [each.count() for each in untimed]
-        told[f"same {isolation}"] = difference(topics.withColumn("timestamp", F.expr(UNTIMED)), ours)
+        results[f"untimed {isolation}"] = [each.count() for each in untimed]
+        results[f"same {isolation}"] = difference(topics.withColumn("timestamp", F.expr(UNTIMED)), ours)
         live = kafka("cut", **wanted)
         starts = live.groupBy("topic", "partition").agg(F.min("offset").alias("at")).collect()
         until = {}
@@ -178,12 +178,12 @@ def together():
             until.setdefault(row.topic, {})[str(row.partition)] = row["at"]
         backup = folders(BACKUP, endingOffsets=json.dumps(until), **wanted)
         for name, frame in (("one way", backup.unionByName(live)), ("other way", live.unionByName(backup))):
-            told[f"{name} {isolation}"] = rows(frame.orderBy("offset").selectExpr(*RECORD))
-        told[f"starts {isolation}"] = until["cut"]["0"]
+            results[f"{name} {isolation}"] = rows(frame.orderBy("offset").selectExpr(*RECORD))
+        results[f"starts {isolation}"] = until["cut"]["0"]
 
 
 def later_segment(topic, source, isolation):
-    """A stream of the topic into parquet, not yet started."""
+    """Return a stream of the topic into parquet, not yet started."""
     reader = spark.readStream.format(source).option("kafka.isolation.level", isolation).option("subscribe", topic)
     given = {**KAFKA, "startingOffsets": "earliest"} if source == "kafka" else {"path": DATA}
     frame = reader.option("includeHeaders", "true").options(**given).load()
@@ -203,7 +203,7 @@ def produce(turn):
 
 
 def following():
-    """Folders of the running broker as streams, while a producer writes on, and after a restart."""
+    """Stream folders of the running broker, while a producer writes, and after a restart of the query."""
     produce(0)
     query = later_segment("later_segment", "kafkarec", "read_uncommitted").trigger(processingTime="0 seconds").start()
     produce(1)
@@ -216,8 +216,8 @@ def following():
             later_segment(topic, source, isolation).trigger(availableNow=True).start().awaitTermination()
         written = [f"{FOLDER}/later_segment-{topic}-{source}" for source in ("kafkarec", "kafka")]
         ours, sparks = map(spark.read.parquet, written)
-        told[f"following {topic}"] = difference(ours, sparks)
-        told[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
+        results[f"following {topic}"] = difference(ours, sparks)
+        results[f"rows of {topic}"] = rows(ours.orderBy("partition", "offset").selectExpr("partition", *RECORD))
 
 
 spark = SparkSession.builder.config("spark.sql.execution.arrow.maxRecordsPerBatch", "50").getOrCreate()
@@ -227,4 +227,4 @@ for check in (stream, archive, lag, rescued, together, following):
     check()
     print(f"{check.__name__} in {time.monotonic() - begun:.1f} s", flush=True)
 spark.stop()
-Path(OUT).write_text(json.dumps(told))
+Path(OUT).write_text(json.dumps(results))

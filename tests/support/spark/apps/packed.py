@@ -1,4 +1,4 @@
-"""Run with a Python in which kafkarec and spark_udfs are installed, the executors' one from --archives.
+"""Runs with a Python in which kafkarec and spark_udfs are installed; the executors' Python is from --archives.
 
 usage: packed.py RESULT SEGMENTS ARCHIVE
 """
@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 OUT, SEGMENTS, ARCHIVE = sys.argv[1:]
 TXN = f"{SEGMENTS}/txn-0"
-told = {}
+results = {}
 
 
 def failure(call):
@@ -31,31 +31,31 @@ def lateral():
 
 
 spark = SparkSession.builder.getOrCreate()
-told["by itself"] = records()
+results["by itself"] = records()
 spark.sql(f"CREATE TEMPORARY VIEW batches USING kafkarec OPTIONS (path '{TXN}', view 'batches')")
-told["view"] = spark.sql("SELECT count(*) FROM batches").first()[0]
-told["modules"] = [name for name in ("spark_udfs", "pyspark_kafkarec") if name in sys.modules]
+results["view"] = spark.sql("SELECT count(*) FROM batches").first()[0]
+results["modules"] = [name for name in ("spark_udfs", "pyspark_kafkarec") if name in sys.modules]
 
 import spark_udfs  # noqa: E402
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
-    told["registered"] = str(spark_udfs.register(spark))
-told["warned"] = [[str(each.message), each.filename] for each in caught]
-told["registered too"] = records()
+    results["registered"] = str(spark_udfs.register(spark))
+results["warned"] = [[str(each.message), each.filename] for each in caught]
+results["registered too"] = records()
 spark.read.format("binaryFile").load(f"{TXN}/*.log").selectExpr("content AS v").createOrReplaceTempView("t")
-told["decode"] = spark.sql("SELECT inline(kafka_decode(v)) FROM t").count()
-told["lateral"] = failure(lateral)
+results["decode"] = spark.sql("SELECT inline(kafka_decode(v)) FROM t").count()
+results["lateral"] = failure(lateral)
 query = spark.readStream.format("kafkarec").load(TXN).writeStream.format("kafkarec")
 query = query.option("checkpointLocation", "checkpoint").trigger(availableNow=True).start("copied")
 query.awaitTermination(120)
-told["stream"] = spark.read.format("kafkarec").load("copied").count()
-told["doctor"] = list(spark_udfs.doctor(spark).rows)
+results["stream"] = spark.read.format("kafkarec").load("copied").count()
+results["doctor"] = list(spark_udfs.doctor(spark).rows)
 
 with tarfile.open(ARCHIVE) as archive:
     archive.extractall("environment", filter="fully_trusted")
-told["lateral unpacked"] = lateral()
-told["registered again"] = str(spark_udfs.register(spark))
+results["lateral unpacked"] = lateral()
+results["registered again"] = str(spark_udfs.register(spark))
 spark.stop()
 with open(OUT, "w", encoding="utf-8") as file:
-    json.dump(told, file)
+    json.dump(results, file)

@@ -1,4 +1,4 @@
-"""Writes partition folders on executors that have never heard of kafkarec, of which one is killed in each job.
+"""Writes partition folders on executors where kafkarec is not installed; one executor is killed in each job.
 
 Arguments: the result's path, a folder to write to, a URL to write to and its storageOptions.
 """
@@ -25,16 +25,16 @@ RECORDS = (
     "concat('value ', id) AS value",
     "array(named_struct('key', 'h', 'value', binary(string(id)))) AS headers",
 )
-told = {}
+results = {}
 
 
 def executor():
-    """The JVM above this worker: its daemon's parent."""
+    """Return the process id of this worker's executor: the parent of its daemon."""
     return int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def killer(mark):
-    """Passes everything through. Once, behind the first rows of a task, this task's executor dies."""
+    """Return a function for mapInArrow that passes rows on, and once kills the executor after a task's first rows."""
 
     def run(batches):
         for number, batch in enumerate(batches):
@@ -73,11 +73,11 @@ for name, frame in (("log", rows.where("offset < 30000")), ("more", rows.where("
     made = deadly(ordered, f"bucket-{name}").write.format("kafkarec").mode("append").options(**remote)
     made.save(BUCKET)
 read = spark.read.format("kafkarec").option("storageOptions", STORAGE).option("maxPartitionBytes", "100k").load(BUCKET)
-told["bucket"] = list(read.selectExpr("count(*)", "sum(offset)", "count(DISTINCT offset)").first())
+results["bucket"] = list(read.selectExpr("count(*)", "sum(offset)", "count(DISTINCT offset)").first())
 
-told["read"] = {
+results["read"] = {
     name: spark.read.format("kafkarec").load(f"{FOLDER}/{name}").count() for name in ("log", "assigned", "stream")
 }
-told["swept"] = spark_udfs.sweep(f"{FOLDER}/assigned", older_than_hours=0)
-Path(OUT).write_text(json.dumps(told))
+results["swept"] = spark_udfs.sweep(f"{FOLDER}/assigned", older_than_hours=0)
+Path(OUT).write_text(json.dumps(results))
 spark.stop()

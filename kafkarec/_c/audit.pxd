@@ -1,0 +1,313 @@
+"""The audit: notes for each decoded batch what Kafka's readers accept without an error and `verify` reports.
+
+    outer message of magic 0, 1 -> compressed stream -> records of magic 2, or inner messages -> accept
+    audit_message                  audit_stream         audit_records, audit_inner               audit_keep
+
+It reads the bytes that the decoder has accepted, in memory, after the batch was decoded, and decompresses nothing. A
+caller's buffer may have changed since, so it checks its own bounds; where they do not hold it stops, with no note.
+
+A note is a kind, how often it was seen in the batch, and up to three numbers of the first time.
+`kafkarec/ops/verify/audit_findings.py` has a row for each kind, in this order.
+"""
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from kafkarec._c.batch cimport (
+    BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
+)
+from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.endian cimport load_i32, load_i64
+from kafkarec._c.message cimport Message, next_inner, read_message
+from kafkarec._c.status cimport OK, Fault
+from kafkarec._c.utf8 cimport is_ascii, java_sequence
+from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, unzigzag32, unzigzag64
+
+cdef enum Anomaly:
+    # offsets of a batch's records: first one at or below its predecessor, predecessor; lowest, highest
+    RECORD_OFFSETS_UNORDERED
+    RECORD_OFFSET_OUTSIDE
+    INNER_OFFSETS_UNORDERED
+    INNER_OFFSET_ABOVE_WRAPPER           # highest
+    # records of magic 2
+    HEADER_KEY_NOT_UTF8                  # counts keys; offset of the first record, number of records
+    RECORD_LENGTH_BELOW_MINUS_ONE
+    RECORD_ATTRIBUTES_SET
+    VARINT_NOT_MINIMAL
+    # a batch that declares no records: bytes that it holds
+    RECORDS_NOT_DECLARED
+    PAYLOAD_NO_STREAM
+    # compressed streams: bytes; streams
+    STREAM_TRAILING_BYTES
+    STREAMS_SEVERAL
+    LZ4_CHECKSUM_WRONG
+    LZ4_SIZE_WRONG
+    # messages of magic 0 and 1
+    MESSAGE_LENGTH_BELOW_MINUS_ONE       # length
+    MESSAGE_TRAILING_BYTES               # bytes
+    INNER_ATTRIBUTES_SET                 # attributes
+    INNER_MAGIC_DIFFERS                  # index of the inner message, its magic
+    INNER_TRUNCATED                      # index, its size field, bytes left
+    INNER_TRAILING_BYTES                 # bytes, index of the last inner message
+    ANOMALIES                            # how many there are
+
+cdef struct Note:
+    int64_t batch                # index of a BatchRow
+    int64_t kind                 # Anomaly
+    int64_t count
+    int64_t a
+    int64_t b
+    int64_t c
+
+# notes: those of the batch that is being read, by kind; bits in `found` say which are set
+cdef struct Audit:
+    uint32_t found
+    Note notes[ANOMALIES]
+    Buffer kept                  # Note[kept_count] of the accepted batches, by batch
+    int64_t kept_count
+    const uint8_t* payload       # of the batch that is being decoded
+    uint32_t want                # of the columns
+
+
+cdef inline void note(Audit* audit, Anomaly kind, int64_t a, int64_t b, int64_t c) noexcept nogil:
+    cdef Note* at = audit.notes + <int>kind
+    if audit.found >> <int>kind & 1:
+        at.count += 1
+        return
+    audit.found |= <uint32_t>1 << <int>kind
+    at.kind, at.count, at.a, at.b, at.c = <int>kind, 1, a, b, c
+
+
+cdef inline int audit_keep(Audit* audit, int64_t batch) noexcept nogil:
+    """The notes of a batch that is accepted as row `batch` join those that are kept."""
+    cdef size_t used = <size_t>audit.kept_count * sizeof(Note)
+    cdef int kind
+    cdef int status = buffer_reserve(&audit.kept, used, used + ANOMALIES * sizeof(Note))
+    if status != OK:
+        return status
+    for kind in range(<int>ANOMALIES):
+        if audit.found >> kind & 1:
+            audit.notes[kind].batch = batch
+            (<Note*>audit.kept.data)[audit.kept_count] = audit.notes[kind]
+            audit.kept_count += 1
+    return OK
+
+
+# ---- offsets
+
+cdef struct OffsetRange:
+    int64_t count
+    int64_t previous
+    int64_t lowest
+    int64_t highest
+
+
+cdef inline void begin_range(OffsetRange* seen) noexcept nogil:
+    seen.count, seen.previous, seen.lowest, seen.highest = 0, 0, INT64_MAX, INT64_MIN
+
+
+cdef inline void follow_offset(Audit* audit, OffsetRange* seen, Anomaly unordered, int64_t offset) noexcept nogil:
+    if seen.count > 0 and offset <= seen.previous and not audit.found >> <int>unordered & 1:
+        note(audit, unordered, offset, seen.previous, 0)
+    seen.count += 1
+    seen.previous = offset
+    if offset < seen.lowest:
+        seen.lowest = offset
+    if offset > seen.highest:
+        seen.highest = offset
+
+
+# ---- records of magic 2
+
+cdef inline bint walk_varint(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* raw,
+                             uint32_t* found) noexcept nogil:
+    """The raw value of a varint (most = 5) or varlong (most = 10); False where there is none."""
+    cdef const uint8_t* p = cursor[0]
+    cdef uint64_t value
+    cdef int shift = 7
+    cdef uint8_t byte
+    if p >= end:
+        return False
+    byte = p[0]
+    p += 1
+    value = byte & 0x7F
+    if byte >= 0x80:
+        while byte >= 0x80:
+            if p >= end or shift == 7 * most:
+                return False
+            byte = p[0]
+            p += 1
+            value |= <uint64_t>(byte & 0x7F) << shift
+            shift += 7
+        # the last group is spare, or has bits above the type's width: of a varint bits 32 to 34, of a varlong 64 to 69
+        if byte == 0 or (most == VARINT_BYTES and value >> 32 != 0) or (shift == 70 and byte > 1):
+            found[0] |= <uint32_t>1 << VARINT_NOT_MINIMAL
+    raw[0] = value
+    cursor[0] = p
+    return True
+
+
+cdef inline bint walk_int(const uint8_t** cursor, const uint8_t* end, int32_t* out, uint32_t* found) noexcept nogil:
+    cdef uint64_t raw = 0
+    if not walk_varint(cursor, end, VARINT_BYTES, &raw, found):
+        return False
+    out[0] = unzigzag32(<uint32_t>raw)
+    return True
+
+
+cdef inline bint walk_field(const uint8_t** cursor, const uint8_t* end, const uint8_t** data, int32_t* length,
+                            uint32_t* found) noexcept nogil:
+    """A length and as many bytes; null for every negative length, as Kafka reads it."""
+    if not walk_int(cursor, end, length, found) or length[0] > end - cursor[0]:
+        return False
+    if length[0] < -1:
+        found[0] |= <uint32_t>1 << RECORD_LENGTH_BELOW_MINUS_ONE
+    data[0] = cursor[0]
+    if length[0] > 0:
+        cursor[0] += length[0]
+    return True
+
+
+cdef inline bint is_utf8(const uint8_t* p, int64_t n) noexcept nogil:
+    cdef const uint8_t* end = p + n
+    cdef bint good = True
+    if is_ascii(p, n):
+        return True
+    while p < end and good:
+        p += java_sequence(p, end - p, &good)
+    return good
+
+
+cdef inline bint walk_headers(const uint8_t** cursor, const uint8_t* end, int32_t count, int64_t* bad_keys,
+                              uint32_t* found) noexcept nogil:
+    cdef const uint8_t* data = NULL
+    cdef int32_t length = 0, _i
+    for _i in range(count):
+        if not walk_field(cursor, end, &data, &length, found):
+            return False
+        if length > 0 and not is_utf8(data, length):
+            bad_keys[0] += 1
+        if not walk_field(cursor, end, &data, &length, found):
+            return False
+    return True
+
+
+cdef inline bint walk_record(const uint8_t** cursor, const uint8_t* end, int32_t* offset_delta, int64_t* bad_keys,
+                             uint32_t* found) noexcept nogil:
+    """One record's body, `end` being its last byte's successor."""
+    cdef const uint8_t* data = NULL
+    cdef uint64_t raw = 0
+    cdef int32_t length = 0, headers = 0
+    if cursor[0] >= end:
+        return False
+    if cursor[0][0] != 0:
+        found[0] |= <uint32_t>1 << RECORD_ATTRIBUTES_SET
+    cursor[0] += 1
+    if not walk_varint(cursor, end, VARLONG_BYTES, &raw, found) or not walk_int(cursor, end, offset_delta, found):
+        return False
+    if not walk_field(cursor, end, &data, &length, found) or not walk_field(cursor, end, &data, &length, found):
+        return False
+    if not walk_int(cursor, end, &headers, found):
+        return False
+    return headers == 0 or walk_headers(cursor, end, headers, bad_keys, found)
+
+
+cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    cdef OffsetRange seen
+    cdef const uint8_t* record_end
+    cdef int32_t length = 0, delta = 0, _i
+    cdef int64_t offset, bad_keys
+    cdef uint32_t found = 0
+    cdef int kind
+    begin_range(&seen)
+    for _i in range(row.record_count):
+        if not walk_int(&p, end, &length, &found) or length < 0 or length > end - p:
+            break
+        bad_keys = 0
+        record_end = p + length
+        if not walk_record(&p, record_end, &delta, &bad_keys, &found) or p != record_end:
+            break
+        offset = wrapping_add(row.base_offset, delta)
+        follow_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
+        if bad_keys > 0:
+            note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
+            audit.notes[<int>HEADER_KEY_NOT_UTF8].count += bad_keys - 1
+            audit.notes[<int>HEADER_KEY_NOT_UTF8].b += 1
+    for kind in range(<int>RECORD_LENGTH_BELOW_MINUS_ONE, <int>VARINT_NOT_MINIMAL + 1):
+        if found >> kind & 1:
+            note(audit, <Anomaly>kind, 0, 0, 0)
+    if seen.count > 0 and (seen.lowest < row.base_offset or seen.highest > row.last_offset):
+        note(audit, RECORD_OFFSET_OUTSIDE, seen.lowest, seen.highest, 0)
+
+
+# ---- messages of magic 0 and 1
+
+cdef inline void audit_message(Audit* audit, const uint8_t* p, int64_t size) noexcept nogil:
+    """One whole message that was read: its lengths, and bytes after its value."""
+    cdef Message m
+    cdef Fault fault
+    cdef int64_t left
+    if read_message(p, size, &m, &fault) != OK:
+        return
+    if m.key_length < -1:
+        note(audit, MESSAGE_LENGTH_BELOW_MINUS_ONE, m.key_length, 0, 0)
+    if m.value_length < -1:
+        note(audit, MESSAGE_LENGTH_BELOW_MINUS_ONE, m.value_length, 0, 0)
+    left = p + size - m.value - (m.value_length if m.value_length > 0 else 0)
+    if left > 0:
+        note(audit, MESSAGE_TRAILING_BYTES, left, 0, 0)
+
+
+cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """The inner messages of a wrapper, p..end being its decompressed value."""
+    cdef OffsetRange seen
+    cdef Fault fault
+    cdef const uint8_t* at = p
+    cdef int64_t size = 0, number = 0, shift = 0
+    cdef uint8_t magic, used
+    begin_range(&seen)
+    while next_inner(&p, end, INT64_MAX, &at, &size, &fault) == OK and size > 0:
+        if number == 0:
+            shift = <int64_t>(<uint64_t>row.first_offset - <uint64_t>load_i64(at))
+        follow_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
+        magic = at[MAGIC_OFFSET]
+        if magic != row.magic:
+            note(audit, INNER_MAGIC_DIFFERS, number, magic, 0)
+        if magic < BATCH_MAGIC:                    # of others the layout is not known
+            used = CODEC_MASK | LOG_APPEND_TIME if magic == 1 else CODEC_MASK
+            if at[UP_TO_MAGIC] & ~used:
+                note(audit, INNER_ATTRIBUTES_SET, at[UP_TO_MAGIC], 0, 0)
+            audit_message(audit, at, size)
+        number += 1
+    if end - p >= LOG_OVERHEAD:
+        note(audit, INNER_TRUNCATED, number, load_i32(p + 8), end - p - LOG_OVERHEAD)
+    elif end > p:
+        note(audit, INNER_TRAILING_BYTES, end - p, number - 1, 0)
+    if seen.highest > row.last_offset:
+        note(audit, INNER_OFFSET_ABOVE_WRAPPER, seen.highest, 0, 0)
+
+
+# ---- payloads
+
+cdef inline void audit_stream(Audit* audit, int64_t streams, int64_t trailing_bytes, bint checksum_wrong,
+                              bint size_wrong) noexcept nogil:
+    """What a decompressor says of the stream that it read."""
+    if streams > 1:
+        note(audit, STREAMS_SEVERAL, streams, 0, 0)
+    if trailing_bytes > 0:
+        note(audit, STREAM_TRAILING_BYTES, trailing_bytes, 0, 0)
+    if size_wrong:
+        note(audit, LZ4_SIZE_WRONG, 0, 0, 0)
+    elif checksum_wrong:
+        note(audit, LZ4_CHECKSUM_WRONG, 0, 0, 0)
+
+
+cdef inline void audit_payload(Audit* audit, const BatchRow* row, const uint8_t* p, int64_t length) noexcept nogil:
+    """The payload of a decoded batch, decompressed; of an uncompressed message of magic 0 or 1 the whole message."""
+    if row.magic >= BATCH_MAGIC and row.record_count > 0:
+        audit_records(audit, row, p, p + length)
+    elif row.magic >= BATCH_MAGIC:
+        if row.codec == 0 and length > 0:
+            note(audit, RECORDS_NOT_DECLARED, length, 0, 0)
+    elif row.codec != 0:
+        audit_inner(audit, row, p, p + length)
+    else:
+        audit_message(audit, p, length)

@@ -1,0 +1,85 @@
+"""Where a batch ends whose length, and of magic 2 whose magic, cannot be trusted: what its own bytes say.
+
+    a message of magic 0 or 1     the lengths of its key and its value
+    magic 2, not compressed       its records, as many as the header counts
+    magic 2, compressed           the only end at which the checksum is the stored one
+
+The caller checks checksum and records of the batch that begins and ends there: these functions only find its end. The
+header of magic 2 from byte 17 on is covered by the checksum.
+"""
+from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from kafkarec._c.batch cimport (
+    UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, read_v2,
+)
+from kafkarec._c.checksum cimport crc32c_on
+from kafkarec._c.input cimport Input, peek, piece_size, reach
+from kafkarec._c.resync cimport LEAST_BODY, field_end, looks_plausible, read_field
+from kafkarec._c.status cimport OK
+
+cdef enum:
+    MOST_CRC_BYTES = 1 << 26     # of a compressed batch
+
+
+cdef inline int64_t records_end(Input* source, int64_t position, int64_t count) noexcept nogil:
+    """The end of `count` records; -1: they are no records, or do not end."""
+    cdef int64_t length = 0
+    while count > 0:
+        if read_field(source, &position, True, &length) != OK or length < LEAST_BODY:
+            return -1
+        if length > source.length - position:
+            return -1
+        position += length
+        count -= 1
+    return position
+
+
+cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, int64_t stop) noexcept nogil:
+    """The first position up to `stop` at which the batch's CRC-32C is the stored one; -1: there is none."""
+    cdef int64_t at = batch + V2_ATTRIBUTES_OFFSET, n, i
+    cdef uint32_t crc
+    cdef const uint8_t* p
+    if stop > batch + MOST_CRC_BYTES:
+        stop = batch + MOST_CRC_BYTES
+    if stop - batch < V2_OVERHEAD:
+        return -1
+    n = V2_OVERHEAD - V2_ATTRIBUTES_OFFSET
+    crc = crc32c_on(0, peek(source, at, n), <size_t>n)
+    at += n
+    while crc != stored:
+        if at >= stop:
+            return -1
+        n = piece_size(source, stop - at)
+        p = reach(source, at, n)
+        if p == NULL:
+            return -1
+        for i in range(n):
+            crc = crc32c_on(crc, p + i, 1)
+            if crc == stored:
+                return at + i + 1
+        at += n
+    return at
+
+
+cdef inline int64_t own_end(Input* source, int64_t batch, int magic, int64_t stop) noexcept nogil:
+    """The end of the batch by its own bytes; -1: none. stop: where reading could go on after the damage."""
+    cdef BatchRow row
+    cdef int64_t end
+    memset(&row, 0, sizeof(BatchRow))
+    if magic == 2:
+        if source.length - batch < V2_OVERHEAD:
+            return -1
+        row.magic, row.position = 2, batch
+        read_v2(peek(source, batch, V2_OVERHEAD), &row)
+        row.last_offset -= row.base_offset
+        row.base_offset = 0
+        row.codec = row.attributes & 0x07
+        if not looks_plausible(source, &row):
+            return -1
+        if row.codec != 0:
+            return checksum_end(source, batch, row.crc, stop)
+        return records_end(source, batch + V2_OVERHEAD, row.record_count)
+    end = batch + UP_TO_MAGIC + (9 if magic == 1 else 1)
+    end = field_end(source, field_end(source, end, source.length), source.length)
+    return end if end <= source.length else -1

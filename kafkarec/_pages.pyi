@@ -1,0 +1,3 @@
+"""Types of the compiled module of recycled pages. Private: `kafkarec.release_memory`."""
+
+def release_memory() -> int: ...

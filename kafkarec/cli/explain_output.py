@@ -1,0 +1,140 @@
+"""The output of `explain` as text or JSON: bytes in hex on the left, the field, its value and its meaning on the right.
+
+Redacted output has lengths instead of the bytes of keys, values, headers, compressed data and unreadable parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+from kafkarec.damage import Restored
+from kafkarec.ops.explain import Explanation, Section, Span, SpanFault
+from kafkarec.support.text_table import safe
+
+_WIDTH = 8  # bytes per line
+_LINES = 4  # lines per field without --full
+_TEXT = 40  # characters printed of a key or value
+_MOST_FAULTS = 8
+
+
+def text(
+    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
+) -> Iterator[str]:
+    """Yield the lines of the text output."""
+    yield f"{safe(name)}, byte {found.position}: {found.headline}"
+    if remark:
+        yield remark
+    yield from verdict(found, restored)
+    for section in found.sections:
+        yield ""
+        absolute = found.position if section is found.sections[0] else 0
+        if section is not found.sections[0]:
+            size = len(section.data)
+            yield f"{section.name}, {size} bytes; positions are relative to its start"
+        yield from _table(section, absolute, redact, full)
+
+
+def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
+    """Yield the lines of all faults: what is wrong, where, and the possible cause."""
+    if restored is not None:
+        yield f"RESTORED by `salvage` and with `--errors skip`: {restored}"
+    elif not found.faults:
+        yield "no errors found" if found.size else "nothing to explain"
+    for fault in found.faults[:_MOST_FAULTS]:
+        yield f"WRONG at {_place(found, fault)}: {fault.detail} [{fault.reason}]"
+    if len(found.faults) > _MOST_FAULTS:
+        yield f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below"
+    for hint in found.hints:
+        yield f"possible cause: {hint}"
+
+
+def _place(found: Explanation, fault: SpanFault) -> str:
+    if fault.section:
+        return f"byte {fault.position} of the {found.sections[fault.section].name}, {fault.path}"
+    return f"byte {found.position + fault.position}, {fault.path}"
+
+
+def _table(section: Section, absolute: int, redact: bool, full: bool) -> Iterator[str]:
+    rows = [(span, _shown_value(span, redact)) for span in section.spans]
+    at = max([4, *(len(str(absolute + span.start)) for span, _ in rows)])
+    name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
+    value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
+    hexes = 3 * _WIDTH - 1
+    yield f"{'byte':>{at}}  {'bytes':<{hexes}}  {'field':<{name}}  {'value':<{value}}  meaning"
+    for span, shown in rows:
+        left = _hex_lines(section, span, redact, full)
+        right = span.note.split("\n")
+        for line, (cell, note) in enumerate(zip_longest(left, right, fillvalue="")):
+            head = (str(absolute + span.start), span.path, shown) if line == 0 else ("", "", "")
+            yield f"{head[0]:>{at}}  {cell:<{hexes}}  {head[1]:<{name}}  {head[2]:<{value}}  {safe(note)}".rstrip()
+
+
+def _hex_lines(section: Section, span: Span, redact: bool, full: bool) -> list[str]:
+    if not span.length:
+        return ["(no bytes)"]
+    if span.kind == "skipped":
+        return [f"({span.length} bytes)"]
+    if redact and span.kind != "field":
+        return [f"({span.length} bytes hidden)"]
+    most = span.length if full else min(span.length, _WIDTH * _LINES)
+    data = section.data[span.start : span.start + most]
+    lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
+    if most < span.length:
+        lines.append(f"and {span.length - most} more bytes")
+    return lines
+
+
+def _shown_value(span: Span, redact: bool) -> str:
+    if span.value is None:
+        return ""
+    if not isinstance(span.value, bytes):
+        return str(span.value)
+    if redact:
+        return f"{span.length} bytes"
+    try:
+        decoded = span.value[: 4 * _TEXT].decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(span.value[: 4 * _TEXT]) - 3 or not error.start:
+            return f"{span.length} bytes"
+        decoded = span.value[: error.start].decode()
+    if not decoded.isprintable():
+        return f"{span.length} bytes"
+    return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
+
+
+def as_json(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
+    """Return one object; bytes are hex, and left out if redacted."""
+    return {
+        "file": name,
+        "position": found.position,
+        "size": found.size,
+        "headline": found.headline,
+        "faults": [
+            {
+                "section": found.sections[fault.section].name,
+                "position": fault.position,
+                "path": fault.path,
+                "reason": fault.reason,
+                "detail": fault.detail,
+            }
+            for fault in found.faults
+        ],
+        "hints": list(found.hints),
+        "restored": None if restored is None else restored.as_dict(),
+        "sections": [
+            {"name": part.name, "size": len(part.data), "spans": [_span(part, span, redact) for span in part.spans]}
+            for part in found.sections
+        ],
+    }
+
+
+def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
+    hidden = span.kind == "skipped" or (redact and span.kind != "field")
+    out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
+    if not hidden:
+        out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()
+    if not isinstance(span.value, bytes):
+        out["value"] = span.value
+    return out | {"note": span.note, "fault": span.fault}

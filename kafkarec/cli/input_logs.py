@@ -1,0 +1,99 @@
+"""Opens the logs that the paths of a command line name, in the order of the paths."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+
+from kafkarec import storage
+from kafkarec.storage import Log, Segment, names, remote
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.storage.read_failures import of_one_file
+from kafkarec.storage.sources import OpenFile
+
+from .shared_options import CouldNot, WrongUse
+from .spool import copy
+
+STANDARD_INPUT = "-"
+
+
+def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Log]:
+    """Return one log for each partition; segments of one folder that are named one by one become one log."""
+    if paths.count(STANDARD_INPUT) > 1:
+        raise WrongUse("standard input (-) can be read only once")
+    logs: list[Log | list[Segment]] = []
+    by_folder: dict[str, list[Segment]] = {}
+    for path in paths:
+        opened = _open(path, topic, partition, alone=len(paths) == 1)
+        if not isinstance(opened, Segment):
+            logs += _logs(path, opened)
+            continue
+        folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
+        if folder not in by_folder:
+            logs.append(by_folder.setdefault(folder, []))
+        by_folder[folder].append(opened)
+    return [_log(one) if isinstance(one, list) else one for one in logs]
+
+
+def segments(logs: Iterable[Log]) -> list[Segment]:
+    return [segment for log in logs for segment in log.segments]
+
+
+def fetched(segments: Iterable[Segment]) -> int | None:
+    """Return the bytes received from remote stores; None: no input is remote."""
+    counters = {id(counter): counter for segment in segments if (counter := segment.fetch_counter) is not None}
+    return sum(counter.fetched for counter in counters.values()) if counters else None
+
+
+def _log(segments: list[Segment]) -> Log:
+    segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
+    first = segments[0]
+    return Log(os.path.dirname(first.path), segments, topic=first.topic, partition=first.partition)
+
+
+def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | storage.LogDir:
+    if path == STANDARD_INPUT:
+        return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    try:
+        return storage.open(path, topic=topic, partition=partition)
+    except OSError as error:
+        if not alone and of_one_file(error) and not remote.is_url(path) and not os.path.isdir(path):
+            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
+        raise CouldNot(reason(error, path)) from error
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
+
+
+def reason(error: OSError, path: str) -> str:
+    """Return a line about a file that cannot be opened or read."""
+    if isinstance(error, remote.RemoteError):
+        return str(error)
+    return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+_NOT_IN_USE = ("-delete", "-stray", "-future", ".deleted", ".swap")
+
+
+def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
+    """Return the logs of a folder that have segments; CouldNot if there are none."""
+    logs = [log for log in storage.logs(opened) if log.segments]
+    if not logs:
+        left = [one for one in opened.left_out if one.name.endswith(_NOT_IN_USE)]
+        hint = f"; {left[0].name} is {left[0].why}" if left else ""
+        raise CouldNot(f"{path}: a folder without .log files{hint}")
+    return logs
+
+
+def _standard_input() -> OpenFile:
+    """Return standard input as a file. A pipe is copied to an unnamed file first, as damaged ranges are read twice."""
+    if sys.stdin is None:
+        raise CouldNot("standard input is closed")
+    descriptor = os.dup(sys.stdin.fileno())
+    if stat.S_ISREG(os.fstat(descriptor).st_mode) and not os.lseek(descriptor, 0, os.SEEK_CUR):
+        return OpenFile(descriptor, "standard input")
+    with os.fdopen(descriptor, "rb") as pipe, tempfile.TemporaryFile(prefix="kafkarec-") as spool:
+        copy(pipe, spool)
+        return OpenFile(os.dup(spool.fileno()), "standard input")

@@ -1,0 +1,236 @@
+"""The output of `ls`: a table per path as text, or one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafkarec.ops.verify.report_text import byte_size
+from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.storage.segment_summary import SegmentSummary
+from kafkarec.support import text_table
+from kafkarec.support.command_line import command
+
+_WIDTH = 110
+_NAMES_SHOWN = 3
+_FOLDERS_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class ListedRow:
+    """A line of the listing: a segment, or a partition, of which only the first and the last segment are read.
+
+    seen     the summaries of the segments that were read
+    refused  messages about segments that could not be read
+    """
+
+    log: Log
+    segments: Sequence[Segment]
+    is_partition: bool
+    seen: Sequence[SegmentSummary]
+    refused: Sequence[str]
+    status: int
+
+
+def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
+    """Yield title, table, what could not be read, what is left out, and bytes fetched."""
+    listed = list(rows)
+    values = [_values(row) for row in listed]
+    yield _title(path, opened, values)
+    if listed:
+        yield text_table.render(_columns(listed, values, full))
+    yield from _paragraphs("not read", [("", sentence) for row in listed for sentence in row.refused])
+    left_out = _left_out(opened)
+    yield from _paragraphs("left out", _grouped([one for one in left_out if not _is_folder(one)]))
+    if not listed:
+        yield from _where_else(path, [one.name for one in left_out if _is_folder(one)])
+    if opened.fetched is not None:
+        yield f"{text_table.counted(opened.fetched, 'byte')} fetched\n"
+
+
+def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
+    """Yield one object per line. Kinds: segment, checkpoint or partition; left_out; total."""
+    size = segments = 0
+    for row in rows:
+        values = _values(row)
+        size += values["size"]
+        segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
+        yield _line(
+            kind=_kind(row),
+            path=row.log.path if row.is_partition else row.segments[0].path,
+            topic=row.log.topic,
+            partition=row.log.partition,
+            **({"segments": len(row.segments)} if row.is_partition else {"base_offset": row.segments[0].base_offset}),
+            **values,
+            sampled=not full,
+            damage=[sentence for one in row.seen for sentence in one.damage],
+            not_read=list(row.refused),
+        )
+    for one in _left_out(opened):
+        yield _line(kind="left_out", path=one.name, state=one.kind, why=one.why)
+    yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
+
+
+def _kind(row: ListedRow) -> str:
+    if row.is_partition:
+        return "partition"
+    return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
+
+
+def _line(**values: Any) -> str:
+    return json.dumps(values, ensure_ascii=False) + "\n"
+
+
+def _values(row: ListedRow) -> dict[str, Any]:
+    """Return the values of a row; None if unknown."""
+    whole = len(row.seen) == len(row.segments)
+    looked = [one for one in row.seen if one.first_offset is not None]
+    starts = [one.first_timestamp for one in looked if one.first_timestamp is not None]
+    ends = [one.max_timestamp for one in looked if one.max_timestamp is not None]
+    last_seen = bool(row.seen) and not row.refused
+    return {
+        "size": sum(one.size for one in row.seen) if whole else _listed_size(row),
+        "first_offset": looked[0].first_offset if looked else None,
+        "next_offset": row.seen[-1].next_offset if last_seen else None,
+        "first_timestamp": min(starts, default=None),
+        "max_timestamp": max(ends, default=None),
+        "codecs": list(dict.fromkeys(codec for one in row.seen for codec in one.codecs)),
+        "magics": sorted({magic for one in row.seen for magic in one.magics}),
+        "batches": sum(one.batches or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
+        "records": sum(one.records or 0 for one in row.seen) if row.seen and row.seen[0].complete else None,
+        "notes": _notes(row),
+    }
+
+
+def _listed_size(row: ListedRow) -> int:
+    """Return the size by the folder's listing; that of compressed segments, which are always opened, decompressed."""
+    listed = sum(segment.size for segment in row.segments if not names.is_packed(segment.name))
+    return listed + sum(one.size for one in row.seen if one.packed)
+
+
+def _notes(row: ListedRow) -> list[str]:
+    notes = list(dict.fromkeys(note for one in row.seen for note in one.notes))
+    if any(one.damage for one in row.seen):
+        notes.insert(0, "damaged")
+    if row.refused:
+        notes.insert(0, "not read")
+    left_out = [one for one in row.log.left_out if one.kind != names.FOREIGN]
+    if row.is_partition and left_out:
+        notes.append(f"{text_table.counted(len(left_out), 'file')} left out")
+    return notes
+
+
+def _columns(rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool) -> list[tuple[str, list[str]]]:
+    owners = [_name(row, rows) for row in rows]
+    wide = max(map(len, owners))  # padding left-aligns names, even those that begin with a digit
+    columns = [
+        (("partition" if rows[0].is_partition else "segment").ljust(wide), [name.ljust(wide) for name in owners]),
+        ("bytes", [str(one["size"]) for one in values]),
+        ("first", [_number(one["first_offset"]) for one in values]),
+        ("next", [_number(one["next_offset"]) for one in values]),
+        ("earliest", [text_table.timestamp_text(one["first_timestamp"]) for one in values]),
+        ("latest", [text_table.timestamp_text(one["max_timestamp"]) for one in values]),
+        ("codecs" if full else "codecs (sampled)", [", ".join(one["codecs"]) or text_table.NOTHING for one in values]),
+        ("notes", ["; ".join(one["notes"]) for one in values]),
+    ]
+    if full:
+        counts = [(name, [_number(one[name]) for one in values]) for name in ("batches", "records")]
+        columns[4:4] = counts
+    if rows[0].is_partition:
+        columns.insert(1, ("segments", [str(len(row.segments)) for row in rows]))
+    if not any(columns[-1][1]):
+        columns.pop()
+    return columns
+
+
+def _name(row: ListedRow, rows: Sequence[ListedRow]) -> str:
+    known = row.log.topic is not None and row.log.partition is not None
+    owner = f"{row.log.topic}-{row.log.partition}" if known else row.log.path
+    if row.is_partition:
+        return owner
+    return (
+        row.segments[0].name
+        if row.log is rows[0].log and row.log is rows[-1].log
+        else f"{owner}/{row.segments[0].name}"
+    )
+
+
+def _number(value: int | None) -> str:
+    return text_table.NOTHING if value is None else str(value)
+
+
+def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:
+    said = []
+    if isinstance(opened, LogDir):
+        said.append(text_table.counted(len(opened), "partition"))
+        said.append(text_table.counted(sum(len(log.segments) for log in opened), "segment"))
+    else:
+        if opened.topic is not None and opened.partition is not None:
+            said.append(f"topic {opened.topic}, partition {opened.partition}")
+        if isinstance(opened, Log):
+            said.append(text_table.counted(len(opened.segments), "segment"))
+            said += [text_table.counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
+    said.append(byte_size(sum(one["size"] for one in values)))
+    return text_table.safe(f"{path}: {', '.join(said)}") + "\n"
+
+
+def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:
+    """Return the left-out files and folders of a folder; those of a data folder's partitions have the folder's name."""
+    if isinstance(opened, Segment):
+        return []
+    found = list(opened.left_out)
+    if isinstance(opened, LogDir):
+        for log in opened:
+            found += [one._replace(name=f"{os.path.basename(log.path)}/{one.name}") for one in log.left_out]
+    return found
+
+
+def _is_folder(one: LeftOut) -> bool:
+    """Whether it is a folder that is not one of Kafka's, which may contain logs."""
+    return one.is_folder and one.kind == names.FOREIGN
+
+
+def _grouped(left_out: Sequence[LeftOut]) -> list[tuple[str, str]]:
+    """Return (names, reason) for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for one in left_out:
+        by_reason.setdefault(one.why, []).append(one.name)
+    taken = names.swaps_to_take(one.name for one in left_out)
+    groups = []
+    for why, found in by_reason.items():
+        more = f" and {len(found) - _NAMES_SHOWN} more" if len(found) > _NAMES_SHOWN else ""
+        groups.append((", ".join(found[:_NAMES_SHOWN]) + more, why))
+    if taken:
+        groups.append((", ".join(taken), "a broker that starts here would use these"))
+    return groups
+
+
+def _paragraphs(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
+    if items:
+        yield f"{title}:\n"
+    for name, sentence in items:
+        if name:
+            yield text_table.safe(f"  {name}") + "\n"
+        indent = "    " if name else "  "
+        filled = textwrap.fill(
+            text_table.safe(sentence),
+            _WIDTH,
+            initial_indent=indent,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        yield filled + "\n"
+
+
+def _where_else(path: str, folders: Sequence[str]) -> Iterator[str]:
+    yield "no segments here"
+    if folders:
+        shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
+        first = command("ls", [f"{path.rstrip('/')}/{folders[0]}"])
+        yield text_table.safe(f"; folders: {shown}; list one with: {first}")
+    yield "\n"

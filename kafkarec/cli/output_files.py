@@ -1,0 +1,187 @@
+"""The outputs of a verb: standard output, or a file that appears only when it is complete.
+
+`demand` checks all outputs of a command line before its verb begins, by the rules of kafkarec.storage.output_rules.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import BinaryIO
+
+from kafkarec.storage import output_rules
+from kafkarec.storage.output_rules import Inputs, Refused, is_stream
+
+from . import progress
+from .shared_options import CouldNot
+
+# Values of a verb's OUTPUT: it writes files, a folder, or a log, which is either (see new_log).
+FILE, FOLDER, LOG = "a file", "a folder", "a log"
+# argparse's names of outputs -> their options; argparse's names of inputs.
+OPTIONS = {"output": "-o", "html": "--html", "plot": "--plot"}
+INPUTS = ("paths", "path", "files", "a", "b", "sources", "use", "input")
+
+
+class ClosedPipe(Exception):
+    """The reader of the output has closed the pipe (`| head`). Ends the run silently."""
+
+
+class Sink:
+    """A binary output whose write errors name the output."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self._file = file
+        self.name = name
+        self.is_terminal = file.isatty()
+        self._written = 0
+
+    def write(self, data: bytes | memoryview) -> int:
+        try:
+            if self.is_terminal:
+                progress.erase()
+            self._file.write(data)
+            if self.is_terminal:
+                self._file.flush()  # not later, behind a bar
+        except BrokenPipeError:
+            raise ClosedPipe from None
+        except OSError as error:
+            raise CouldNot(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+        self._written += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        """Return the bytes written so far, for pyarrow: a Parquet file stores the positions of its parts."""
+        return self._written
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except BrokenPipeError:
+            raise ClosedPipe from None
+        except OSError as error:
+            raise CouldNot(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+
+    @property
+    def closed(self) -> bool:
+        """Whether the file is closed. For pyarrow, which needs it of any file object."""
+        return self._file.closed
+
+
+def demand(args: argparse.Namespace, kind: str) -> Inputs:
+    """Return the inputs of the run. Raise Refused if an output would replace one of them, or an existing file."""
+    inputs = Inputs(_inputs(args))
+    given = {option: path for name, option in OPTIONS.items() if (path := getattr(args, name, None)) is not None}
+    shown: dict[str, str | None] = {f"{option} {path}": path for option, path in given.items()}
+    output_rules.demand_different({"standard output": None, **shown} if "-o" not in given else shown)
+    if kind == FOLDER or is_stream(given.get("-o")):
+        inputs.demand_stream(1, "standard output")
+    for option, path in given.items():
+        if kind == FOLDER and (is_stream(path) or os.path.isfile(path)):
+            raise Refused(f"{option} {path} is not a folder; name a new folder")
+        if kind == FILE and path != output_rules.STANDARD_OUTPUT:
+            inputs.demand_file(path, option, args.force)
+        elif not is_stream(path):
+            output_rules.demand_local(path, f"{option} {path}")
+            inputs.demand_apart(path, f"{option} {path}")
+    return inputs
+
+
+def _inputs(args: argparse.Namespace) -> Iterator[str]:
+    for name in INPUTS:
+        given = getattr(args, name, ())
+        if name == "input" and given == []:  # build reads standard input by default
+            given = [output_rules.STANDARD_INPUT]
+        for word in [given] if isinstance(given, str) else given:
+            yield from word.split(",") if name == "files" else [word]
+
+
+def demand_output_folders(args: argparse.Namespace) -> None:
+    """Raise CouldNot if the folder or descriptor of an output does not exist, for verbs that open it at the end."""
+    for path in filter(None, (getattr(args, name, None) for name in OPTIONS)):
+        descriptor = 1 if path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
+        try:
+            os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
+        except OSError as error:
+            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+@contextmanager
+def standard_output() -> Iterator[Sink]:
+    if sys.stdout is None:
+        raise CouldNot("standard output is closed")
+    sink = Sink(sys.stdout.buffer, "standard output")
+    yield sink
+    sink.flush()
+
+
+@contextmanager
+def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
+    """Yield the sink of an output. A regular file is written under a temporary name and renamed at the end."""
+    path: str | None = getattr(args, name)
+    descriptor = 1 if path is None or path == output_rules.STANDARD_OUTPUT else output_rules.descriptor_of(path)
+    if path is None or descriptor == 1:
+        with standard_output() as sink:
+            yield sink
+        return
+    if is_stream(path):
+        with _closing(_create(path, os.O_WRONLY, path) if descriptor is None else _duplicate(descriptor, path)) as file:
+            sink = Sink(file, path)
+            yield sink
+            sink.flush()
+        return
+    place = os.path.realpath(path)
+    part = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.{os.getpid()}.part")
+    try:
+        with _closing(_create(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path)) as file:
+            sink = Sink(file, path)
+            yield sink
+            sink.flush()
+        if args.force:
+            args.inputs_read.demand_file(path, OPTIONS[name], force=True)
+        _publish(part, place, f"{OPTIONS[name]} {path}", args.force)
+    except BaseException as error:
+        if os.path.exists(part) and not isinstance(error, _NameTaken):
+            os.unlink(part)
+        raise
+
+
+class _NameTaken(Refused):
+    """A file of the output's name was created during the run. The output keeps its temporary name."""
+
+
+def _publish(part: str, place: str, shown: str, force: bool) -> None:
+    try:
+        output_rules.publish(part, place, force)
+    except FileExistsError:
+        raise _NameTaken(f"{shown} was created during this run and is not replaced; the output is in {part}") from None
+    except OSError as error:
+        raise CouldNot(f"{place}: {(error.strerror or str(error)).lower()}") from error
+
+
+@contextmanager
+def _closing(file: BinaryIO) -> Iterator[BinaryIO]:
+    """Close the file. After a failed write, closing writes again and fails again; the first error is kept."""
+    try:
+        yield file
+    except BaseException:
+        with suppress(OSError):
+            file.close()
+        raise
+    file.close()
+
+
+def _duplicate(descriptor: int, path: str) -> BinaryIO:
+    try:
+        return os.fdopen(os.dup(descriptor), "wb")
+    except OSError as error:
+        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _create(place: str, flags: int, path: str) -> BinaryIO:
+    try:
+        return os.fdopen(os.open(place, flags, 0o666), "wb")
+    except OSError as error:
+        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error

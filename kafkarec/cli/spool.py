@@ -1,0 +1,38 @@
+"""Copies a pipe to a temporary file, for what is read twice or from its end."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import BinaryIO, Protocol
+
+from . import progress
+from .shared_options import CouldNot
+
+_STEP = 1 << 20
+
+
+class Writable(Protocol):
+    def write(self, data: bytes, /) -> int: ...
+    def flush(self) -> None: ...
+
+
+def copy(pipe: BinaryIO, spool: Writable) -> None:
+    """Copy the rest of a pipe. CouldNot if the disk is full."""
+    size = 0
+    with progress.bytes_counted("copying standard input") as tick:
+        while block := pipe.read(_STEP):
+            try:
+                spool.write(block)
+            except OSError as error:
+                raise _failed(error) from error
+            size += len(block)
+            tick(size)
+    try:
+        spool.flush()
+    except OSError as error:
+        raise _failed(error) from error
+
+
+def _failed(error: OSError) -> CouldNot:
+    why = (error.strerror or str(error)).lower()
+    return CouldNot(f"copy of standard input in {tempfile.gettempdir()}: {why} (TMPDIR names another folder)")

@@ -1,0 +1,247 @@
+"""The text output of `txn`: one line per partition, or one partition in detail; then the next commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kafkarec.internal_topics.transactional_ids import TransactionalId
+from kafkarec.state.transactions import STATES, Spread, Transaction, TransactionListing
+from kafkarec.support.command_line import command, quoted
+from kafkarec.support.text_table import NOTHING, counted, duration_text, safe, timestamp_text
+from kafkarec.support.text_table import render as laid_out
+
+_MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
+_WORST_FIRST = ("hanging", "open", "aborted", "committed")
+_TOOL = "kafka-transactions.sh --bootstrap-server HOST:9092"
+
+
+class PartitionTransactions(NamedTuple):
+    """One log and its transactions.
+
+    alone   the input is one segment, which may not be the whole log
+    ids     {producer id: its transactional id}, from `__transaction_state` beside the log
+    """
+
+    path: str
+    topic: str | None
+    partition: int | None
+    segments: int
+    alone: bool
+    listing: TransactionListing
+    ids: Mapping[int, TransactionalId]
+
+    def transactional_id(self, txn: Transaction) -> str | None:
+        known = self.ids.get(txn.producer_id)
+        return None if known is None else known.transactional_id
+
+    @property
+    def name(self) -> str:
+        return self.path if self.topic is None else f"{self.topic}-{self.partition}"
+
+    @property
+    def stuck_ms(self) -> int | None:
+        """How long read_committed consumers have been waiting, by the log's timestamps; None: they are not waiting."""
+        ages = [txn.duration_ms or 0 for txn in self.listing.ongoing]
+        return max(ages, default=None)
+
+    @property
+    def waiting(self) -> int:
+        """The number of offsets from the last stable offset to the end."""
+        stable, end = self.listing.last_stable_offset, self.listing.next_offset
+        return 0 if stable is None or end is None else max(end - stable, 0)
+
+    @property
+    def severity(self) -> tuple[Any, ...]:
+        found = self.listing
+        stuck = -1 if self.stuck_ms is None else self.stuck_ms
+        return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
+
+
+def render(
+    found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool
+) -> str:
+    """Return the whole text, with a line end."""
+    if len(found) == 1:
+        return "".join(_detail(found[0], states, everything))
+    busy = [one for one in found if len(one.listing) or len(one.listing.without_data) or one.listing.notes]
+    text = _verdict(found, hanging_after)
+    if busy:
+        shown = busy if everything else busy[:_MOST_ROWS]
+        text += "\n" + laid_out([(title, [show(one) for one in shown]) for title, show in _PARTITIONS])
+        text += _more(len(busy) - len(shown), "partition")
+    idle = len(found) - len(busy)
+    if idle:
+        text += f"{counted(idle, 'partition')} without transactions\n"
+    bad = [one for one in busy if one.listing.hanging]
+    for one in bad if everything else bad[:_MOST_IN_DETAIL]:
+        text += f"\n{safe(one.name)}: {_consumers(one)}"
+        text += "".join((*_table(one, "hanging", everything), *_advice(one)))
+    if len(bad) > _MOST_IN_DETAIL and not everything:
+        text += f"\n{_more(len(bad) - _MOST_IN_DETAIL, 'partition')}"
+    return text
+
+
+def _verdict(found: Sequence[PartitionTransactions], hanging_after: timedelta) -> str:
+    """Return the counts of all states and, if a transaction hangs, the partition that has waited longest."""
+    counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
+    sums = ", ".join(f"{number} {state}" for state, number in counts.items())
+    text = f"{counted(len(found), 'partition')}: {sums}\n"
+    if counts["hanging"]:
+        after = duration_text(hanging_after // timedelta(milliseconds=1))
+        where = sum(1 for one in found if one.listing.hanging)
+        text += f"hanging (open for {after} or more) in {counted(where, 'partition')}, the worst is {found[0].name}\n"
+    return safe_lines(text)
+
+
+def _stuck(one: PartitionTransactions) -> str:
+    return NOTHING if one.stuck_ms is None else duration_text(one.stuck_ms)
+
+
+_PARTITIONS: tuple[tuple[str, Callable[[PartitionTransactions], str]], ...] = (
+    ("partition", lambda one: one.name),
+    *((state, (lambda one, state=state: str(one.listing.count(state)))) for state in STATES),
+    ("last stable", lambda one: _number(one.listing.last_stable_offset)),
+    ("log end", lambda one: _number(one.listing.next_offset)),
+    ("waiting", lambda one: str(one.waiting)),
+    ("stuck for", _stuck),
+)
+
+_COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
+    ("state", lambda txn: txn.state),
+    ("producer", lambda txn: str(txn.producer_id)),
+    ("epoch", lambda txn: str(txn.producer_epoch)),
+    ("first offset", lambda txn: _number(txn.first_offset)),
+    ("marker", lambda txn: _number(txn.marker_offset)),
+    ("begun", lambda txn: timestamp_text(txn.first_timestamp)),
+    ("duration", lambda txn: NOTHING if txn.duration_ms is None else duration_text(txn.duration_ms)),
+    ("batches", lambda txn: str(txn.batches)),
+    ("records", lambda txn: str(txn.records)),
+    ("bytes", lambda txn: str(txn.bytes)),
+)
+
+
+def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool) -> Iterator[str]:
+    found = one.listing
+    if found.next_offset is None and not found.ongoing:
+        yield f"{safe(one.name)}: no batch, so no transaction\n"
+        return
+    newest = f", newest record of {timestamp_text(found.max_timestamp)}" if found.max_timestamp is not None else ""
+    yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {_number(found.next_offset)}{newest}\n"
+    yield _consumers(one)
+    for state in sorted(states, key=_WORST_FIRST.index):
+        yield from _table(one, state, everything)
+    yield _sums(one)
+    notes = found.notes if everything else found.notes[:_MOST_NOTES]
+    for note in notes:
+        yield f"note: {safe(note.detail)} [{note.reason}]\n"
+    yield _more(len(found.notes) - len(notes), "note")
+    if one.alone and (found.ongoing or len(found.without_data)):
+        yield "note: this is one file of a log; pass the folder, as a transaction may begin or end in another file\n"
+    yield from _advice(one)
+
+
+def _consumers(one: PartitionTransactions) -> str:
+    stable = one.listing.last_stable_offset
+    if not one.listing.ongoing:
+        return f"last stable offset {stable}: a read_committed consumer can read to the end\n"
+    text = f"last stable offset {stable}: a read_committed consumer waits there"
+    first = one.listing.ongoing[0]
+    if stable is None or (first.first_offset or 0) < stable:
+        return (
+            f"a read_committed consumer waits at the log's start: the transaction of offset {first.first_offset} "
+            f"began before it, in deleted segments\n"
+        )
+    if first.duration_ms is not None:
+        text += f" since {timestamp_text(first.first_timestamp)} "
+        text += f"({duration_text(first.duration_ms)} before the newest record)"
+    return f"{text}; {counted(one.waiting, 'offset')} from there on cannot be read\n"
+
+
+def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[str]:
+    """Yield the transactions of a state; if there are many, the oldest open or the most recently ended ones."""
+    chosen = one.listing.of(state)
+    if not len(chosen):
+        return
+    skipped = 0 if everything else max(len(chosen) - _MOST_ROWS, 0)
+    from_front = state in ("open", "hanging")
+    rows = list(islice(chosen, _MOST_ROWS)) if skipped and from_front else list(chosen[skipped:])
+    columns = [(title, [show(txn) for txn in rows]) for title, show in _COLUMNS]
+    if one.ids:
+        columns.append(("transactional id", [safe(one.transactional_id(txn) or NOTHING) for txn in rows]))
+    yield "\n" + laid_out(columns)
+    if skipped:
+        yield f"and {skipped} {'younger' if from_front else 'earlier'} transactions: --all shows them\n"
+
+
+def _sums(one: PartitionTransactions) -> str:
+    found = one.listing
+    counts = ", ".join(f"{found.count(state)} {state}" for state in STATES)
+    text = f"\n{counts}"
+    if len(found.without_data):
+        text += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
+    spreads = found.spreads()
+    for name in ("batches", "records"):
+        if name in spreads:
+            text += f"\n{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
+    if "duration_ms" in spreads:
+        text += f"\nduration: {_spread(spreads['duration_ms'], duration_text, lambda mean: duration_text(round(mean)))}"
+    return text + "\n"
+
+
+def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[float], str]) -> str:
+    if spread.least == spread.most:
+        return show(spread.least)
+    return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
+
+
+def _advice(one: PartitionTransactions) -> Iterator[str]:
+    hanging = one.listing.hanging
+    if not hanging:
+        return
+    yield "\nnext\n"
+    steps = [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one, txn)]
+    yield from dict.fromkeys(f"  {what}:\n    {safe(line)}\n" for what, line in steps)
+    yield _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
+
+
+def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, str]]:
+    """Return (purpose, command) of Kafka's TransactionsCommand: find-hanging, and abort by start offset (brokers from
+    3.0 on) or by producer. If no marker of the producer is known, the coordinator epoch is 0, as in that tool
+    (KIP-664). A transaction whose ABORT the .txnindex has must not be aborted again: the log lost its end.
+    """
+    ended = one.listing.listed_ahead.get((txn.producer_id, txn.first_offset or 0))
+    if ended is not None:
+        what = (
+            f"the transaction of offset {txn.first_offset} was aborted at offset {ended}, as .txnindex has it: the log "
+            "lost its end; see what is missing"
+        )
+        return [(what, command("verify", [one.path]))]
+    unnamed = one.topic is None or one.partition is None
+    known = ("TOPIC", "PARTITION") if unnamed else (quoted(one.topic or ""), one.partition)
+    place = "--topic {} --partition {}".format(*known)
+    coordinator = 0 if txn.coordinator_epoch is None else txn.coordinator_epoch
+    producer = f"--producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
+    by_producer = f"{producer} --coordinator-epoch {coordinator}"
+    return [
+        ("check with the broker that it still hangs", f"{_TOOL} find-hanging {place}"),
+        (
+            f"end the transaction of offset {txn.first_offset}",
+            f"{_TOOL} abort {place} --start-offset {txn.first_offset}",
+        ),
+        (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {place} {by_producer}"),
+    ]
+
+
+def safe_lines(text: str) -> str:
+    return "".join(f"{safe(line)}\n" for line in text.splitlines())
+
+
+def _number(value: int | None) -> str:
+    return NOTHING if value is None else str(value)
+
+
+def _more(number: int, what: str) -> str:
+    return f"and {counted(number, f'more {what}')}: --all shows them\n" if number > 0 else ""

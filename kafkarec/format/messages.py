@@ -1,0 +1,335 @@
+"""Reads Kafka's generated messages: bytes to named fields. `message_writer.py` writes them.
+
+    bool, int8        1 byte                          int16, uint16     2 bytes, big-endian
+    int32, uint32     4 bytes                         int64, float64    8 bytes
+    uuid              16 bytes; here the 22 characters that Kafka prints
+    string, bytes     int16 / int32 length, -1 null   flexible: unsigned varint of length + 1, 0 null
+    array             int32 count, -1 null            flexible: unsigned varint of count + 1, 0 null
+    struct            its fields                      nullable: after one byte, which is negative for null
+    tagged fields     flexible only, at a struct's end: unsigned varint count, then tag, size, bytes each (KIP-482)
+
+Accepts and refuses the same bytes as Kafka's generated `read(Readable, version)`. The depth of recursion is that of
+the schema table, whatever the bytes are, and a count is compared with the bytes left before it is used. Objects are
+counted: Kafka creates one for two bytes of an unknown tagged field and could run out of memory (CVE-2026-111115; for
+declared sizes CVE-2022-34917); here the objects of one message are limited to some hundred MB.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from kafkarec.errors import InvalidRecordError, LimitExceededError
+
+from .java_integers import wrapped
+from .message_schemas import MessageField, MessageSchema, Struct
+from .varints import BadVarint, read_unsigned
+
+TAGGED = "_tagged_fields"  # the item with a struct's unknown tagged fields: a list of (tag, bytes)
+
+# The limit of objects of one message: an element of an array counts 1, a struct 8, an unknown tagged field 4.
+MAX_OBJECTS = 1 << 21
+_STRUCT_COST, _TAG_COST = 8, 4
+LONGEST_STRING = 0x7FFF
+
+_UNDERFLOW: str | None = None  # Java's BufferUnderflowException has no message
+
+
+class MessageError(InvalidRecordError):
+    """Bytes that are no message of their schema.
+
+    kafka: str | None     the message of the exception in Kafka; None: it has none
+    what: str             the error text without the numbers
+    """
+
+    kafka: str | None = None
+    what = ""
+
+
+def refuse(what: str, kafka: str | None, expected: int | None = None, found: int | None = None) -> NoReturn:
+    """Raises MessageError; kafka: the message of the exception in Kafka."""
+    sides = ""
+    if expected is not None and found is not None:
+        sides = f" (at {'most' if found > expected else 'least'} {expected}, found {found})"
+    error = MessageError(f"{what}{sides}", reason="message_invalid", expected=expected, found=found)
+    error.kafka, error.what = kafka, what
+    raise error
+
+
+class Cursor:
+    """A read position in the bytes of one message, and how many more objects may be created for it."""
+
+    __slots__ = ("data", "objects_left", "pos")
+
+    def __init__(self, data: bytes, pos: int = 0, objects: int = MAX_OBJECTS) -> None:
+        self.data = data
+        self.pos = pos
+        self.objects_left = objects
+
+    @property
+    def left(self) -> int:
+        return len(self.data) - self.pos
+
+    def number(self, size: int, unpack: Callable[[bytes, int], tuple[Any, ...]], what: str = "a number") -> Any:
+        """The value of the next `size` bytes; what: its name in an error message."""
+        start = self.pos
+        if size > len(self.data) - start:
+            refuse(f"the message ends inside of {what}", _UNDERFLOW, size, len(self.data) - start)
+        self.pos = start + size
+        return unpack(self.data, start)[0]
+
+    def int16(self) -> int:
+        value: int = self.number(2, _INT16)
+        return value
+
+    def unsigned_varint(self) -> int:
+        """A varint as a Java int, which may be negative: five bytes at most, excess bits of the fifth are dropped
+        (ByteUtils.readUnsignedVarint)."""
+        try:
+            value, self.pos = read_unsigned(self.data, self.pos, len(self.data))
+        except BadVarint as bad:
+            if bad.cut:
+                refuse("the message ends inside of a varint", _UNDERFLOW, 1, 0)
+            refuse(
+                "an unsigned varint is longer than 5 bytes",
+                "Varint is too long, the most significant bit in the 5th byte is set, "
+                f"converted value: {bad.groups & 0xFFFFFFFF:x}",
+            )
+        return wrapped(value, 32)
+
+    def array(self, size: int, what: str) -> bytes:
+        """The next `size` bytes; for a negative size, the error is the one that Java raises."""
+        if size < 0:
+            refuse(f"{what} has a negative size", str(size), 0, size)
+        if size > self.left:
+            kafka = f"Error reading byte array of {size} byte(s): only {self.left} byte(s) available"
+            refuse(f"{what} is longer than the bytes left", kafka, self.left, size)
+        start = self.pos
+        self.pos = start + size
+        return self.data[start : self.pos]
+
+    def charge(self, objects: int) -> None:
+        """Counts objects that are about to be created; LimitExceededError above MAX_OBJECTS."""
+        self.objects_left -= objects
+        if self.objects_left < 0:
+            raise LimitExceededError(
+                f"one message has more than {MAX_OBJECTS} elements; it is not read",
+                reason="message_too_large",
+                expected=MAX_OBJECTS,
+            )
+
+
+Read = Callable[[Cursor], Any]
+Make = Callable[[Struct], Callable[[dict[str, Any]], Any]]
+
+_INT16 = struct.Struct(">h").unpack_from
+FIXED: dict[str, tuple[int, str]] = {
+    "bool": (1, ">?"),
+    "int8": (1, ">b"),
+    "int16": (2, ">h"),
+    "uint16": (2, ">H"),
+    "int32": (4, ">i"),
+    "uint32": (4, ">I"),
+    "int64": (8, ">q"),
+    "float64": (8, ">d"),
+    "uuid": (16, ">16s"),
+}
+
+
+def uuid_text(blob: bytes) -> str:
+    """Kafka's Uuid.toString: base64 for URLs, unpadded."""
+    return base64.urlsafe_b64encode(blob).rstrip(b"=").decode()
+
+
+def uuid_bytes(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "==")
+
+
+def _fixed_reader(of: str, name: str) -> Read:
+    size, form = FIXED[of]
+    unpack = struct.Struct(form).unpack_from
+    what = f"field {name}"
+    if of == "uuid":
+        return lambda cursor: uuid_text(cursor.number(size, unpack, what))
+    return lambda cursor: cursor.number(size, unpack, what)
+
+
+def _length_reader(of: str, flexible: bool) -> Callable[[Cursor], int]:
+    if flexible:
+        return lambda cursor: wrapped(cursor.unsigned_varint() - 1, 32)
+    size, form = (2, ">h") if of == "string" else (4, ">i")
+    unpack = struct.Struct(form).unpack_from
+    return lambda cursor: int(cursor.number(size, unpack, "a length"))
+
+
+# Java replaces an encoded surrogate, whole or cut after two bytes, by one U+FFFD; Python replaces each of its bytes.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_text(data: bytes) -> str:
+    """Decodes UTF-8 with the replacement characters that Java puts in place of malformed bytes."""
+    return _SURROGATE.sub(b"\xef\xbf\xbd", data).decode("utf-8", "replace")
+
+
+def _text(blob: bytes) -> str:
+    try:
+        return blob.decode()
+    except UnicodeDecodeError:
+        return java_text(blob)
+
+
+def _null(name: str, nullable: bool) -> None:
+    if not nullable:
+        refuse(f"field {name} is null and must not be", f"non-nullable field {name} was serialized as null")
+
+
+def _string(cursor: Cursor, length: int, name: str) -> str:
+    if length > LONGEST_STRING:
+        kafka = f"string field {name} had invalid length {length}"
+        refuse(f"string {name} is longer than its type allows", kafka, LONGEST_STRING, length)
+    return _text(cursor.array(length, f"field {name}"))
+
+
+def _bytes(cursor: Cursor, length: int, name: str) -> bytes:
+    return cursor.array(length, f"field {name}")
+
+
+_OF_A_LENGTH: dict[str, Callable[[Cursor, int, str], Any]] = {"string": _string, "bytes": _bytes}
+
+
+def _sized_reader(of: str, name: str, nullable: bool, flexible: bool) -> Read:
+    """Reads a length and that many bytes: a string or bytes."""
+    length_of, content_of = _length_reader(of, flexible), _OF_A_LENGTH[of]
+
+    def read(cursor: Cursor) -> Any:
+        length = length_of(cursor)
+        if length < 0:
+            _null(name, nullable)
+            return None
+        return content_of(cursor, length, name)
+
+    return read
+
+
+def _array_reader(name: str, nullable: bool, flexible: bool, element: Read) -> Read:
+    length_of = _length_reader("array", flexible)
+
+    def read(cursor: Cursor) -> list[Any] | None:
+        count = length_of(cursor)
+        if count < 0:
+            _null(name, nullable)
+            return None
+        if count > cursor.left:
+            refuse(
+                f"array {name} declares more elements than bytes are left",
+                f"Tried to allocate a collection of size {count}, but there are only {cursor.left} bytes remaining.",
+                cursor.left,
+                count,
+            )
+        cursor.charge(count)
+        return [element(cursor) for _ in range(count)]
+
+    return read
+
+
+def _struct_reader(field: MessageField, of: Struct, version: int, flexible: bool, make: Make | None) -> Read:
+    read = fields_reader(of, version, flexible, make)
+    if field.is_array or not field.nullable:
+        return read
+    if field.tag is not None:
+        return lambda cursor: read(cursor) if cursor.unsigned_varint() > 0 else None
+    return lambda cursor: read(cursor) if cursor.number(1, _INT8, "a struct") >= 0 else None
+
+
+_INT8 = struct.Struct(">b").unpack_from
+
+
+def _reader(field: MessageField, version: int, flexible: bool, make: Make | None) -> Read:
+    nullable = field.nullable and not field.is_array
+    if field.struct:
+        read = _struct_reader(field, field.struct, version, flexible, make)
+    elif field.type in _OF_A_LENGTH:
+        # In Kafka's error messages an element of an array is named by the field's name and " element".
+        name = f"{field.name} element" if field.is_array else field.name
+        read = _sized_reader(field.type, name, nullable, flexible)
+    else:
+        read = _fixed_reader(field.type, field.name)
+    if field.is_array:
+        return _array_reader(field.name, field.nullable, flexible, read)
+    return read
+
+
+def default_of(field: MessageField, version: int) -> Any:
+    """The value of a field that is not in the bytes: a new list or struct, else the table's default."""
+    if field.is_array:
+        return None if field.default is None else []
+    if field.struct and field.default is not None:
+        return {each.name: default_of(each, version) for each in field.struct.fields if each.is_in(version)}
+    return field.default
+
+
+@lru_cache(maxsize=1024)
+def fields_reader(of: Struct, version: int, flexible: bool, make: Make | None = None) -> Read:
+    """A reader of a struct in one version, which returns a dict of its fields in Kafka's order; tagged fields that were
+    not sent have their defaults.
+
+    make: for a struct, the function that turns the dict of its fields into what is read instead. No object is created
+          for unknown tagged fields then
+    """
+    present = [field for field in of.fields if field.is_in(version)]
+    steps: list[tuple[str, Read]] = []
+    for field in present:
+        if field.tag is None:
+            steps.append((field.name, _reader(field, version, flexible, make)))
+        elif field.struct or field.is_array:
+            steps.append((field.name, lambda _, field=field: default_of(field, version)))  # type: ignore[misc]
+        else:
+            steps.append((field.name, lambda _, value=field.default: value))  # type: ignore[misc]
+    tags = {
+        field.tag: (field.name, _reader(field, version, flexible, make)) for field in present if field.tag is not None
+    }
+    of_other_versions = {field.tag for field in of.fields if field.tag is not None} - set(tags)
+
+    finish = None if make is None else make(of)
+
+    def read(cursor: Cursor) -> Any:
+        if of.last is not None and version > of.last:
+            refuse(f"version {version} of {of.name} is not known", f"Can't read version {version} of {of.name}")
+        cursor.charge(_STRUCT_COST)
+        fields = {name: step(cursor) for name, step in steps}
+        if flexible:
+            _read_tagged(cursor, fields)
+        return fields if finish is None else finish(fields)
+
+    def _read_tagged(cursor: Cursor, fields: dict[str, Any]) -> None:
+        unknown: list[tuple[int, bytes]] = []
+        for _ in range(cursor.unsigned_varint()):  # negative in Java: none
+            tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
+            if tag in tags:  # as in Kafka, the size before the field is ignored: its own bytes decide
+                name, step = tags[tag]
+                fields[name] = step(cursor)
+            elif tag in of_other_versions:
+                kafka = f"Tag {tag} is not valid for version {version}"
+                refuse(f"tagged field {tag} does not belong to version {version} of {of.name}", kafka)
+            elif make is not None:
+                cursor.array(size, f"tagged field {tag}")
+            else:
+                cursor.charge(_TAG_COST)
+                unknown.append((tag, cursor.array(size, f"tagged field {tag}")))
+        if unknown:
+            fields[TAGGED] = unknown
+
+    return read
+
+
+def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[str, Any]:
+    """The fields of the message at `cursor`, as Kafka's generated class reads them in any version.
+
+    MessageError for bytes that it refuses, LimitExceededError for a message of more than MAX_OBJECTS elements.
+    """
+    fields: dict[str, Any] = fields_reader(schema.struct, version, schema.is_flexible(version))(cursor)
+    return fields

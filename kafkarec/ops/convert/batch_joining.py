@@ -1,0 +1,75 @@
+"""Which adjacent batches may be joined without a change for consumers and for the broker's producer state.
+
+The producer state (ProducerStateManager) has a producer's epoch, its last sequence and its first open offset; a
+consumer sees offsets, timestamps and the transaction of a batch. Control batches and batches without records are never
+joined (Target.shape gives them no limit).
+"""
+
+from __future__ import annotations
+
+from kafkarec.format.java_integers import increment_sequence
+from kafkarec.format.layout import BATCH_MAGIC
+
+from .decoded_batches import DecodedBatches
+from .source_batches import WIDEST, SourceBatch
+from .target import Shape
+
+LOG_APPEND = 1
+
+
+def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:
+    """Whether the headers allow `unit` to be joined to a run of batches from `first` to `last` of the same shape."""
+    if _shared_fields(last, shape) != _shared_fields(unit, shape):
+        return False
+    begin = unit.last_offset if unit.base_offset is None else unit.base_offset
+    whole = first.last_offset if first.base_offset is None else first.base_offset
+    if begin <= last.last_offset or unit.last_offset - whole > WIDEST:
+        return False
+    return shape.magic < BATCH_MAGIC or _in_sequence(last, unit)
+
+
+def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
+    """The header fields that apply to all records of a batch, as far as the target's magic has them."""
+    stamped = unit.timestamp_type == LOG_APPEND
+    if shape.magic < BATCH_MAGIC:
+        return (stamped, unit.max_timestamp if stamped else None) if shape.magic else ()
+    return (
+        stamped,
+        unit.max_timestamp if stamped else None,
+        unit.partition_leader_epoch,
+        unit.producer_id,
+        unit.producer_epoch,
+        unit.is_transactional,
+        unit.delete_horizon_ms,
+    )
+
+
+def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
+    """Whether offsets and sequences both continue: a record's sequence is base sequence + offset delta."""
+    if last.base_sequence is None and unit.base_sequence is None:
+        return True
+    if last.base_sequence is None or unit.base_sequence is None or last.base_offset is None:
+        return False
+    step = 1 + last.last_offset - last.base_offset
+    follows = unit.base_offset == last.last_offset + 1
+    return follows and unit.base_sequence == increment_sequence(last.base_sequence, step)
+
+
+def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
+    """Whether unit `number` can be split and joined: its offsets ascend and its header agrees with its records."""
+    unit, start, stop = decoded.units[number], decoded.bounds[number], decoded.bounds[number + 1]
+    first, last = decoded.offsets[start], decoded.offsets[stop - 1]
+    if not decoded.is_ascending(start, stop) or last - first > WIDEST:
+        return False
+    latest = -1 if unit.max_timestamp is None else unit.max_timestamp
+    if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not decoded.all_at(latest, start, stop):
+        return False
+    if shape.magic < BATCH_MAGIC:
+        return min(latest, min(decoded.timestamps[start:stop])) >= -1
+    if unit.magic < BATCH_MAGIC:
+        return True
+    if unit.timestamp_type != LOG_APPEND and max(-1, max(decoded.timestamps[start:stop])) != latest:
+        return False
+    if unit.base_sequence is not None and unit.base_sequence < 0:
+        return False
+    return unit.base_offset is not None and unit.base_offset <= first and last <= unit.last_offset

@@ -1,0 +1,336 @@
+"""Witnesses of a log's end: the files that say how far the log once reached.
+
+A log that is cut at a batch's end, or whose last segment is gone, has no damaged byte. The table below names the files
+that know more. A witness counts only strictly above the log's end; below it, and for any gap, it proves nothing.
+
+    LOST      only a broker that stopped while it truncated the log has such a file, else records are lost
+    LONGER    the log was longer: records are lost, or the broker truncated them, which leaves such files behind
+    DELETED   every record up to there was deleted on purpose (DeleteRecords); a broker deletes the segments
+
+Read them before the log: a broker that writes meanwhile would otherwise seem to have lost what it wrote since.
+
+A truncation leaves old entries in the memory-mapped indexes of the active segment, until others replace them, and the
+leader epochs are written a little later. Where the high watermark is known and not above the end, such entries are no
+witness: nothing that was replicated is missing.
+
+(Kafka: LogLoader, ProducerStateManager, AbstractIndex.truncateToEntries, LeaderEpochFileCache.)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import (
+    leader_epochs,
+    meta_properties,
+    offset_checkpoints,
+    offset_index,
+    producer_snapshot,
+    time_index,
+    txn_index,
+)
+from kafkarec.storage import Log, LogDir, names
+from kafkarec.storage.folders import Folder, LocalFolder
+from kafkarec.support.text_table import counted
+
+LOST, LONGER, DELETED = "lost", "longer", "deleted"
+MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
+
+ReadFile = Callable[[str], bytes | None]
+
+
+class Witness(NamedTuple):
+    """A file, and the end of the log according to it.
+
+    end        the offset after the last one that the log had
+    meaning    LOST, LONGER or DELETED
+    position   where in the segment the last batch begins that it names; None: it names none
+    outlasts   whether it is in a running broker's files for a while after the log was truncated
+    """
+
+    file: str
+    end: int
+    meaning: str
+    position: int | None = None
+    outlasts: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: field for name, field in self._asdict().items() if name != "outlasts"}
+
+
+class LogEnd(NamedTuple):
+    """The end of a log: the offset after the last batch, or the last segment's name if that is higher.
+
+    position   end position of the last batch in the last segment
+    last       the last offset; None: the log has no batches
+    """
+
+    offset: int
+    position: int
+    last: int | None
+
+
+class _Claim(NamedTuple):
+    """What the entries of an index say: the offset after the last one, and where that one's batch begins."""
+
+    end: int
+    position: int | None = None
+
+
+def _offset_claim(data: bytes, base: int) -> _Claim | None:
+    index = offset_index.read(data, base)
+    last = index[index.rising - 1] if len(index) else None
+    return None if last is None else _Claim(last.offset + 1, last.position)
+
+
+def _time_claim(data: bytes, base: int) -> _Claim | None:
+    index = time_index.read(data, base)
+    return _Claim(index[index.rising - 1].offset + 1) if len(index) else None
+
+
+def _aborted_claim(data: bytes, _: int) -> _Claim | None:
+    lasts = [entry.last_offset for entry in txn_index.read(data)]
+    return _Claim(max(lasts) + 1) if lasts else None
+
+
+_INDEXES: dict[str, Callable[[bytes, int], _Claim | None]] = {
+    offset_index.SUFFIX: _offset_claim,
+    time_index.SUFFIX: _time_claim,
+    txn_index.SUFFIX: _aborted_claim,
+}
+_LOG_START = "log-start-offset-checkpoint"
+_HIGH_WATERMARK = "replication-offset-checkpoint"
+_CHECKPOINTS = {
+    "recovery-point-offset-checkpoint": LOST,
+    _HIGH_WATERMARK: LOST,
+    "cleaner-offset-checkpoint": LONGER,
+    _LOG_START: DELETED,
+}
+
+
+class DataFolder:
+    """The checkpoint files of a broker's data folder. They count only beside meta.properties: a copy of one partition
+    into a folder with other files says nothing."""
+
+    def __init__(self, read: ReadFile) -> None:
+        self.offsets: dict[str, dict[offset_checkpoints.TopicPartition, int]] = {}
+        if _quiet(read, meta_properties.NAME) is None:
+            return
+        for name in _CHECKPOINTS:
+            data = _quiet(read, name)
+            try:
+                if data is not None:
+                    self.offsets[name] = offset_checkpoints.read(data)
+            except KafkaRecordError:
+                continue  # verify reports it
+
+    @classmethod
+    def above(cls, log: Log) -> DataFolder:
+        """The data folder that a local partition folder is in."""
+        if not isinstance(log.folder, LocalFolder):
+            return cls(lambda name: None)
+        return cls(LocalFolder(os.path.dirname(os.path.abspath(log.folder.path))).read)
+
+    def witnesses(self, topic: str | None, partition: int | None) -> Iterator[Witness]:
+        for name, offsets in self.offsets.items():
+            end = offsets.get((topic, partition))  # type: ignore[call-overload]
+            if end is not None:
+                yield Witness(name, end, _CHECKPOINTS[name])
+
+    def log_start(self, topic: str | None, partition: int | None) -> int:
+        """The offset below which the records of a partition count as deleted; 0: not known."""
+        return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)  # type: ignore[call-overload, no-any-return]
+
+    def cleaned(self, topic: str | None, partition: int | None) -> bool | None:
+        """Whether the log cleaner has worked on a partition; None: not known."""
+        offsets = self.offsets.get("cleaner-offset-checkpoint")
+        return None if offsets is None or topic is None else (topic, partition) in offsets
+
+
+def of_logs(opened: Any, logs: Iterable[Log]) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
+    """The data folder and the witnesses of each log of what was opened."""
+    own = DataFolder(opened.folder_file) if isinstance(opened, LogDir) and opened.folder is not None else None
+    folders = [own or DataFolder.above(log) for log in logs]
+    return [(folder, read(log, folder)) for log, folder in zip(logs, folders, strict=True)]
+
+
+def read(log: Log, data_folder: DataFolder) -> tuple[Witness, ...]:
+    """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
+    than `log`: the log goes on there.
+
+    .index, .timeindex and .txnindex of earlier segments are not read, as the next segment's name is higher.
+    """
+    found = [*data_folder.witnesses(log.topic, log.partition)]
+    folder = log.folder
+    if folder is None:
+        return tuple(found)
+    last = names.segment(log.segments[-1].name) if log.segments else None
+    if log.segments and (last is None or last.suffix != ".log" or last.state):
+        return ()  # a file of any name: its place in a log is not known
+    beside = _beside(log)
+    segments = {one.base_offset for one in beside if one.suffix == ".log"}
+    if last and segments and max(segments) > last.base_offset:
+        return ()
+    for one in beside:
+        if one.suffix == producer_snapshot.SUFFIX:
+            found.append(Witness(one.stem + one.suffix, one.base_offset, LOST))
+        elif one.suffix in _INDEXES and (last is None or one.base_offset >= last.base_offset):
+            found += _of_index(one, folder, one.base_offset in segments)
+    found += _of_epochs(folder)
+    return tuple(found)
+
+
+def _beside(log: Log) -> list[names.SegmentName]:
+    """The log's segments and their side files that are in its folder now."""
+    if log.folder is None:
+        return []
+    last = names.segment(log.segments[-1].name) if log.segments else None
+    owner = (last.topic, last.partition) if last else (None, None)
+    try:
+        parsed = [names.segment(name) for name in log.folder.names()]
+    except OSError:
+        return []  # reported where the folder is listed for its segments
+    return [one for one in parsed if one and not one.state and (one.topic, one.partition) == owner]
+
+
+def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[Witness]:
+    name = one.stem + one.suffix
+    data = _quiet(folder.read, name)
+    try:
+        # Only zeros: preallocated.
+        claim = _INDEXES[one.suffix](data, one.base_offset) if data and data.strip(b"\0") else None
+    except KafkaRecordError:
+        claim = None  # verify reports it
+    if not has_segment:
+        yield Witness(name, max(one.base_offset, claim.end if claim else 0), LONGER)
+    elif claim is not None:
+        yield Witness(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
+
+
+def _of_epochs(folder: Folder) -> Iterator[Witness]:
+    """An epoch that begins at the log's end is that of a leader that has written nothing yet."""
+    try:
+        entries = leader_epochs.read(_quiet(folder.read, leader_epochs.NAME) or b"")
+    except KafkaRecordError:
+        return
+    if entries:
+        yield Witness(leader_epochs.NAME, entries[-1].start_offset, LONGER, outlasts=True)
+
+
+def _quiet(read: ReadFile, name: str) -> bytes | None:
+    """A whole file; None: there is none, or it cannot be read, which verify reports."""
+    try:
+        return read(name)
+    except OSError:
+        return None
+
+
+def above(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
+    """The credible witnesses strictly above a log's end, the strongest meaning and the highest end first."""
+    found = tuple(credible(witnesses, end))
+    is_replicated = any(one.file == _HIGH_WATERMARK and one.end <= end.offset for one in found)
+    higher = [one for one in found if one.end > end.offset and not (one.outlasts and is_replicated)]
+    return tuple(sorted(higher, key=lambda one: (MEANINGS.index(one.meaning), -one.end, one.file)))
+
+
+class EndVerdict(NamedTuple):
+    """A log's end, and the witnesses above it, as `above` gives them."""
+
+    end: LogEnd
+    higher: tuple[Witness, ...] = ()
+
+    @property
+    def missing(self) -> int:
+        """The number of offsets that are missing at least."""
+        return self.higher[0].end - self.end.offset if self.higher and self.higher[0].meaning != DELETED else 0
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        """The sort key, worst first; only with `higher`."""
+        return MEANINGS.index(self.higher[0].meaning), -self.missing
+
+    @property
+    def headline(self) -> str:
+        """A few words about the strongest witness; empty: there is none."""
+        if not self.higher:
+            return ""
+        first = self.higher[0]
+        if first.meaning == DELETED:
+            return f"the log ends below its start offset {first.end}, says {first.file}"
+        count = f"at least {counted(self.missing, 'offset')} missing"
+        where = f"behind {self.end.last}" if self.end.last is not None else f"up to {first.end - 1}"
+        return f"{'' if first.meaning == LOST else 'the log was longer: '}{count} {where}, says {first.file}"
+
+
+def scanned_end(log: Log) -> LogEnd | None:
+    """The end of a log by the headers of its last segments alone; None: the last one cannot be read."""
+    for segment in reversed(log.segments):
+        try:
+            row = segment.last_batch()
+        except (OSError, KafkaRecordError):
+            return None
+        if row is not None:
+            position = row["position"] + row["size_in_bytes"] if segment is log.segments[-1] else 0
+            end = int(row["next_offset"])
+            return LogEnd(max(end, log.segments[-1].base_offset or 0), position, end - 1)
+    return LogEnd(log.segments[-1].base_offset or 0 if log.segments else 0, 0, None)
+
+
+def credible(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
+    """The witnesses without wrong index entries: those above the end that point at bytes before it."""
+    return tuple(
+        one for one in witnesses if one.end <= end.offset or one.position is None or one.position >= end.position
+    )
+
+
+def end_without_segments(log: Log, witnesses: Sequence[Witness]) -> LogEnd:
+    """The end of a log whose segments are all gone: where the first of their indexes begins, else just below the
+    highest witness."""
+    highest = max((one.end for one in witnesses), default=0)
+    return LogEnd(min(indexes_without_segment(log), default=max(highest - 1, 0)), 0, None)
+
+
+def indexes_without_segment(log: Log) -> dict[int, str]:
+    """Base offset -> name of an index whose segment is not in the folder."""
+    beside = _beside(log)
+    segments = {one.base_offset for one in beside if one.suffix == ".log"}
+    indexes = (one for one in beside if one.suffix in _INDEXES and one.base_offset not in segments)
+    return {one.base_offset: one.stem + one.suffix for one in indexes}
+
+
+class SegmentGap(NamedTuple):
+    """The offsets `first` to `last` are missing between a segment and the next one.
+
+    base       base offset of the segment before
+    position   end position of its last batch
+    """
+
+    first: int
+    last: int
+    base: int
+    position: int
+
+
+def proofs(log: Log, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
+    """The gaps that are a loss, each with a sentence why: an index is there without its segment, or the index of the
+    segment before goes on in the gap. A cleaner that leaves gaps leaves neither."""
+    found: dict[SegmentGap, str] = {}
+    orphans = indexes_without_segment(log) if gaps else {}
+    segments = {segment.base_offset: segment for segment in log.segments}
+    for gap in gaps:
+        missing = [name for base, name in orphans.items() if gap.first <= base <= gap.last]
+        before = segments.get(gap.base)
+        parsed = names.segment(before.name) if before else None
+        longer: tuple[Witness, ...] = ()
+        if log.folder and parsed:
+            beside = [parsed._replace(suffix=suffix) for suffix in _INDEXES]
+            claims = (found for one in beside for found in _of_index(one, log.folder, has_segment=True))
+            longer = above(claims, LogEnd(gap.first, gap.position, None))
+        if missing:
+            found[gap] = f"{missing[0]} is there, but not its segment"
+        elif longer and before:
+            found[gap] = f"{before.name} went on up to offset {longer[0].end - 1}, says {longer[0].file}"
+    return found

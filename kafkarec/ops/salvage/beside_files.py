@@ -1,0 +1,273 @@
+"""Files beside a log that may have what it lacks
+
+wrong names          segments whose names were exchanged or changed: their batches say where they belong
+.swap                replaces the segments that it covers, as when a broker starts (LogLoader); what is damaged in it
+                     comes from those
+.deleted, .cleaned   only where offsets are missing at damage or in place of a segment, from the log's start on, never
+                     after its end, and never in a compacted log: they would bring back expired, truncated or compacted
+                     records
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
+from kafkarec.ops.end_witnesses import DataFolder
+from kafkarec.sidecars import offset_checkpoints
+from kafkarec.storage import Segment, names, remote, unnamed_files
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.support.text_table import counted
+
+from . import good_batches
+from .good_batches import DamageCollector, GoodBatch
+from .partition_sources import SalvagePartition, SalvageSource
+from .salvage_report import BesideFile, SalvagedPartition, reports_missing
+
+_FRAMES = 3  # that are read to learn the offsets of a segment
+_NO_END = 2**63 - 1
+
+Hole = tuple[int, int]
+
+
+class Filler(NamedTuple):
+    """A file for offsets that the log lacks.
+
+    replaced   whether a .swap has replaced it: it fills what is damaged, not what the cleaner removed
+    """
+
+    segment: Segment
+    replaced: bool
+
+
+class _Content(NamedTuple):
+    """First and last offset of good batches, and their number."""
+
+    first: int
+    last: int
+    batches: int
+
+
+def arrange(partition: SalvagePartition, given: set[str]) -> None:
+    """Puts the segments of a partition in their places, and finds its fillers. given: files that the caller names."""
+    for source in partition.sources:
+        if source.log is None or remote.is_url(source.log.path):
+            continue
+        partition.beside += _name_by_content(source)
+        beside = [one.name for one in source.log.left_out if _state(one.name)]
+        unnamed = [name for name in beside if os.path.join(source.path, name) not in given]
+        _take_swaps(partition, source, unnamed)
+        for left in source.log.left_out:
+            path = os.path.join(source.log.path, left.name)
+            if left.kind == names.FOREIGN and not left.is_folder and os.path.abspath(path) not in given:
+                partition.beside += _foreign(path, partition)
+        for name in unnamed:
+            if _state(name) in (".deleted", ".cleaned"):
+                partition.fillers.append(Filler(_segment(source, name), replaced=False))
+
+
+def _foreign(path: str, partition: SalvagePartition) -> Iterator[BesideFile]:
+    """Yields a file without Kafka's name if it begins with a batch: it may be a segment that is missing elsewhere."""
+    for file, base in unnamed_files.files_with_batches(path):
+        place = f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
+        why = f"it has batches, from offset {base} on: to merge it, name it beside this partition's folder alone{place}"
+        yield BesideFile(file, why, 0, used=False)
+
+
+def filled(
+    partition: SalvagePartition, probed: SalvagedPartition, cap: int
+) -> tuple[list[SalvageSource], list[BesideFile]]:
+    """The fillers that have something of what `probed`, a salvage without them, lacks, and what is said of all."""
+    sources, beside = [], []
+    start, cleaned = log_start(partition), _is_cleaned(partition, probed)
+    for segment, replaced in partition.fillers:
+        holes = _damaged(probed) if replaced else [] if cleaned else list(_known_holes(probed, start))
+        if replaced and not holes:
+            continue
+        content = _content(segment, [(0, _NO_END)], cap)
+        found = _content(segment, holes, cap) if holes else None
+        if found is not None:
+            sources.append(SalvageSource(segment.path, [segment], holes=holes))
+            words = f"offsets {found.first} to {found.last} are missing in the log"
+            beside.append(BesideFile(segment.path, words, found.batches, used=True))
+        elif not replaced:
+            beside.append(BesideFile(segment.path, _why_not(content, probed, start, cleaned), 0, used=False))
+    return sources, beside
+
+
+def rows_in(segment: Segment, number: int, holes: Sequence[Hole], cap: int) -> Iterator[GoodBatch]:
+    """Yields the good batches of a filler that are completely in a hole, in ascending order."""
+    next_offset = 0
+    aside = DamageCollector([], lambda batch: None, [], {}, [], None)
+    for row in good_batches.read_file(segment, number, None, cap, aside):
+        if row.base >= next_offset and any(first <= row.base and row.last <= last for first, last in holes):
+            next_offset = row.last + 1
+            yield row._replace(damaged=True)
+
+
+def _content(segment: Segment, holes: Sequence[Hole], cap: int) -> _Content | None:
+    """What the good batches in these holes are; None: there are none."""
+    first, last, batches = None, 0, 0
+    for row in rows_in(segment, 0, holes, cap):
+        first, last, batches = row.base if first is None else first, row.last, batches + 1
+    segment.close()
+    return None if first is None else _Content(first, last, batches)
+
+
+def _state(name: str) -> str:
+    """The state of a .log file: .swap, .deleted, .cleaned; empty: another file."""
+    parsed = names.segment(name)
+    return parsed.state if parsed and parsed.suffix == ".log" and not parsed.packed_suffix else ""
+
+
+def _segment(source: SalvageSource, name: str) -> Segment:
+    assert source.log is not None
+    folder = LocalFolder(source.log.path)
+    return Segment(folder.join(name), name, folder=folder, topic=source.log.topic, partition=source.log.partition)
+
+
+def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Sequence[str]) -> None:
+    taken, ends = [], []
+    valid = names.swaps_to_take(unnamed)
+    for name in unnamed:
+        if _state(name) != ".swap":
+            continue
+        segment = _segment(source, name)
+        end = _end(segment) if name in valid else None
+        if end is None:
+            why = "no batch can be read in it" if name in valid else "a broker deletes it, because of the .cleaned file"
+            partition.beside.append(BesideFile(segment.path, why, 0, used=False))
+        else:
+            taken.append(segment)
+            ends.append(end)
+    if not taken:
+        return
+    low, high = min(one.base_offset or 0 for one in taken), max(ends)
+    covered = [one for one in source.segments if low <= (one.base_offset or 0) < high]
+    source.segments = sorted(
+        [*(one for one in source.segments if one not in covered), *taken], key=lambda one: one.base_offset or 0
+    )
+    partition.fillers += [Filler(one, replaced=True) for one in covered]
+    why = (
+        f"in place of {counted(len(covered), 'segment')}, as when a broker starts"
+        if covered
+        else "it is the segment of its offset"
+    )
+    partition.beside += [BesideFile(one.path, why, 0, used=True) for one in taken]
+
+
+def _end(segment: Segment) -> int | None:
+    """The offset after the last batch; None: there is no batch, or the file cannot be read."""
+    try:
+        last = segment.last_batch()
+    except (OSError, KafkaRecordError):
+        return None
+    return None if last is None else int(last["next_offset"])
+
+
+def _name_by_content(source: SalvageSource) -> list[BesideFile]:
+    """Sets the base offset of segments whose first batches are all outside of the range that their names give."""
+    offsets = sorted({one.base_offset for one in source.segments if one.base_offset is not None})
+    ends = dict(zip(offsets, (*offsets[1:], _NO_END), strict=False))
+    wrong: dict[int, tuple[Segment, list[int]]] = {}
+    for segment in source.segments:
+        base, found = segment.base_offset, _first_base_offsets(segment)
+        if base is not None and found and _is_elsewhere(segment, found, base, ends[base]):
+            wrong[base] = segment, found
+    moved = []
+    for segment, found in wrong.values():
+        place = next((base for base in wrong if base <= found[0] < ends[base]), None)
+        if place is None and len(found) > 1 and found[0] not in offsets:
+            place = found[0]
+        if place is not None:
+            moved.append((segment, place))
+    if len({place for _, place in moved}) < len(moved):
+        return []
+    for segment, place in moved:
+        segment.base_offset = place
+    source.segments.sort(key=lambda one: one.base_offset or 0)
+    return [BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True) for one, at in moved]
+
+
+def _is_elsewhere(segment: Segment, first_offsets: Sequence[int], low: int, high: int) -> bool:
+    """Whether the first batches and most others of a segment are outside of its range. Blocks of another file at its
+    start are not enough."""
+    if any(low <= each < high for each in first_offsets):
+        return False
+    inside = batches = 0
+    try:
+        for table in segment.scan_pieces(errors="skip"):
+            inside += sum(low <= last < high for last in table.column("last_offset"))
+            batches += len(table)
+    except (OSError, KafkaRecordError):
+        return False
+    return 2 * inside < batches
+
+
+def _first_base_offsets(segment: Segment) -> list[int]:
+    """The base offsets of the first frames; fewer where a header is not one."""
+    found: list[int] = []
+    position = 0
+    try:
+        while len(found) < _FRAMES and len(head := segment.raw(position, UP_TO_MAGIC)) == UP_TO_MAGIC:
+            start = start_of(head)
+            size = LOG_OVERHEAD + start.batch_length
+            if not 0 <= start.magic <= LATEST_MAGIC or size < LEAST_SIZES[start.magic] or start.base_offset < 0:
+                break
+            found.append(start.base_offset)
+            position += size
+    except (OSError, KafkaRecordError):
+        return []
+    return found
+
+
+def _damaged(probed: SalvagedPartition) -> list[Hole]:
+    return [(first or 0, _NO_END if last is None else last) for first, last in probed.lost]
+
+
+def _known_holes(probed: SalvagedPartition, start: int) -> Iterator[Hole]:
+    """Yields the offsets that are missing at damage or in place of a segment, from the log's start to its end."""
+    for first, last in (*probed.lost, *probed.missing):
+        if first is not None and last is not None and last >= start:
+            yield max(first, start), last
+
+
+def log_start(partition: SalvagePartition) -> int:
+    """The log start offset, from log-start-offset-checkpoint; 0: not known."""
+    return max((found or 0 for found in _checkpoints(partition, "log-start-offset-checkpoint")), default=0)
+
+
+def _is_cleaned(partition: SalvagePartition, probed: SalvagedPartition) -> bool:
+    known = _checkpoints(partition, "cleaner-offset-checkpoint")
+    return (
+        partition.topic in names.ALWAYS_COMPACTED
+        or any(one is not None for one in known)
+        or not reports_missing(probed)
+    )
+
+
+def _checkpoints(partition: SalvagePartition, name: str) -> Iterator[int | None]:
+    """Yields the offset of the partition in a checkpoint file of each source's data folder; None: there is none."""
+    for source in partition.sources:
+        if source.log is None or partition.topic is None or partition.partition is None:
+            continue
+        offsets = DataFolder.above(source.log).offsets.get(name, {})
+        yield offsets.get(offset_checkpoints.TopicPartition(partition.topic, partition.partition))
+
+
+def _why_not(content: _Content | None, probed: SalvagedPartition, start: int, cleaned: bool) -> str:
+    if content is None:
+        return "no batch can be read in it"
+    span = f"offsets {content.first} to {content.last}"
+    if cleaned:
+        return f"{span}; the log is compacted, so it may have records that were removed"
+    if probed.next_offset is None:
+        return f"{span}; the log has no segment left: they may have been deleted"
+    if content.first >= probed.next_offset:
+        return f"{span} are after the log's end: a broker may have truncated them"
+    if content.last < max(start, probed.start_offset or 0):
+        return f"{span} are before the log's start: they were deleted"
+    return f"{span} are in the log already"

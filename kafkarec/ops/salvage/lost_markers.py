@@ -1,0 +1,229 @@
+"""Writes markers into the holes of a new log, where damage destroyed those that ended transactions
+
+    offset 28   data of producer 19
+    offset 30   its ABORT                   lost to damage
+    offset 36   data of producer 19         would be taken for the same transaction, and published by the next COMMIT
+
+`read.hurt_markers` says what proves how such a transaction ended. What is not proven is decided by the caller, as ABORT
+by default. The side files of the sources have the proofs. This is done after the log is written, because its markers
+and batches must be read in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import V2_OVERHEAD, v2_header
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.read.holes import MARKER_SIZE, Hole, examined
+from kafkarec.read.hurt_markers import UNDECIDED, Decision
+from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.read.marker_matching import match
+from kafkarec.storage import Log, Segment
+from kafkarec.write.builder import RecordBatchBuilder
+
+from .partition_sources import SalvagePartition
+from .rewriting import InsertedBatch, RemovedBatch
+from .salvage_report import SalvagedPartition
+
+REASON = "transaction_undecided"
+UNDECIDED_AS = ("abort", "commit", "open", "aside")
+"""What is done about a transaction whose end is not proven: a marker is written, nothing is, it is set aside."""
+_ASIDE, _OPEN = "aside", "open"
+
+
+def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> bool:
+    """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
+    gap or behind its end."""
+    if report.lost or report.missing:
+        return True
+    segments = (segment for source in partition.sources for segment in source.segments)
+    return report.next_offset is not None and any(True for _ in _index_entries(segments))
+
+
+def decide(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+    """How the transactions ended whose markers are lost in the holes of a new log."""
+    found = match(_inputs(log, partition), holes=_holes(log, partition, report))
+    return [*found.decisions, *found.listed_ahead()]
+
+
+def _inputs(log: Log, partition: SalvagePartition) -> list[MarkerInput]:
+    """The segments of the new log, with what the side files of the sources say."""
+    segments = [segment for source in partition.sources for segment in source.segments]
+    entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
+    bases = [segment.base_offset or 0 for segment in log.segments]
+    ends = [*bases[1:], 2**63]
+    return [
+        replace(
+            segment.marker_input(),
+            index=partial(_between, entries, base, end),
+            snapshots=partial(_snapshots, partition),
+            prepared=partial(_prepared, partition),
+        )
+        for segment, base, end in zip(log.segments, bases, ends, strict=True)
+    ]
+
+
+def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[AbortedTransaction]:
+    return [entry for entry in entries if low <= entry.last_offset < high]
+
+
+def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
+    for segment in segments:
+        try:
+            yield from segment.marker_input().index() or ()
+        except (KafkaRecordError, OSError):
+            continue
+
+
+def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
+    """The snapshots of all sources, by offset."""
+    firsts = [segment for source in partition.sources for segment in source.segments[:1]]
+    return sorted(
+        (found for segment in firsts for found in segment.marker_input().snapshots()), key=lambda found: found[0]
+    )
+
+
+def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
+    """What `__transaction_state` beside the sources says of their transactions."""
+    found: dict[tuple[int, int], bool] = {}
+    for segment in (segment for source in partition.sources for segment in source.segments[:1]):
+        found |= segment.marker_input().prepared()
+    return found
+
+
+def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
+    """The holes of the new log: what its sources lost to damage."""
+    segments = {segment.path: segment for source in partition.sources for segment in source.segments}
+    bases = [segment.base_offset or 0 for segment in log.segments]
+    damage = [(one["file"], one["position"], one["length"], one["lost_from"], one["lost_to"]) for one in report.damage]
+    unread = [(file, position, length) for file, position, length, _ in report.tails]
+    # a wrong base offset at a segment's end: the batch behind it, which would tell, is in the next segment
+    unread += [(one.file, one.position, one.size) for one in report.set_aside if one.reason == "outside_of_segment"]
+    damage += [
+        (*place, *_missing_behind(segments[place[0]], segments.values(), report))
+        for place in unread
+        if place[0] in segments
+    ]
+    holes = []
+    for first, last in (*report.lost, *report.missing):
+        if first is None:
+            continue
+        numbers = [
+            number
+            for number, base in enumerate(bases)
+            if (last is None or base <= last) and (number + 1 == len(bases) or first < bases[number + 1])
+        ]
+        hole = Hole(first, last, tuple(numbers))
+        inside = [one for one in damage if _overlaps(one[3], one[4], hole)]
+        if (first, last) in report.missing and not inside:
+            continue  # the log cleaner leaves such gaps, too
+        if len(inside) == 1 and inside[0][0] in segments:
+            file, position, length, *_ = inside[0]
+            hole = examined(hole, length, segments[file].marker_input().raw(position, MARKER_SIZE))
+        holes.append(hole)
+    return sorted(holes, key=lambda hole: hole.first)
+
+
+def _missing_behind(segment: Segment, others: Iterable[Segment], report: SalvagedPartition) -> tuple[int, int]:
+    """The offsets that are missing between a segment and the next one; (0, -1): none."""
+    base = segment.base_offset or 0
+    following = min((one.base_offset or 0 for one in others if (one.base_offset or 0) > base), default=None)
+    return next((missing for missing in report.missing if missing[1] + 1 == following), (0, -1))
+
+
+def _overlaps(low: int | None, high: int | None, hole: Hole) -> bool:
+    return (hole.last is None or low is None or low <= hole.last) and (high is None or high >= hole.first)
+
+
+# ---- the markers
+
+
+def placed(decisions: Iterable[Decision], undecided: str) -> list[Decision]:
+    """What is done about each transaction, with the offset of the marker that is written. undecided: of UNDECIDED_AS"""
+    taken = {one.marker_offset for one in decisions}
+    markers = []
+    for one in decisions:
+        outcome = undecided if one.outcome == UNDECIDED else one.outcome
+        offset, sentence = one.marker_offset, one.sentence
+        if outcome in (_OPEN, _ASIDE):
+            offset = None
+        elif offset is None:
+            offset = _free_offset(one, taken)
+            taken.add(offset)
+            if offset is None:
+                outcome, sentence = _ASIDE, f"{sentence}; no offset is free for a marker"
+        epoch = max(one.coordinator_epoch, 0)  # of the marker that is written
+        markers.append(one._replace(outcome=outcome, marker_offset=offset, sentence=sentence, coordinator_epoch=epoch))
+    return markers
+
+
+def _free_offset(one: Decision, taken: set[int | None]) -> int | None:
+    """The last free offset of the hole; None: there is none."""
+    offsets = range(one.lost_to or -1, one.lost_from - 1, -1)
+    return next((offset for offset in offsets if offset not in taken), None)
+
+
+def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatch]:
+    """The batches of the markers, and where they belong. Timestamp and leader epoch: of the batch before."""
+    waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
+    found: list[InsertedBatch] = []
+    before: dict[str, Any] = {}
+    for number, segment in enumerate(log.segments):
+        later = log.segments[number + 1 :]
+        end = (later[0].base_offset or 0) if later else 2**63
+        rows = (row for table in segment.scan_pieces() for row in table)
+        for row in chain(rows, [None] if waiting else ()):
+            until = end if row is None else row["last_offset"] + 1
+            free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
+            while waiting and (waiting[0].marker_offset or 0) < until:
+                marker = waiting.pop(0)
+                if marker.marker_offset in free:  # a .txnindex may list an offset that another batch has
+                    position = segment.size if row is None else row["position"]
+                    found.append(InsertedBatch(segment.name, position, _batch(marker, before).hex()))
+            before = row or before
+    return found
+
+
+def _base(row: dict[str, Any]) -> int:
+    base: int = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+    return base
+
+
+def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
+    epoch, time = before.get("partition_leader_epoch"), before.get("max_timestamp")
+    if marker.timestamp >= 0:
+        time = marker.timestamp
+    with RecordBatchBuilder(
+        base_offset=marker.marker_offset or 0,
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        is_transactional=True,
+        is_control=True,
+        partition_leader_epoch=-1 if epoch is None else epoch,
+    ) as builder:
+        builder.append_end_txn_marker(-1 if time is None else time, marker.outcome, marker.coordinator_epoch)
+        return builder.build()
+
+
+def removed_batches(log: Log, markers: Sequence[Decision]) -> list[RemovedBatch]:
+    """The batches of the transactions that are set aside."""
+    aside = [one for one in markers if one.outcome == _ASIDE]
+    found = []
+    for segment in log.segments if aside else ():
+        for row in (row for table in segment.scan_pieces() for row in table):
+            if row["is_control"] or not row["is_transactional"]:
+                continue
+            base, last = row["base_offset"], row["last_offset"]
+            for one in aside:
+                if row["producer_id"] == one.producer_id and one.first_offset <= base <= one.last_offset:
+                    count = v2_header(segment.raw(row["position"], V2_OVERHEAD)).record_count
+                    place = segment.name, row["position"], row["size_in_bytes"]
+                    found.append(RemovedBatch(*place, base, last, count, one.producer_id, one.first_offset))
+                    break
+    return found

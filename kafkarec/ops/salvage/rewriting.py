@@ -1,0 +1,159 @@
+"""Rewrites segments of a new log: without some of its batches, which are set aside, or with markers in its holes
+
+What is to be changed is recorded in the journal first. A later run recognizes by size and digest a segment that an
+earlier one has rewritten.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from kafkarec import storage
+from kafkarec.storage import Log, Segment
+from kafkarec.support.durable import make_folder, sync_folder
+
+from .copying import Output, Unreadable, digest
+from .partition_writer import SET_ASIDE
+from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
+
+
+class RemovedBatch(NamedTuple):
+    """A batch to remove from the segment `name`. first: the first offset of its producer's transaction."""
+
+    name: str
+    position: int
+    size: int
+    base: int
+    last: int
+    records: int
+    producer_id: int
+    first: int
+
+
+class InsertedBatch(NamedTuple):
+    """A batch of one record to insert in the segment `name` before the byte `position`. data: in hexadecimal."""
+
+    name: str
+    position: int
+    data: str
+
+
+def opened(folder: str) -> Log:
+    log = storage.open(folder)
+    assert isinstance(log, Log)
+    return log
+
+
+def copy_set_aside(out: str, folder: str, removed: Sequence[RemovedBatch], reason: str) -> None:
+    """Copies the batches to the folder of batches set aside. They are removed from the log afterwards."""
+    if not removed:
+        return
+    folder_set_aside = os.path.join(out, SET_ASIDE, folder)
+    make_folder(folder_set_aside)
+    output = Output(folder_set_aside, _file_name(reason))
+    try:
+        with opened(os.path.join(out, folder)) as log:
+            segments = {segment.name: segment for segment in log.segments}
+            for one in removed:
+                _copy_or_fail(output, segments[one.name], one.position, one.size)
+        output.commit()
+    finally:
+        output.drop()
+    sync_folder(folder_set_aside)
+
+
+def rewrite(
+    out: str,
+    report: SalvagedPartition,
+    changes: Sequence[RemovedBatch | InsertedBatch],
+    reason: str = "",
+    *,
+    dry_run: bool = False,
+) -> None:
+    """Rewrites the segments with the changes, which are in the order of their positions, and corrects the report. Skips
+    segments that are already rewritten. reason: for which batches are removed. dry_run: only counts the changes."""
+    folder = os.path.join(out, report.folder)
+    files = {file.name: file for file in report.files}
+    for name, group in groupby(changes, key=lambda one: one.name):
+        in_file, file, path = list(group), files[name], os.path.join(folder, name)
+        if not dry_run:
+            if os.path.getsize(path) == file.size and digest(path) == file.sha256:
+                _rewrite(folder, name, in_file)
+            _update_file(file, path)
+        for one in in_file:
+            batches, records, size = _added(one)
+            for counts in (file, report):
+                counts.batches += batches
+                counts.records += records
+                counts.size += size
+            if isinstance(one, RemovedBatch):
+                saved_as = f"{SET_ASIDE}/{report.folder}/{_file_name(reason)}"
+                report.set_aside.append(
+                    SetAsideRange(path, one.position, one.size, one.base, one.last, reason, saved_as)
+                )
+    if changes:
+        named = [
+            int(file.name.partition(".")[0]) for file in report.files
+        ]  # an empty segment's name has the log end offset
+        begins = [file.first_offset for file in report.files if file.first_offset is not None]
+        ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
+        report.start_offset, report.next_offset = min(begins or named), max(*named, *ends)
+
+
+def _added(one: RemovedBatch | InsertedBatch) -> tuple[int, int, int]:
+    """The number of batches, records and bytes that a change adds."""
+    return (-1, -one.records, -one.size) if isinstance(one, RemovedBatch) else (1, 1, len(one.data) // 2)
+
+
+def _file_name(reason: str) -> str:
+    return f"{reason}-0-all.log"
+
+
+def _rewrite(folder: str, name: str, changes: Sequence[RemovedBatch | InsertedBatch]) -> None:
+    segment = storage.open(os.path.join(folder, name))
+    assert isinstance(segment, Segment)
+    output = Output(folder, name)
+    try:
+        with segment:
+            at = 0
+            for one in changes:
+                _copy_or_fail(output, segment, at, one.position - at)
+                at = one.position
+                if isinstance(one, InsertedBatch):
+                    output.append(bytes.fromhex(one.data))
+                else:
+                    at += one.size
+            _copy_or_fail(output, segment, at, segment.size - at)
+        output.commit()
+    finally:
+        output.drop()
+    sync_folder(folder)
+
+
+def _copy_or_fail(output: Output, segment: Segment, position: int, size: int) -> None:
+    try:
+        if size:
+            output.copy(segment, position, size)
+    except Unreadable:
+        text = "the copy cannot be read again; the disk is not reliable"
+        raise OSError(errno.EIO, text, segment.path) from None
+
+
+def _update_file(file: OutputFile, path: str) -> None:
+    """Updates digest, first and last offset of a rewritten segment in the report."""
+    file.sha256 = digest(path)
+    firsts: list[Any] = []
+    last = None
+    for table in storage.open(path).scan_pieces():
+        if len(table):
+            firsts = firsts or table.column("base_offset")[:1]
+            last = table.column("last_offset")[-1]
+    file.last_offset = last
+    if last is None:
+        file.first_offset = None
+    elif firsts[0] is not None:  # a wrapper message has none: the first batch is then the same as before
+        file.first_offset = firsts[0]

@@ -1,0 +1,502 @@
+"""SalvageReport: the saved and lost data, and the next commands; as an object, as JSON, as text"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from kafkarec._version import __version__
+from kafkarec.ops.end_witnesses import EndVerdict, LogEnd, Witness, above
+from kafkarec.read.hurt_markers import Decision
+from kafkarec.storage import names
+from kafkarec.storage.read_failures import REMEDIES, ReadFailure
+from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.support.command_line import command
+from kafkarec.support.text_table import counted, noun
+
+from . import serve_plan
+
+_MAX_LINES = 6  # of each list
+_NEVER_COMPACTED = "by cleaner-offset-checkpoint the log was never compacted"
+LOST_AND_FOUND = "lost+found"
+
+REASONS = {
+    "conflict_epoch": "another source has these offsets from a later leader (KIP-101)",
+    "conflict_content": "another source has these offsets with other content",
+    "other_epoch": "another source has the same batch with another leader epoch, which no checksum covers",
+    "overlap": "its offsets are in the log already",
+    "stale_epoch": "its leader epoch is below that of an earlier batch",
+    "outside_of_segment": "its offsets are outside of its segment's range",
+    "transaction_undecided": "how its transaction ended is not known, as the marker is lost",
+    "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
+    "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
+    "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
+}
+"""The reasons for which a good batch is set aside."""
+
+OUTCOMES = {
+    "abort": "ABORT {written} at offset {offset}",
+    "commit": "COMMIT {written} at offset {offset}",
+    "open": "left open",
+    "aside": "its batches are set aside",
+}
+"""What is done about a transaction whose marker is lost."""
+
+
+@dataclass
+class OutputFile:
+    """A file that was written. sha256: of its bytes as read from the disk, in hexadecimal."""
+
+    name: str
+    size: int
+    sha256: str
+    batches: int
+    records: int
+    first_offset: int | None
+    last_offset: int | None
+
+
+@dataclass
+class SetAsideRange:
+    """Adjacent batches that are in the file `saved_as` and not in the log.
+
+    file, position, size   the bytes of the source
+    reason                 a key of REASONS or of `errors.REASONS`
+    """
+
+    file: str
+    position: int
+    size: int
+    first_offset: int | None
+    last_offset: int | None
+    reason: str
+    saved_as: str
+    batches: int = 1
+
+
+@dataclass
+class BesideFile:
+    """A file that is not a segment by its name, or not by its batches: why it was used or not.
+
+    batches: the number of its batches that fill a hole; 0: none, or all of them are in the log
+    """
+
+    path: str
+    why: str
+    batches: int
+    used: bool
+
+
+@dataclass
+class SalvagedPartition:
+    """One folder of the output.
+
+    sources        the files that were read for it
+    batches, records, size    counts of its log (records inside of wrapper messages are not counted)
+    start_offset, next_offset    of the log
+    damage         damaged ranges of the sources: dicts of kafkarec.Damage
+    restored       batches with restored header fields: dicts of kafkarec.Restored
+    snapshots      KRaft snapshots of the log, copied completely
+    lost           (first, last) offsets missing where a source is damaged; None: not known
+    missing        (first, last) offsets missing between two segments without damage: a segment is missing, or was
+                   compacted
+    proofs         sentences why some of `missing` are lost, not compacted: see ops.end_witnesses.proofs
+    gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
+    gaps_end       the offset behind the last of them; 0: there are none
+    compacted      whether batches lack records, which only the log cleaner removes
+    never_compacted   whether there are gaps above the log start though the cleaner never worked on the log: their
+                   offsets are lost
+    duplicates, duplicate_size    batches that more than one source has
+    markers        the transactions whose markers are lost in damage, each with a key of OUTCOMES as outcome, and the
+                   offset of the marker that is written
+    ends_in_damage whether the sources end in damage or in a file that could not be read; the end of the log is then
+                   not known
+    log_end        the offset after the last batch of the sources, or their last segment's name if that is higher
+    end_witnesses  the files that say that the sources once reached further (dicts of ops.end_witnesses.Witness)
+    beyond_end     the number of offsets that are missing there at least
+    beside         files that are used though their names are not those of segments, and those that are not
+    unread         (file, cause, why) of the sources that could not be read, or not completely
+    tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
+                   "preallocated" (zeros)
+    """
+
+    folder: str
+    topic: str | None = None
+    partition: int | None = None
+    sources: list[str] = field(default_factory=list)
+    files: list[OutputFile] = field(default_factory=list)
+    snapshots: list[OutputFile] = field(default_factory=list)
+    batches: int = 0
+    records: int = 0
+    size: int = 0
+    start_offset: int | None = None
+    next_offset: int | None = None
+    damage: list[dict[str, Any]] = field(default_factory=list)
+    restored: list[dict[str, Any]] = field(default_factory=list)
+    lost: list[tuple[int | None, int | None]] = field(default_factory=list)
+    missing: list[tuple[int, int]] = field(default_factory=list)
+    proofs: list[str] = field(default_factory=list)
+    gaps: int = 0
+    gaps_end: int = 0
+    compacted: bool = False
+    never_compacted: bool = False
+    duplicates: int = 0
+    duplicate_size: int = 0
+    set_aside: list[SetAsideRange] = field(default_factory=list)
+    tails: list[tuple[str, int, int, str]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    markers: list[Decision] = field(default_factory=list)
+    ends_in_damage: bool = False
+    unread: list[ReadFailure] = field(default_factory=list)
+    beside: list[BesideFile] = field(default_factory=list)
+    log_end: int = 0
+    end_witnesses: list[dict[str, Any]] = field(default_factory=list)
+    beyond_end: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost."""
+        lost = self.proofs or self.never_compacted or self.end_witnesses
+        return not (self.damage or self.restored or self.set_aside or self.unread or lost)
+
+    @property
+    def end(self) -> EndVerdict:
+        """The end of the log in the sources, and the witnesses above it."""
+        last = self.log_end - 1 if self.batches else None
+        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(Witness(**one) for one in self.end_witnesses))
+
+    def set_end(self, offset: int, witnesses: Iterable[Witness]) -> EndVerdict:
+        self.log_end = offset
+        self.end_witnesses = [one.to_dict() for one in above(witnesses, LogEnd(offset, 0, None))]
+        self.beyond_end = self.end.missing
+        return self.end
+
+    def add(self, step: SalvagedPartition) -> None:
+        """Adds the result of the next step."""
+        for name in _LISTS:
+            getattr(self, name).extend(getattr(step, name))
+        for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
+            setattr(self, name, getattr(self, name) + getattr(step, name))
+        self.gaps_end = max(self.gaps_end, step.gaps_end)
+        self.compacted = self.compacted or step.compacted
+        self.ends_in_damage = step.ends_in_damage
+        self.start_offset = step.start_offset if self.start_offset is None else self.start_offset
+        self.next_offset = self.next_offset if step.next_offset is None else step.next_offset
+
+    def to_dict(self) -> dict[str, Any]:
+        markers = [one._asdict() | {"proven": one.proven} for one in self.markers]
+        return asdict(replace(self, markers=[])) | {"markers": markers}
+
+    @classmethod
+    def of(cls, data: dict[str, Any]) -> SalvagedPartition:
+        """The object for a dict from `to_dict`, also after a conversion to and from JSON."""
+        known = {name.name for name in fields(cls)}
+        report = cls(**{name: value for name, value in data.items() if name in known})
+        report.files = [OutputFile(**one) for one in data["files"]]
+        report.snapshots = [OutputFile(**one) for one in data["snapshots"]]
+        report.set_aside = [SetAsideRange(**one) for one in data["set_aside"]]
+        report.markers = [Decision(*(one[name] for name in Decision._fields)) for one in data["markers"]]
+        report.lost = [(one[0], one[1]) for one in data["lost"]]
+        report.missing = [(one[0], one[1]) for one in data["missing"]]
+        report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
+        report.unread = [ReadFailure(*one) for one in data["unread"]]
+        report.beside = [BesideFile(**one) for one in data["beside"]]
+        return report
+
+
+_LISTS = (
+    "sources",
+    "files",
+    "snapshots",
+    "damage",
+    "restored",
+    "lost",
+    "missing",
+    "set_aside",
+    "tails",
+    "problems",
+    "unread",
+)
+
+
+@dataclass
+class SalvageReport:
+    """The result of a salvage.
+
+    out        the folder
+    left_out   (path, reason) of files and folders that were not read
+    unread     (path, cause, reason) of those that could not be read, or not completely
+    """
+
+    out: str
+    sources: list[str]
+    as_partition: bool
+    dry_run: bool
+    partitions: list[SalvagedPartition] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    unread: list[ReadFailure] = field(default_factory=list)
+    version: str = __version__
+
+    @property
+    def ok(self) -> bool:
+        """Whether every partition is ok, and every file and folder could be read."""
+        return not self.unread and all(one.ok for one in self.partitions)
+
+    @property
+    def unreadable(self) -> list[str]:
+        """The paths of `unread`."""
+        return [one.path for one in self.unread]
+
+    def exit_status(self) -> int:
+        """The exit status of the command line: 0 everything is saved, 1 something is damaged or set aside, 3 a file
+        could not be read, whatever else there is."""
+        return 3 if self.unread else int(not self.ok)
+
+    @property
+    def damage(self) -> list[dict[str, Any]]:
+        return [damage for one in self.partitions for damage in one.damage]
+
+    @property
+    def size(self) -> int:
+        return sum(one.size for one in self.partitions)
+
+    def to_dict(self) -> dict[str, Any]:
+        found = {name: value for name, value in asdict(replace(self, partitions=[])).items() if name != "version"}
+        found["partitions"] = [one.to_dict() for one in self.partitions]
+        return {"kafkarec": self.version, **found, "unreadable": self.unreadable, "ok": self.ok}
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def lines(self) -> Iterator[str]:
+        """Yields the report as text of about one screen, the worst partitions first."""
+        ranked = sorted(self.partitions, key=_rank)
+        verb = "would save" if self.dry_run else "saved"
+        for one in ranked[:_MAX_LINES]:
+            yield from _partition(one, verb)
+            if one.topic is None:
+                yield from self._possible_partition(one)
+        if len(ranked) > _MAX_LINES:
+            rest = ranked[_MAX_LINES:]
+            bad = sum(not one.ok or bool(one.missing and reports_missing(one)) for one in rest)
+            yield f"and {counted(len(rest), 'more partition')}, {_incomplete(bad, len(rest))}"
+        yield from self._left_out()
+        yield from self._sum()
+        yield from self._next()
+
+    def _left_out(self) -> Iterator[str]:
+        """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
+        known = [(one.path, one.why) for one in self.unread]
+        known += [one for one in self.left_out if one[0] not in self.unreadable and _may_hold_records(one[0])]
+        for path, why in known[:_MAX_LINES]:
+            yield f"not read: {path}: {why}"
+        small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
+        if small:
+            yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
+        more = len(self.left_out) - min(len(known), _MAX_LINES) - len(small)
+        if more:
+            yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
+        causes = {one.cause for one in self.unread}
+        yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
+
+    def _sum(self) -> Iterator[str]:
+        if len(self.partitions) > 1:
+            batches = counted(sum(one.batches for one in self.partitions), "batch")
+            lost = sum(int(damage["length"]) for damage in self.damage)
+            yield f"total: {batches}, {self.size} bytes of {len(self.partitions)} partitions; damaged: {lost} bytes"
+
+    def _next(self) -> Iterator[str]:
+        if self.dry_run:
+            yield "nothing was written (--dry-run)"
+            return
+        yield f"the full list of copied and lost data: {os.path.join(self.out, 'salvage.json')}"
+        saved = [one for one in self.partitions if one.batches]
+        if not saved:
+            return
+        damage = next((damage for one in sorted(self.partitions, key=_rank) for damage in one.damage), None)
+        if damage is not None:
+            explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
+            yield f"to inspect the first damaged place: {explain}"
+        # The commands name the worst partition of a topic that is not internal.
+        first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
+        folder = os.path.join(self.out, first)
+        yield f"next: {command('verify', [folder if len(self.partitions) == 1 else self.out])}"
+        if self.as_partition:
+            yield from serve_plan.lines(self.out, [one.folder for one in saved])
+        else:
+            records = suggested_output("records.jsonl", [*self.sources, self.out])
+            yield f"      {command('cat', [folder], ('-o', records))}"
+            yield "      (a folder that a broker starts on: salvage with --as-partition)"
+
+    def _possible_partition(self, one: SalvagedPartition) -> Iterator[str]:
+        """Yields the partition to which a file without a known name may belong: one in which its offsets are
+        missing."""
+        if one.start_offset is None or one.next_offset is None:
+            return
+        for other in self.partitions:
+            for first, last in (*other.missing, *other.lost):
+                low, high = (0 if first is None else first), (one.next_offset if last is None else last)
+                if other.topic is not None and low <= one.start_offset and one.next_offset - 1 <= high:
+                    yield (
+                        f"  its offsets are missing in {other.folder}: if it belongs there, salvage both together with "
+                        f"--topic {other.topic} --partition {other.partition}"
+                    )
+                    return
+        yield "  its partition is not known: give --topic and --partition to merge it with that partition's folder"
+
+
+def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
+    """The sort key, worst first: by lost offsets, then damaged bytes, then batches set aside."""
+    offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
+    offsets += sum(last - first + 1 for first, last in one.missing) if reports_missing(one) else 0
+    offsets += one.beyond_end
+    return -offsets, -sum(int(damage["length"]) for damage in one.damage), -len(one.set_aside), one.folder
+
+
+def reports_missing(one: SalvagedPartition) -> bool:
+    """Whether offsets missing between segments are reported. They are not if there are also gaps within segments, as
+    the log was then compacted, unless something proves a loss."""
+    return bool(one.proofs) or one.never_compacted or one.gaps <= sum(last - first + 1 for first, last in one.missing)
+
+
+def _may_hold_records(path: str) -> bool:
+    """Whether a path may contain records: a deleted partition's folder, a .deleted segment, lost+found."""
+    name = os.path.basename(path)
+    return name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
+
+
+def _kind(path: str) -> str:
+    return names.explain(os.path.basename(path)).kind
+
+
+def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
+    files, sources = counted(len(one.files), "segment"), counted(len(one.sources), "file")
+    if one.snapshots:
+        files += " and " + counted(len(one.snapshots), "KRaft snapshot")
+    if one.batches:
+        what = f"{counted(one.batches, 'batch')}, {counted(one.records, 'record')}, {counted(one.size, 'byte')}"
+        offsets = (
+            f" ({_spans([(one.start_offset, (one.next_offset or 0) - 1)])})" if one.next_offset is not None else ""
+        )
+        yield f"{one.folder}: {verb} {what}{offsets} in {files}, from {sources}"
+    else:
+        yield f"{one.folder}: {_nothing(one, verb)}"
+    if one.damage:
+        size = sum(int(damage["length"]) for damage in one.damage)
+        yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'place')}; {_offsets(one.lost)}"
+        for damage in one.damage[:_MAX_LINES]:
+            reason = f"[{damage['reason']}]{_zeros(damage)}"
+            yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
+        if len(one.damage) > _MAX_LINES:
+            yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more place')}"
+    elif one.lost and (one.unread or one.set_aside):
+        why = "a file could not be read" if one.unread else "batches there were set aside"
+        yield f"  not in the new log, as {why}: {_spans(one.lost)}"
+    if one.restored:
+        yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
+        for each in one.restored[:_MAX_LINES]:
+            values = [f"{name} {value['used']} instead of {value['stored']}" for name, value in each["fields"].items()]
+            yield f"    {each['file']}, byte {each['position']}: {', '.join(values)}, proven by {each['witness']}"
+        if len(one.restored) > _MAX_LINES:
+            yield f"    and {counted(len(one.restored) - _MAX_LINES, 'more batch')}"
+    if one.missing and reports_missing(one):
+        unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
+        why = one.proofs[0] if one.proofs else unproven
+        yield f"  missing: {_spans(one.missing)}: in no source, between two segments ({why})"
+    within = one.gaps - sum(last - first + 1 for first, last in one.missing)
+    if one.never_compacted and within:
+        yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"
+    if one.end_witnesses:
+        yield f"  {one.end.headline}"
+        if one.beyond_end and one.next_offset in (one.log_end, None):
+            top = max(each["end"] for each in one.end_witnesses)
+            yield f"    --keep-end adds an empty segment at {top}, so that a broker does not use these offsets again"
+    for reason in sorted({each.reason for each in one.set_aside}):
+        ranges = [each for each in one.set_aside if each.reason == reason]
+        size, count = sum(each.size for each in ranges), sum(each.batches for each in ranges)
+        why = f": {REASONS[reason]}" if reason in REASONS else ""
+        yield f"  set aside: {counted(count, 'batch')}, {counted(size, 'byte')} [{reason}]{why}"
+        yield f"    kept in {ranges[0].saved_as}" + (" and others" if len({one.saved_as for one in ranges}) > 1 else "")
+    yield from _markers(one.markers, verb)
+    if any(damage["reason"] == "limit_exceeded" for damage in one.damage):
+        yield "    batches above the limit may be good: --max-decompressed-bytes raises it"
+    if one.duplicates:
+        yield f"  {counted(one.duplicates, 'batch')} more than once, {counted(one.duplicate_size, 'byte')}: kept once"
+    for file, position, length, kind in one.tails[:_MAX_LINES]:
+        what = "an incomplete batch at its end" if kind == "cut" else "zeros: preallocated, or lost; no file says which"
+        yield f"  not copied: {counted(length, 'byte')} from byte {position} of {file} on: {what}"
+    for known in sorted(one.beside, key=lambda known: not known.used)[:_MAX_LINES]:
+        yield f"  {'used' if known.used else 'not used'}: {known.path}: {known.why}"
+    if any(not known.used and names.segment(os.path.basename(known.path)) for known in one.beside):
+        yield "    --use FILE adds such a file nevertheless"
+    for problem in one.problems[:_MAX_LINES]:
+        yield f"  note: {problem}"
+
+
+def _markers(markers: list[Decision], verb: str) -> Iterator[str]:
+    """The transactions whose markers are lost, the undecided ones first."""
+    undecided = [one for one in markers if not one.proven]
+    written = "would be written" if verb.startswith("would") else "written"
+    for one in (*undecided, *(one for one in markers if one.proven))[:_MAX_LINES]:
+        data = f"offset {one.first_offset}" if one.first_offset >= 0 else "deleted segments"
+        what = OUTCOMES[one.outcome].format(written=written, offset=one.marker_offset)
+        state = "lost marker" if one.proven else "undecided"
+        yield f"  {state}: transaction of producer {one.producer_id} from {data} on: {what}: {one.sentence}"
+    if len(markers) > _MAX_LINES:
+        more = counted(len(markers) - _MAX_LINES, "more lost marker")
+        yield f"    and {more}, listed in salvage.json"
+    if undecided:
+        count = counted(len(undecided), "transaction is")
+        yield f"    {count} neither proven aborted nor committed: --undecided abort|commit|open|aside"
+
+
+def _nothing(one: SalvagedPartition, verb: str) -> str:
+    """The line of a partition without a batch in its log."""
+    if not one.sources:
+        return "no segment is left of it"
+    sources = counted(len(one.sources), "file")
+    if not one.files and not one.snapshots:
+        return f"no good batch in {sources}"
+    files = [counted(len(one.snapshots), "KRaft snapshot")] if one.snapshots else []
+    files += [counted(len(one.files), "empty segment")] if one.files else []
+    return f"{verb} {' and '.join(files)}, from {sources}"
+
+
+def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
+    if not lost:
+        return "no offset is missing there"
+    if set(lost) == {(None, None)}:
+        return _spans(lost)
+    return f"{_spans(lost)} (at most: compaction leaves gaps, too)"
+
+
+def _zeros(damage: dict[str, Any]) -> str:
+    """ ": zeros" if the damage begins with zeros: pages that were never written, or lost by the disk."""
+    return ": zeros" if damage["reason"] == "size_too_small" and damage.get("found") == 0 else ""
+
+
+def _spans(lost: Sequence[tuple[int | None, int | None]]) -> str:
+    """ "offset 30", "offsets 30 to 34, from 60 on, if there were any"."""
+    if set(lost) == {(None, None)}:
+        return "offsets that are not known"
+    parts = []
+    for first, last in lost[:_MAX_LINES]:
+        if first is None and last is None:
+            parts.append("others that are not known")
+        elif first is None:
+            parts.append(f"up to {last}")
+        elif last is None:
+            parts.append(f"from {first} on, if there were any")
+        else:
+            parts.append(str(first) if first == last else f"{first} to {last}")
+    more = f" and {counted(len(lost) - _MAX_LINES, 'more range')}" if len(lost) > _MAX_LINES else ""
+    alone = len(lost) == 1 and lost[0][0] == lost[0][1]
+    return f"{noun(1 if alone else 2, 'offset')} {', '.join(parts)}{more}"
+
+
+def _incomplete(bad: int, count: int) -> str:
+    if bad in (0, count):
+        return f"{'all ' if count > 1 else ''}{'incomplete' if bad else 'complete'}"
+    return f"{bad} of them incomplete"

@@ -1,0 +1,143 @@
+"""Writes the side files of a salvaged partition, and checks the copied log
+
+The indexes are those that LogSegment.recover() writes. A folder that a broker starts on also gets the producer
+snapshots, the leader epochs and the topic id, as far as the source has them. They are built from the new log as read
+from the disk, so this also finds copy errors.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+
+from kafkarec import storage
+from kafkarec.errors import CorruptRecordError, KafkaRecordError
+from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
+from kafkarec.state import epoch_history
+from kafkarec.state.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
+from kafkarec.storage import Log
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.support.durable import sync_folder, write_file
+
+from .partition_sources import SalvagePartition, SalvageSource
+
+_QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
+_INDEXES = (".index", ".timeindex", ".txnindex")
+
+
+def write_side_files(folder: str, as_partition: bool) -> list[str]:
+    """Writes the indexes and, with `as_partition`, the other side files. Returns sentences about problems. Raises
+    OSError (EIO) if the new log is damaged."""
+    problems: list[str] = []
+    opened = storage.open(folder)
+    assert isinstance(opened, Log)
+    with opened as log:
+        for made in rebuild_log(log):
+            if made.damage:
+                raise OSError(
+                    errno.EIO,
+                    f"the copy is damaged ({made.damage[0].detail}); the disk is not reliable",
+                    folder,
+                )
+            problems += made.problems
+            for name, data in made.files.items():
+                if name == leader_epochs.NAME:
+                    data = _without_epochs_above(data, made.end_offset, problems)
+                if as_partition or name.endswith(_INDEXES):
+                    write_file(folder, name, data)
+            if made.lower_epoch:
+                problems.append(_about_lower_epoch(made.lower_epoch))
+    sync_folder(folder)
+    return problems
+
+
+def _about_lower_epoch(lower: LowerEpoch) -> str:
+    """A sentence about the only error of a whole log that verify reports: no checksum covers the epoch, and nothing
+    here proves which of the two is wrong."""
+    return (
+        f"the batch at offset {lower.offset} has leader epoch {lower.epoch}, after {lower.highest}: one of them is "
+        "wrong, and no checksum covers them; kafkarec verify will report it (epoch_goes_back, epoch_differs; or "
+        "header_restored, by the leader-epoch-checkpoint)"
+    )
+
+
+def _without_epochs_above(data: bytes, end: int, problems: list[str]) -> bytes:
+    """leader-epoch-checkpoint without the epochs that begin above the log's end. One that begins at the end has only
+    no records yet."""
+    entries = leader_epochs.read(data)
+    kept = [one for one in entries if one.start_offset <= end]
+    if len(kept) < len(entries):
+        above = entries[len(kept)]
+        problems.append(f"{leader_epochs.NAME}: epoch {above.epoch} from offset {above.start_offset} on is left out")
+    return leader_epochs.write(kept)
+
+
+def _read_quorum_state(data: bytes) -> None:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
+
+
+def _folder_file(source: SalvageSource, name: str) -> bytes | None:
+    """A file in the folder of a source whose segments were named one by one; None: there is none."""
+    return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
+
+
+def _check_epochs(folder: str, data: bytes) -> None:
+    """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
+    log = storage.open(folder)
+    seen: list[tuple[int, int]] = []
+    for table in log.scan_pieces(errors="skip"):
+        for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
+            if epoch is not None and (not seen or seen[-1][0] != epoch):
+                seen.append((epoch, last))
+    wrong = epoch_history.contradiction(leader_epochs.read(data), epoch_history.from_batches(seen))
+    if wrong:
+        raise CorruptRecordError(wrong, reason="checkpoint_invalid")
+
+
+def copy_from_sources(folder: str, partition: SalvagePartition) -> list[str]:
+    """Copies the files with data that is not in the batches: the topic id, epochs without records, the quorum state,
+    producers before the log's start. Returns sentences about problems."""
+    problems: list[str] = []
+    readers: dict[str, Callable[[bytes], object]] = {
+        partition_metadata.NAME: partition_metadata.read,
+        leader_epochs.NAME: leader_epochs.read,
+        _QUORUM_STATE: _read_quorum_state,
+    }
+    for name, read in readers.items():
+        for source in partition.sources:
+            try:
+                data = source.log.folder_file(name) if source.log else _folder_file(source, name)
+                if data is None:
+                    continue
+                read(data)
+                if name == leader_epochs.NAME and len(partition.sources) > 1:
+                    _check_epochs(folder, data)
+            except (KafkaRecordError, OSError) as error:
+                problems.append(f"{name} of {source.path} is ignored: {error}")
+                continue
+            write_file(folder, name, data)
+            break
+        else:
+            if name == partition_metadata.NAME:
+                problems.append(
+                    f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe prints the id)"
+                )
+    for source in partition.sources:
+        if not source.segments:
+            continue
+        first = source.segments[0]
+        try:
+            name = filename_prefix(first.base_offset or 0) + producer_snapshot.SUFFIX
+            data = source.log.folder_file(name) if source.log else first.sidecar(producer_snapshot.SUFFIX)
+            if data is not None and first.base_offset:
+                producer_snapshot.read(data)
+                write_file(folder, filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
+                break
+        except (KafkaRecordError, OSError) as error:
+            problems.append(f"the producer snapshot of {first.path} is ignored: {error}")
+    return problems

@@ -1,0 +1,84 @@
+"""Findings from the decoder's audit: what Kafka's readers accept without an error, noted when a batch is decoded.
+
+A note is a kind, how often it was seen in a batch, and up to three numbers of the first time; see `_c/audit.pxd`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kafkarec._core import Rows
+
+from .cached_columns import CachedColumns
+from .findings import FindingCollector, FindingPlace
+
+_IN_A_RECORD = "in a record of the batch at offset {offset}"
+
+# kind of finding and its text for each kind of note, in the order of the C enum Anomaly: {0}, {1}, {2} are the numbers
+_FINDINGS = (
+    ("record_offsets_unordered", "offset {0} after offset {1}"),
+    ("record_offset_outside", "records with the offsets {0} to {1} in a batch with the offsets {base} to {last}"),
+    ("inner_offsets_unordered", "offset {0} after offset {1}"),
+    ("inner_offset_above_wrapper", "inner offset {0} in a wrapper with offset {last}"),
+    ("header_key_not_utf8", "a header key at offset {0}"),
+    ("length_below_minus_one", _IN_A_RECORD),
+    ("record_attributes_unknown", _IN_A_RECORD),
+    ("varint_not_minimal", _IN_A_RECORD),
+    ("count_zero_with_payload", "no records declared, and {0} bytes of records are there"),
+    ("count_zero_with_payload", "no records declared, but a payload that cannot be decompressed: {detail}"),
+    ("payload_trailing_bytes", "{codec}: {0} bytes after the end of the stream"),
+    ("payload_several_streams", "{codec}: {0} {streams} in one payload"),
+    ("payload_checksum_ignored", "{codec}: wrong content checksum"),
+    ("payload_checksum_ignored", "{codec}: the content does not have the size in the frame's header"),
+    ("length_below_minus_one", "a length of {0}"),
+    ("message_trailing_bytes", "{0} bytes after a message's value"),
+    ("attributes_unknown", "attribute bits {0:#04x} of an inner message"),
+    ("inner_magic_differs", "inner message {0} has magic {1}, its wrapper {magic}"),
+    ("inner_truncated", "inner message {0} has a size of {1} bytes, but {2} are left"),
+    ("inner_trailing_bytes", "{0} bytes after inner message {1}"),
+)
+_HEADER_KEYS = 4
+_NUMBERS = 6
+_STREAMS = {"gzip": "members", "snappy": "streams", "zstd": "frames"}
+
+
+class _Note(NamedTuple):
+    batch: int
+    kind: int
+    times: int
+    a: int
+    b: int
+    c: int
+
+
+def add(tables: Iterable[Rows], rows: CachedColumns, notes: FindingCollector) -> None:
+    """Adds the findings about the good batches of one piece; `tables` are those that `rows` has the columns of."""
+    before = 0
+    for table in tables:
+        numbers = iter(table.audit().cast("q").tolist())
+        for values in zip(*[numbers] * _NUMBERS, strict=True):
+            note = _Note(*values)
+            _add(note, rows, before + note.batch, table.note_details.get(note.batch, ""), notes)
+        before += len(table)
+
+
+def _add(note: _Note, rows: CachedColumns, row: int, detail: str, notes: FindingCollector) -> None:
+    kind, text = _FINDINGS[note.kind]
+    place, places = rows.place(row), note.times
+    if note.kind == _HEADER_KEYS:
+        place, places = FindingPlace(place.position, note.a), note.b
+    codec = rows["compression"][row]
+    text = text.format(
+        note.a,
+        note.b,
+        note.c,
+        base=rows["base_offset"][row],
+        codec=codec,
+        detail=detail,
+        last=rows["last_offset"][row],
+        magic=rows["magic"][row],
+        offset=place.offset,
+        streams=_STREAMS.get(codec),
+    )
+    notes.add(kind, text, place, count=note.times, places=places)

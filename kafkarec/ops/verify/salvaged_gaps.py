@@ -1,0 +1,59 @@
+"""Gaps that the report of `kafkarec salvage` beside a log lists: what was lost is known, and no new finding."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+
+from kafkarec.storage import Log
+from kafkarec.storage.folders import LocalFolder
+from kafkarec.support.text_table import counted
+
+from .findings import FindingCollector
+from .offset_checks import FileOffsets, Gap
+
+_REPORT = "salvage.json"
+
+
+class SalvagedGaps:
+    """The (first, last) offsets that salvage.json lists for one log as lost, missing or set aside; first may be None.
+    Adjacent ranges are joined."""
+
+    def __init__(self, ranges: Iterable[tuple[int | None, int | None]]) -> None:
+        self._ranges: list[tuple[int, int]] = []
+        for first, last in sorted((first or 0, last) for first, last in ranges if last is not None):
+            if self._ranges and first <= self._ranges[-1][1] + 1:
+                first, before = self._ranges.pop()
+                last = max(last, before)
+            self._ranges.append((first, last))
+
+    @classmethod
+    def of(cls, log: Log) -> SalvagedGaps:
+        """Those in the folder above a partition folder; none if there is no such file."""
+        if not isinstance(log.folder, LocalFolder):
+            return cls(())
+        above, name = os.path.split(os.path.abspath(log.folder.path))
+        try:
+            report = json.loads(LocalFolder(above).read(_REPORT) or b"{}")
+            [one] = [one for one in report["partitions"] if one["folder"] == name]
+            aside = [(each["first_offset"], each["last_offset"]) for each in one["set_aside"]]
+            return cls([*one["lost"], *one["missing"], *aside])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return cls(())
+
+    def take(self, offsets: FileOffsets, findings: FindingCollector) -> None:
+        """Removes the listed gaps within a segment from its offsets, and adds a note about them."""
+        before = offsets.gaps
+        offsets.gaps = self.others(before, findings)
+        offsets.gap_count -= len(before) - len(offsets.gaps)
+        offsets.gap_offsets -= sum(gap.length for gap in before) - sum(gap.length for gap in offsets.gaps)
+
+    def others(self, gaps: list[Gap], findings: FindingCollector) -> list[Gap]:
+        """The gaps that are not listed; adds a note about the listed ones."""
+        listed = [gap for gap in gaps if any(first <= gap.first and gap.last <= last for first, last in self._ranges)]
+        if listed:
+            count = counted(sum(gap.length for gap in listed), "offset")
+            gaps_text = counted(len(listed), "gap")
+            findings.add("gaps_salvaged", f"{count} in {gaps_text}, which {_REPORT} lists as lost or set aside")
+        return [gap for gap in gaps if gap not in listed]

@@ -1,0 +1,130 @@
+"""Holes: damaged bytes of a log in which the marker of a transaction may be lost
+
+Bytes that are one batch with a wrong checksum say more: the frame of a data batch leaves no room for a marker, and in a
+marker of which one bit is wrong there is exactly one bit with which its checksum fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import error
+from typing import NamedTuple
+
+from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.layout import CONTROL, CRC_AT, LATEST_MAGIC, LOG_OVERHEAD, TRANSACTIONAL, V2_AT, v2_header
+
+from .marker_columns import ABORT, COLUMNS, COMMIT, MarkerInput, read
+
+MARKER_SIZE = 78
+"""The size of a marker's batch, as every coordinator writes it: no headers, uncompressed, version 0."""
+_MARKER = TRANSACTIONAL | CONTROL
+
+
+class LegibleMarker(NamedTuple):
+    """A marker that is read although its batch is damaged. code: ABORT or COMMIT; timestamp in ms."""
+
+    producer_id: int
+    producer_epoch: int
+    code: int
+    offset: int
+    coordinator_epoch: int
+    timestamp: int
+
+
+class Hole(NamedTuple):
+    """Damaged bytes between two good batches.
+
+    first, last   the offsets that may be lost; last None: to the log's end
+    segments      the numbers of the inputs that have the bytes
+    may_hold      whether a marker besides `marker` may be lost in it
+    marker        the marker that it is, or has
+    """
+
+    first: int
+    last: int | None
+    segments: tuple[int, ...] = ()
+    may_hold: bool = True
+    marker: LegibleMarker | None = None
+
+    def __contains__(self, offset: object) -> bool:
+        return isinstance(offset, int) and self.first <= offset and (self.last is None or offset <= self.last)
+
+
+def examined(hole: Hole, size: int, raw: bytes) -> Hole:
+    """The hole, with what its bytes say. size: of its bytes; raw: the first MARKER_SIZE of them."""
+    one_offset = hole.last in (None, hole.first)
+    if size != MARKER_SIZE:
+        return hole._replace(may_hold=not _is_data_batch(hole, size, raw))
+    batch = _repaired(raw)
+    if batch is None:
+        return hole
+    marker = _marker(batch)
+    if marker is not None and one_offset:
+        marker = marker._replace(offset=hole.first)  # no checksum covers the base offset
+    if marker is not None and marker.offset not in hole:
+        return hole
+    return hole._replace(marker=marker, may_hold=not one_offset)
+
+
+def _is_data_batch(hole: Hole, size: int, raw: bytes) -> bool:
+    """Whether the bytes are one batch of another size than a marker's, with all offsets of the hole."""
+    try:
+        header = v2_header(raw)
+    except error:
+        return False
+    return (
+        header.magic == LATEST_MAGIC
+        and header.batch_length == size - LOG_OVERHEAD
+        and not header.attributes & CONTROL
+        and hole.last == header.base_offset + header.last_offset_delta
+        and header.base_offset == hole.first
+    )
+
+
+def _repaired(raw: bytes) -> bytes | None:
+    """The batch of MARKER_SIZE with its length and magic restored and, if its checksum is wrong, the one bit flipped
+    with which it fits; None: there is none."""
+    if len(raw) != MARKER_SIZE:
+        return None
+    batch = bytearray(raw)
+    batch[V2_AT.batch_length : LOG_OVERHEAD] = (MARKER_SIZE - LOG_OVERHEAD).to_bytes(4, "big")
+    batch[V2_AT.magic] = LATEST_MAGIC
+    return next(map(bytes, _with_right_checksum(batch)), None)
+
+
+def _with_right_checksum(batch: bytearray) -> Iterator[bytearray]:
+    """The batch itself, and the batch with each of its bits flipped from the checksum on, as far as they fit. CRC-32C
+    finds all errors of two bits in so few bytes, so at most one fits."""
+    if _fits(batch):
+        yield batch
+        return
+    for bit in range(8 * CRC_AT[LATEST_MAGIC], 8 * len(batch)):
+        batch[bit >> 3] ^= 1 << (bit & 7)
+        if _fits(batch):
+            yield batch
+        batch[bit >> 3] ^= 1 << (bit & 7)
+
+
+def _fits(batch: bytearray) -> bool:
+    stored, computed = batch_checksums(batch, LATEST_MAGIC)
+    return stored == computed
+
+
+def _marker(batch: bytes) -> LegibleMarker | None:
+    """The marker in a whole batch; None: it is none."""
+    header = v2_header(batch)
+    if header.attributes & _MARKER != _MARKER or header.record_count != 1 or header.producer_id < 0:
+        return None
+    for step in read(MarkerInput.of(batch), check_all=True, damage=[], tails=[]):
+        for code, *row in step.rows():
+            if code in (ABORT, COMMIT):
+                of = dict(zip(COLUMNS, row, strict=True))
+                return LegibleMarker(
+                    of["producer_id"],
+                    of["producer_epoch"],
+                    code,
+                    of["base_offset"],
+                    of["record_count"],
+                    of["base_timestamp"],
+                )
+    return None

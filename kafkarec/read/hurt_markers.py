@@ -1,0 +1,186 @@
+"""What proves how a transaction ended whose marker may be lost in damaged bytes (a hole)
+
+    data of 7      hole      data of 7      COMMIT of 7
+    T              ^         T'             the producer's next marker
+                   the marker of T, or damage that has nothing to do with it?
+
+If the marker of T is in the hole, readers take T and T' for one transaction, and the next COMMIT publishes what was
+aborted. RULES is the table of what proves what: the first rule that holds decides. It is used where markers are
+matched (`marker_matching`), so by read_committed, by `txn`, and by salvage, which writes the decided marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafkarec.format.side_files import AbortedTransaction
+
+from .holes import Hole
+from .marker_columns import COMMIT
+
+ABORTED, COMMITTED, CONTINUES, UNDECIDED = "abort", "commit", "continues", "undecided"
+"""The outcomes. CONTINUES: the transaction was open after the hole, or it does not matter; nothing is written."""
+
+
+class NextMarker(NamedTuple):
+    """The next marker of a producer behind a hole, from the log or only from the .txnindex.
+
+    epoch        -1: not known
+    data_epoch   the epoch of the producer's last data before it
+    """
+
+    code: int
+    offset: int
+    epoch: int
+    data_epoch: int
+
+
+class SplitCase(NamedTuple):
+    """What is known of a transaction T that was open before a hole. Offsets are absolute.
+
+    epoch, first   of T: the epoch of its last data, its first offset
+    holes          the hole, and further ones behind it without data of the producer between
+    following      the first offset of the producer's next data behind the hole; None: there is none before `marker`
+    marker         the producer's next marker; None: there is none in the log
+    entry          the producer's .txnindex entry for `marker`, or for the marker in the hole
+    begins         whether `entry` is that of T: it begins with T, or before it where offsets are lost
+    snapshot       currentTxnFirstOffset of the producer in the first intact snapshot behind the hole and before
+                   `marker`, -1 if none is open or the producer is absent; None: there is no such snapshot
+    had_none       whether `marker` is an ABORT that an intact .txnindex does not list: the producer had no transaction
+                   open there
+    prepared       whether the coordinator was about to abort T, by `__transaction_state`; None: not known
+    unlisted       whether an intact .txnindex with an entry behind the hole has none for T: T was not aborted there
+    """
+
+    epoch: int
+    first: int
+    holes: tuple[Hole, ...]
+    following: int | None
+    marker: NextMarker | None
+    entry: AbortedTransaction | None
+    begins: bool
+    snapshot: int | None
+    had_none: bool
+    prepared: bool | None
+    unlisted: bool
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the .txnindex has the ABORT of T in the hole."""
+        return self.begins and self.entry is not None and any(self.entry.last_offset in hole for hole in self.holes)
+
+    @property
+    def is_open_behind(self) -> bool:
+        return self.snapshot is not None and 0 <= self.snapshot <= self.first
+
+    @property
+    def ended(self) -> bool:
+        """Whether T ended in the hole: a snapshot, or the .txnindex entry of a later transaction, or that none is open
+        behind."""
+        if self.snapshot is not None:
+            return not self.is_open_behind
+        if self.had_none:
+            return self.following is None
+        if self.entry is None or self.begins:
+            return False
+        begun = self.entry.first_offset
+        return begun > self.first and (begun == self.following or any(begun in hole for hole in self.holes))
+
+    @property
+    def is_of_next_epoch(self) -> bool:
+        """Whether the next marker has the epoch behind that of T, and there is no other data before it."""
+        return self.marker is not None and self.epoch == self.marker.data_epoch == self.marker.epoch - 1
+
+    @property
+    def is_committed_by_epoch(self) -> bool:
+        """Whether the next marker is the COMMIT of T: only with transaction.version 2 a COMMIT has the epoch behind its
+        data's, and there each transaction has an epoch of its own (KIP-890)."""
+        return self.is_of_next_epoch and self.marker is not None and self.marker.code == COMMIT
+
+
+class Rule(NamedTuple):
+    """proof: a word for reports; outcome; holds: whether the rule applies; sentence: for reports."""
+
+    proof: str
+    outcome: str
+    holds: Callable[[SplitCase], bool]
+    sentence: str
+
+
+LISTED = Rule("txnindex", ABORTED, lambda it: it.is_listed, "the .txnindex lists it")
+RULES = (
+    LISTED,
+    Rule("txnindex", CONTINUES, lambda it: it.begins, "the .txnindex lists its end behind the damage"),
+    Rule("snapshot", CONTINUES, lambda it: it.is_open_behind, "a producer snapshot behind the damage has it open"),
+    Rule(
+        "txnindex",
+        COMMITTED,
+        lambda it: it.ended and it.unlisted,
+        "it ended in the damage, and the intact .txnindex, which goes on behind, does not list it as aborted",
+    ),
+    Rule(
+        "txnindex",
+        CONTINUES,
+        lambda it: it.unlisted and it.marker is not None and it.marker.code == COMMIT,
+        "the intact .txnindex does not list it as aborted, and the producer's next marker is a COMMIT",
+    ),
+    Rule("log_end", CONTINUES, lambda it: it.holes[0].last is None, "the log ends in damage"),
+    Rule(
+        "transaction_state",
+        CONTINUES,
+        lambda it: it.prepared is not None and it.is_of_next_epoch,
+        "the marker behind the damage has the epoch that __transaction_state has for it",
+    ),
+    Rule("transaction_state", ABORTED, lambda it: it.prepared is True, "__transaction_state has a PrepareAbort"),
+    Rule("transaction_state", COMMITTED, lambda it: it.prepared is False, "__transaction_state has a PrepareCommit"),
+    Rule("end_unknown", UNDECIDED, lambda it: it.ended, "it ended in the damage; nothing proves how"),
+    Rule("epoch", CONTINUES, lambda it: it.is_committed_by_epoch, "the producer's next COMMIT has its epoch (KIP-890)"),
+    Rule("nothing", UNDECIDED, lambda it: True, "nothing proves whether, and how, it ended in the damage"),
+)
+
+
+def decide(case: SplitCase) -> Rule:
+    """The first rule that holds."""
+    return next(rule for rule in RULES if rule.holds(case))
+
+
+LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in the damage")
+"""The rule of a marker that is read although its batch is damaged."""
+AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it behind the log's end")
+"""The rule of an open transaction whose marker was lost with the log's end."""
+
+
+UNPROVEN = frozenset(rule.proof for rule in RULES if rule.outcome == UNDECIDED)
+
+
+class Decision(NamedTuple):
+    """How a transaction ended whose marker is lost.
+
+    producer_id, producer_epoch   of its last data (of the marker, if that is legible)
+    coordinator_epoch   the last known one of the producer; -1: none
+    first_offset, last_offset     of its data; -1: the log has none
+    outcome             ABORTED, COMMITTED or UNDECIDED; in a salvage's report what is done: see salvage_report.OUTCOMES
+    proof, sentence     of its rule
+    lost_from, lost_to  the offsets in which the marker is lost; lost_to None: to the log's end
+    marker_offset       the marker's; None: not known, or none is written
+    timestamp           of a legible marker, ms; -1: not known
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    first_offset: int
+    last_offset: int
+    outcome: str
+    proof: str
+    sentence: str
+    lost_from: int
+    lost_to: int | None
+    marker_offset: int | None = None
+    timestamp: int = -1
+
+    @property
+    def proven(self) -> bool:
+        """Whether the outcome is proven."""
+        return self.proof not in UNPROVEN

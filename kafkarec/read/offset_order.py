@@ -1,0 +1,116 @@
+"""Whether a batch that was found after damage in a file is where its base offset says.
+
+    ... good good |xxxx damage xxxx| FOUND run run run |xx damage xx| later later ...
+
+No checksum covers a base offset: the damage may reach into it. And a batch that was found may be one inside a record
+value. In a log offsets rise, so the batches on both sides decide: of them the heaviest rising chain is taken, with
+FOUND in it and without it. Batches that frames lead to from the file's end outweigh those between two damages. Little
+evidence is in favour of FOUND: better a wrong offset than a lost batch. (In buffers nothing is decided: offsets may
+repeat and fall there.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+WINDOW = 64
+"""How many batches on each side take part."""
+MAX_JUMP = 2**31
+"""No log skips more offsets; half a base offset may seem to."""
+_FOUND_WEIGHT = 1 / 256
+"""Of a batch between two damages, where others are anchored: all of a window weigh less than one of these."""
+
+
+_MARGIN = 2.5
+"""One other batch with a wrong offset is not enough to contradict, even if it fits exactly to its neighbour."""
+
+
+class Offsets(NamedTuple):
+    """Base offset, next offset, leader epoch and checksum of a batch; without a checksum it is no batch, only a place
+    between two."""
+
+    base: int
+    next: int
+    epoch: int = -1
+    crc: int | None = None
+
+
+class Surroundings(NamedTuple):
+    """left: the last good batches; run: the batch that was found and those behind it, by their frames; later: those
+    found behind the run's end, which are asked for only where the run is not anchored: where its frames do not lead to
+    the end of the file."""
+
+    left: Sequence[Offsets]
+    run: Sequence[Offsets]
+    run_is_anchored: bool
+    later: Sequence[Offsets] = ()
+    later_is_anchored: bool = False
+
+
+def fits(around: Surroundings, bounds: tuple[int, int] | None) -> bool:
+    """Whether the first batch of the run has an offset that it may have. bounds: the offsets [first, end) that a
+    segment of this name may hold."""
+    found = around.run[0]
+    left = _not_again(around.left, (*around.run, *around.later))
+    later = _not_again(around.later, (*around.run, *around.left))
+    others = [*left, *around.run[1:], *later]
+    if bounds and not _is_within(found, bounds) and any(_is_within(one, bounds) for one in others):
+        return False
+    first = bounds[0] if bounds else 0
+    # One batch whose following frame is cut, maybe by chance: no better than a run that leads nowhere.
+    alone = len(around.run) == 1 and len(left) > 1 and rises(left)
+    if (alone or not around.run_is_anchored) and found.base < first + sum(one.next - one.base for one in left):
+        return False  # the checksum covers how many offsets a batch has, so all of these are before it
+    if rises([*left[-2:], *around.run[:3], *later[:2]]):
+        return True
+    found_weight = _FOUND_WEIGHT if around.later_is_anchored else 1
+    run_weight = 1 if around.run_is_anchored else found_weight
+    chain = [(one, 1.0) for one in left]
+    at = len(chain)
+    chain += [(one, run_weight) for one in around.run]
+    chain += [(one, 1.0 if around.later_is_anchored else found_weight) for one in later]
+    before = _heaviest([*chain[: at + 1]])[-1]
+    behind = _heaviest([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
+    without = max(_heaviest(chain[:at] + chain[at + 1 :]), default=0.0)
+    return before + behind - run_weight > without - _MARGIN
+
+
+def _not_again(batches: Sequence[Offsets], others: Iterable[Offsets]) -> list[Offsets]:
+    """Each of these batches once, without copies of the others: where a block is in the file twice, either place may be
+    the right one."""
+    seen = {(one.base, one.crc) for one in others}
+    kept = []
+    for one in batches:
+        if one.crc is None or (one.base, one.crc) not in seen:
+            kept.append(one)
+        seen.add((one.base, one.crc))
+    return kept
+
+
+def _is_within(one: Offsets, bounds: tuple[int, int]) -> bool:
+    return bounds[0] <= one.base and one.next <= bounds[1]
+
+
+def _follows(before: Offsets, behind: Offsets) -> bool:
+    return 0 <= behind.base - before.next <= MAX_JUMP
+
+
+def rises(batches: Iterable[Offsets]) -> bool:
+    """Whether each batch is behind the one before it."""
+    return all(_follows(*two) for two in pairwise(batches))
+
+
+def _heaviest(chain: Sequence[tuple[Offsets, float]]) -> list[float]:
+    """For each batch the weight of the heaviest rising chain that ends with it. Two batches without a gap between them
+    count once more: hardly any wrong offset fits so exactly."""
+    found: list[float] = []
+    for number, (one, weight) in enumerate(chain):
+        best = 0.0
+        for (other, other_weight), so_far in zip(chain[:number], found, strict=True):
+            if _follows(other, one):
+                exact = min(weight, other_weight) if other.next == one.base else 0.0
+                best = max(best, so_far + exact)
+        found.append(best + weight)
+    return found

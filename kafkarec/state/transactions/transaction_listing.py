@@ -1,0 +1,261 @@
+"""TransactionListing: the transactions of a log as a sequence, with states, durations and sizes."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from itertools import compress
+from typing import Any, NamedTuple, overload
+
+from kafkarec.damage import Damage
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.read.marker_columns import ABORT, COMMIT
+from kafkarec.read.marker_matching import POSITION, ROW, WIDTH, Match, match
+
+from . import open_at_log_start
+from .open_at_log_start import Transaction
+
+OPEN, HANGING, ABORTED, COMMITTED = "open", "hanging", "aborted", "committed"
+STATES = (OPEN, HANGING, ABORTED, COMMITTED)
+"""The states of a transaction; `hanging`: open for longer than a transaction coordinator allows."""
+
+HANGING_AFTER = timedelta(minutes=15)
+"""The default of transaction.max.timeout.ms, which `kafka-transactions.sh find-hanging` assumes too."""
+
+_CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
+_STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
+_CODE_OF = {state: code for code, state in _STATE_OF.items()}
+
+
+class Spread(NamedTuple):
+    """Minimum, mean and maximum of a number over some transactions."""
+
+    least: int
+    mean: float
+    most: int
+
+
+def _known(value: int) -> int | None:
+    return None if value < 0 else value
+
+
+class Transactions(Sequence[Transaction]):
+    """A sequence that creates its Transactions on access, so that millions of them need one array of numbers."""
+
+    def __init__(
+        self, ended: array[int], which: Sequence[int], names: Sequence[str | None], rest: Sequence[Transaction] = ()
+    ) -> None:
+        self._ended = ended
+        self._which = which
+        self._names = names
+        self._rest = rest
+        self._spans: dict[tuple[int, int], tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._which) + len(self._rest)
+
+    @overload
+    def __getitem__(self, wanted: int) -> Transaction: ...
+    @overload
+    def __getitem__(self, wanted: slice) -> Sequence[Transaction]: ...
+    def __getitem__(self, wanted: int | slice) -> Transaction | Sequence[Transaction]:
+        if isinstance(wanted, slice):
+            return [self[at] for at in range(*wanted.indices(len(self)))]
+        at = wanted + len(self) if wanted < 0 else wanted
+        if not 0 <= at < len(self):
+            raise IndexError(f"transaction {wanted} of {len(self)}")
+        ended = len(self._which)
+        return self._rest[at - ended] if at >= ended else self._made(self._row(self._which[at]))
+
+    def __iter__(self) -> Iterator[Transaction]:
+        rows: Iterable[Sequence[int]] = map(self._row, self._which)
+        if len(self._which) * WIDTH == len(self._ended):
+            rows = zip(*[iter(self._ended)] * WIDTH, strict=True)
+        yield from map(self._made, rows)
+        yield from self._rest
+
+    def _row(self, number: int) -> Sequence[int]:
+        return self._ended[number * WIDTH : (number + 1) * WIDTH]
+
+    def _made(self, row: Sequence[int]) -> Transaction:
+        (
+            producer,
+            code,
+            marker,
+            marker_time,
+            coordinator,
+            last_segment,
+            epoch,
+            first,
+            last,
+            first_time,
+            last_time,
+            batches,
+            records,
+            size,
+            segment,
+        ) = row
+        span = self._spans.get((segment, last_segment))
+        if span is None:
+            span = self._spans[segment, last_segment] = _segments(self._names, segment, last_segment)
+        took = None if first_time < 0 or marker_time < 0 else marker_time - first_time
+        return Transaction(
+            producer,
+            epoch,
+            _STATE_OF[code],
+            _known(first),
+            _known(last),
+            marker,
+            _known(first_time),
+            _known(last_time),
+            took,
+            batches,
+            records,
+            size,
+            _known(coordinator),
+            span,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} transactions>"
+
+
+def _segments(names: Sequence[str | None], first: int, last: int) -> tuple[str, ...]:
+    return tuple(name for name in names[first : last + 1] if name is not None)
+
+
+class TransactionListing(Transactions):
+    """Every transaction of a log: the ended ones in the order of their markers, then the open ones by first offset.
+
+    .last_stable_offset    the offset at which a read_committed consumer stops: the first offset of the first open
+                           transaction with data in the log, else the log end offset
+    .next_offset           the log end offset; None: the log has no batch
+    .max_timestamp         of all batches, ms; the age of an open transaction is relative to it
+    .ongoing               open and hanging ones together, by first offset; includes those that began before the log and
+                           have no data in it (from the producer .snapshot; with a note)
+    .open .hanging .aborted .committed    the transactions of one state
+    .listed_ahead          {(producer id, first offset): marker offset} of ongoing ones whose ABORT the .txnindex has
+                           behind the log's end: the log was longer, and the transaction is no longer open elsewhere
+    .without_data          markers of transactions without data in the log: empty ones, and those with deleted data
+    .notes                 contradictions in the log or between it and a .txnindex; see Note
+    .damage                damaged batches
+    """
+
+    def __init__(self, found: Match, hanging_after: timedelta) -> None:
+        self._found = found
+        self._after = hanging_after // timedelta(milliseconds=1)
+        self.next_offset = found.next_offset
+        self.max_timestamp = _known(found.max_timestamp)
+        self.damage: tuple[Damage, ...] = tuple(found.damage)
+        names = [None if one.name is None else os.path.basename(one.name) for one in found.inputs]
+        ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
+        first_offsets = [txn.first_offset for txn in ongoing if txn.first_offset is not None]
+        self.last_stable_offset = min(first_offsets, default=found.next_offset)
+        known = open_at_log_start.with_snapshot(found, ongoing)
+        self.notes = (*found.notes, *known.notes)
+        ongoing = known.ongoing + [self._begun(entry) for entry in known.begun]
+        self.ongoing: tuple[Transaction, ...] = tuple(sorted(ongoing, key=lambda txn: txn.first_offset or 0))
+        self.listed_ahead = {(one.producer_id, one.first_offset): one.marker_offset for one in found.listed_ahead()}
+        super().__init__(found.ended, range(len(found.ended) // WIDTH), names, self.ongoing)
+        self.without_data = Transactions(found.without_data, range(len(found.without_data) // WIDTH), names)
+
+    def _unfinished(self, producer: int, txn: list[int], names: Sequence[str | None]) -> Transaction:
+        epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
+        newest = self.max_timestamp
+        age = None if newest is None or first_time < 0 else newest - first_time
+        return Transaction(
+            producer,
+            epoch,
+            self._state(age),
+            first,
+            last,
+            None,
+            _known(first_time),
+            _known(last_time),
+            age,
+            batches,
+            records,
+            size,
+            _known(self._found.coordinator_epochs.get(producer, -1)),
+            _segments(names, segment, len(names)),
+        )
+
+    @property
+    def open(self) -> Sequence[Transaction]:
+        return self.of(OPEN)
+
+    @property
+    def hanging(self) -> Sequence[Transaction]:
+        return self.of(HANGING)
+
+    @property
+    def aborted(self) -> Sequence[Transaction]:
+        return self.of(ABORTED)
+
+    @property
+    def committed(self) -> Sequence[Transaction]:
+        return self.of(COMMITTED)
+
+    def spreads(self) -> dict[str, Spread]:
+        """Minimum, mean and maximum of `batches`, `records`, `bytes` and `duration_ms` over the ended transactions with
+        data in the log. A key is missing if there is no value for it."""
+        rows = self._ended
+        had_data = rows[_BATCHES::WIDTH]
+        numbers = {name: compress(rows[ROW.index(name) :: WIDTH], had_data) for name in ("batches", "records", "bytes")}
+        begun, ended = rows[ROW.index("first_timestamp") :: WIDTH], rows[ROW.index("marker_timestamp") :: WIDTH]
+        took = (end - start for start, end in zip(begun, ended, strict=True) if start >= 0 and end >= 0)
+        found = {name: list(values) for name, values in {**numbers, "duration_ms": took}.items()}
+        return {name: Spread(min(one), sum(one) / len(one), max(one)) for name, one in found.items() if one}
+
+    def _begun(self, entry: SnapshotEntry) -> Transaction:
+        """A transaction that began before the log and has no data in it. Its age is that of its last data."""
+        last_time = _known(entry.timestamp)
+        age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
+        return Transaction(
+            entry.producer_id,
+            entry.producer_epoch,
+            self._state(age),
+            entry.current_txn_first_offset,
+            _known(entry.last_offset),
+            None,
+            None,
+            last_time,
+            age,
+            0,
+            0,
+            0,
+            _known(entry.coordinator_epoch),
+            (),
+        )
+
+    def _state(self, age: int | None) -> str:
+        return HANGING if age is not None and age >= self._after else OPEN
+
+    def of(self, state: str) -> Sequence[Transaction]:
+        """The transactions of one state, in order."""
+        if state not in _CODE_OF:
+            return tuple(txn for txn in self.ongoing if txn.state == state)
+        wanted, codes = _CODE_OF[state], self._ended[_CODE::WIDTH]
+        return Transactions(self._ended, [row for row, code in enumerate(codes) if code == wanted], self._names)
+
+    def count(self, state: str) -> int:
+        """The number of transactions of a state."""
+        return self._ended[_CODE::WIDTH].count(_CODE_OF[state]) if state in _CODE_OF else len(self.of(state))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{self.count(state)} {state}" for state in STATES)
+        return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
+
+
+def listing(inputs: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
+    """The transactions of one log, from the headers of all batches and the payloads of control batches.
+
+    inputs: the log's segments in order (Segment, MarkerInput or any buffer)
+    hanging_after: an open transaction of at least this age, relative to the log's max timestamp, is hanging
+    Damaged batches and unreadable markers end no transaction; see `.damage` and `.notes`.
+    """
+    if hanging_after < timedelta(0):
+        raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
+    return TransactionListing(match(inputs), hanging_after)

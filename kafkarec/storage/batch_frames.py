@@ -1,0 +1,63 @@
+"""The first bytes and the checksum of single batches: what those need who follow a log while a broker writes to it.
+
+A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length, leader epoch, magic and
+checksum. They differ between any two batches of a log, so a follower detects by them that a log was truncated and
+written again. In a file that the broker preallocated, zeros follow the last batch.
+"""
+
+from __future__ import annotations
+
+from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
+
+from .segment import Segment
+
+_FINGERPRINT_BYTES = V2_AT.attributes
+
+
+def fingerprint(segment: Segment, position: int) -> bytes:
+    """The fingerprint of the batch at `position`."""
+    return segment.raw(position, _FINGERPRINT_BYTES)
+
+
+def is_unchanged(segment: Segment, position: int, end: int, known: bytes) -> bool:
+    """Whether the batch at `position` still has the fingerprint `known`, and the file at least `end` bytes."""
+    return end <= segment.size and fingerprint(segment, position) == known
+
+
+def has_valid_checksum(segment: Segment, position: int, end: int) -> bool:
+    """Whether the bytes [position, end) are a whole batch with a right checksum. A file may have its full size before
+    all bytes of its last batch are written."""
+    batch = memoryview(segment.raw(position, end - position))
+    if not UP_TO_MAGIC <= len(batch) == end - position == LOG_OVERHEAD + batch_length(batch):
+        return False
+    magic = start_of(batch).magic
+    if magic not in MAGICS:
+        return False
+    stored, computed = batch_checksums(batch, magic)
+    return stored == computed
+
+
+def first_offset(segment: Segment, position: int) -> int | None:
+    """The base offset of the batch at `position`; None below magic 2, where that field is the last offset of a
+    wrapper."""
+    start = start_of(segment.raw(position, UP_TO_MAGIC))
+    return start.base_offset if start.magic >= BATCH_MAGIC else None
+
+
+def is_preallocated(segment: Segment, position: int) -> bool:
+    """Whether zeros and no batch begin at `position`."""
+    return _are_zeros(segment.raw(position, UP_TO_MAGIC))
+
+
+def preallocated_from(segment: Segment, position: int) -> int | None:
+    """Where zeros follow the batches from `position` on; None: there are none, or a length before them is wrong."""
+    while not _are_zeros(head := segment.raw(position, UP_TO_MAGIC)):
+        if len(head) < UP_TO_MAGIC or batch_length(head) <= 0:
+            return None
+        position += LOG_OVERHEAD + batch_length(head)
+    return position
+
+
+def _are_zeros(head: bytes) -> bool:
+    return len(head) == UP_TO_MAGIC and not any(head)

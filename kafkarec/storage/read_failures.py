@@ -1,0 +1,93 @@
+"""Why a file or folder cannot be read: a word for programs, a sentence for people, and what to do about it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import NamedTuple
+
+from kafkarec.errors import KafkaRecordError, MissingCodecError
+
+from .remote_errors import RemoteError
+
+MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
+    "missing",
+    "permission",
+    "not_a_file",
+    "disk",
+    "encoded",
+    "other",
+)
+
+REMEDIES: dict[str, str] = {
+    MISSING: "a file is gone: copy it again, or mount the disk that its link leads to",
+    PERMISSION: "permission is denied: run the command as the owner of the files, or as root",
+    NOT_A_FILE: "a folder, a pipe or a socket has the name of a segment: look for the segment elsewhere",
+    DISK: "the disk is failing: copy it with ddrescue first, then work on the copy",
+    ENCODED: "a file is no plain log: its line says how to get one",
+    OTHER: "a file could not be read for the reason in its line: run the command again when that is corrected",
+}
+"""Cause -> what to do."""
+
+DISK_ERRORS = frozenset({errno.EIO, errno.EUCLEAN, errno.EBADMSG, errno.ENXIO, errno.ENODATA})
+_CAUSES = {
+    **dict.fromkeys(DISK_ERRORS, DISK),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.ELOOP), MISSING),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), PERMISSION),
+    **dict.fromkeys((errno.EISDIR, errno.ESPIPE), NOT_A_FILE),
+}
+_NOT_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
+# Errors of this process or of its output, not of the file: no later file could be read either.
+_OF_THE_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
+
+class ReadFailure(NamedTuple):
+    """path: the file or folder; cause: a key of REMEDIES; why: the end of a sentence about it."""
+
+    path: str
+    cause: str
+    why: str
+
+
+def of_one_file(error: Exception) -> bool:
+    """Whether an error of reading is about one file, so that others can be read nevertheless."""
+    if isinstance(error, KafkaRecordError):
+        return not isinstance(error, MissingCodecError)
+    return isinstance(error, OSError) and not isinstance(error, RemoteError) and error.errno not in _OF_THE_PROCESS
+
+
+def read_failure(error: Exception, path: str) -> ReadFailure:
+    """The failure for an error with which a file or folder could not be opened or read."""
+    if not isinstance(error, OSError):
+        return ReadFailure(path, ENCODED, str(error))
+    if isinstance(error, RemoteError):
+        return ReadFailure(path, OTHER, str(error))
+    kind = _type(path)
+    if kind in _NOT_FILES and (kind != stat.S_IFDIR or error.errno == errno.EISDIR):
+        return ReadFailure(path, NOT_A_FILE, f"{_NOT_FILES[kind]}, not a file")
+    cause = _CAUSES.get(error.errno or 0, OTHER)
+    return ReadFailure(path, cause, _missing(path) if cause == MISSING else (error.strerror or str(error)).lower())
+
+
+def is_gone(error: Exception, path: str) -> bool:
+    """Whether nothing has the name any more: a broker removed or replaced the file after its folder was listed."""
+    return isinstance(error, FileNotFoundError) and "://" not in path and not os.path.lexists(path)
+
+
+def in_part(path: str) -> ReadFailure:
+    """The failure of a file that has unreadable bytes, reported as damage, between others."""
+    return ReadFailure(path, DISK, "a part of it cannot be read")
+
+
+def _type(path: str) -> int:
+    try:
+        return stat.S_IFMT(os.stat(path).st_mode)
+    except OSError:
+        return 0
+
+
+def _missing(path: str) -> str:
+    if os.path.islink(path):
+        return f"a link to {os.readlink(path)}, which cannot be found"
+    return "no such file or directory"

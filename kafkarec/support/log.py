@@ -1,8 +1,0 @@
-"""The package's logger. It writes nothing until an application gives it a handler."""
-
-from __future__ import annotations
-
-import logging
-
-logger = logging.getLogger("kafkarec")
-logger.addHandler(logging.NullHandler())

@@ -1,0 +1,187 @@
+"""What this pyspark has, and what takes its place where it is missing: every difference between Spark 3.5 and 4.3.
+
+| pyspark has | since | without it |
+|---|---|---|
+| Python data sources | 4.0 | `read_log` and `write_log` use mapInArrow; empty classes take the place of pyspark's |
+| `analyze` of table functions | 4.0 | LATERAL kafka_explode raises NeedsNewerSpark |
+| `arrow_udf` | 4.1 | an iterator pandas_udf whose values stay Arrow arrays (`arrow_in_pandas`) |
+| `DataSourceStreamArrowWriter` | 4.1 | the stream's writer is also a batch's Arrow writer, and so gets Arrow batches |
+| limits of micro-batches | 4.2 | a reader that is not told where a batch begins; maxOffsetsPerTrigger raises |
+
+What pyspark has decides, not its version: vendors add features of later versions. Versions are for messages.
+"""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import pyspark
+
+from .errors import NeedsNewerSpark
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSource,
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamArrowWriter,
+        DataSourceStreamReader,
+        InputPartition,
+        WriterCommitMessage,
+    )
+    from pyspark.sql.streaming.datasource import (
+        ReadAllAvailable,
+        ReadLimit,
+        ReadMaxBytes,
+        ReadMaxRows,
+        SupportsTriggerAvailableNow,
+    )
+    from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
+
+__all__ = [
+    "AnalyzeArgument",
+    "AnalyzeResult",
+    "DataSource",
+    "DataSourceArrowWriter",
+    "DataSourceReader",
+    "DataSourceStreamArrowWriter",
+    "DataSourceStreamReader",
+    "InputPartition",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "SupportsTriggerAvailableNow",
+    "WriterCommitMessage",
+]
+
+
+class Capability(NamedTuple):
+    """present: whether this pyspark has it; since: the first Spark that has it."""
+
+    present: bool
+    since: str
+
+
+class _Missing:
+    """Base of the classes that take the place of those that pyspark does not have."""
+
+    def __init__(self, value: Any = None) -> None:
+        self.value = value
+
+
+def _classes(since: str, module: str, *names: str) -> Capability:
+    """Takes these classes of a pyspark module into this one; where it has not all of them, empty classes."""
+    try:
+        found = importlib.import_module(module)
+        classes = {name: getattr(found, name) for name in names}
+    except (ImportError, AttributeError):
+        classes = {name: type(name, (_Missing,), {"__module__": __name__}) for name in names}
+        present = False
+    else:
+        present = True
+    globals().update(classes)
+    return Capability(present, since)
+
+
+_SOURCES = "pyspark.sql.datasource"
+DATA_SOURCES = _classes(
+    "4.0",
+    _SOURCES,
+    "DataSource",
+    "DataSourceReader",
+    "DataSourceStreamReader",
+    "DataSourceArrowWriter",
+    "InputPartition",
+    "WriterCommitMessage",
+)
+ANALYZE = _classes("4.0", "pyspark.sql.udtf", "AnalyzeArgument", "AnalyzeResult")
+LIMITS = _classes(
+    "4.2",
+    "pyspark.sql.streaming.datasource",
+    "ReadAllAvailable",
+    "ReadLimit",
+    "ReadMaxBytes",
+    "ReadMaxRows",
+    "SupportsTriggerAvailableNow",
+)
+if not TYPE_CHECKING and not _classes("4.1", _SOURCES, "DataSourceStreamArrowWriter").present and DATA_SOURCES.present:
+    from pyspark.sql.datasource import DataSourceStreamWriter
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
+        """A stream's writer that gets Arrow batches: 4.0's worker passes them to every DataSourceArrowWriter."""
+
+
+# ---- what is missing here --------------------------------------------------------------------------------------
+
+
+class Feature(NamedTuple):
+    """Something that a user writes, what it needs, and what does the same without that."""
+
+    written: str
+    needs: Capability
+    instead: str
+
+
+LATERAL = Feature(
+    "LATERAL kafka_explode",
+    ANALYZE,
+    "write inline_outer(kafka_decode(value)), or spark_udfs.functions.kafka_explode(df, col)",
+)
+READ = Feature('spark.read.format("kafkarec")', DATA_SOURCES, "write spark_udfs.read_log(spark, path)")
+STREAM = Feature(
+    'spark.readStream.format("kafkarec")',
+    DATA_SOURCES,
+    "run a job with spark_udfs.read_log(spark, path, startingOffsets=...) again and again",
+)
+WRITE = Feature('df.write.format("kafkarec")', DATA_SOURCES, "write spark_udfs.write_log(df, path)")
+_NO_LIMIT = "leave it out: a micro-batch then reads all that is there"
+_OPTIONS = {
+    "maxOffsetsPerTrigger": Feature("maxOffsetsPerTrigger", LIMITS, _NO_LIMIT),
+    "maxBytesPerTrigger": Feature("maxBytesPerTrigger", LIMITS, _NO_LIMIT),
+}
+
+
+def missing(feature: Feature) -> str | None:
+    """What to tell a user who wants it; None: this Spark can do it."""
+    if feature.needs.present:
+        return None
+    return f"{feature.written} needs Spark {feature.needs.since}, this is {pyspark.__version__}; {feature.instead}"
+
+
+def check(feature: Feature) -> None:
+    """NeedsNewerSpark if this Spark cannot do it."""
+    text = missing(feature)
+    if text is not None:
+        raise NeedsNewerSpark(text)
+
+
+def check_options(chosen: Mapping[str, Any]) -> None:
+    """NeedsNewerSpark for an option of the data source that this Spark cannot do."""
+    for name, feature in _OPTIONS.items():
+        if chosen.get(name):
+            check(feature)
+
+
+# ---- what is done in another way -------------------------------------------------------------------------------
+
+
+def arrow_function(body: Callable[..., Any], result: str) -> Any:
+    """A function of Spark SQL, for `spark.udf.register` and for calls on Columns.
+
+    body: an iterator of Arrow arrays (or of tuples of them) to an iterator of Arrow arrays; result: its type in SQL
+    """
+    try:
+        from pyspark.sql.pandas.functions import arrow_udf
+    except ImportError:
+        from pyspark.sql.pandas.functions import PandasUDFType, pandas_udf
+
+        from .arrow_in_pandas import ArrowInPandas
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it asks for type hints of pandas
+            return cast(Any, pandas_udf)(ArrowInPandas(body), result, PandasUDFType.SCALAR_ITER)
+    return cast(Any, arrow_udf)(body, result)  # its overloads do not accept `Callable[..., Any]`

@@ -1,0 +1,79 @@
+"""`read_log(spark, path)`: the rows of spark.read.format("kafkarec") without a data source, and what it shares.
+
+driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
+tasks    mapInArrow over their numbers: each reads its splits
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from . import bootstrap, cluster, registration
+from .schema import SparkColumn
+from .source import columns, options, planning
+from .source.batch import BatchReader
+from .source.paths import existing
+from .source.planning import Split
+
+Tasks = list[tuple[Split, ...]]
+
+
+def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
+    """See `spark_udfs.read_log`."""
+    chosen = options.parse(texts(path, given), "read")
+    wanted = columns.chosen(chosen)
+    registration.ship(spark)
+    return over_tasks(spark, planned(spark, plan, chosen), ReadTask, chosen, wanted, result=columns.struct(wanted))
+
+
+def plan(chosen: options.SourceOptions) -> Tasks:
+    """The splits of each task; must run on a machine that can read the files."""
+    bootstrap.load()
+    existing(chosen)
+    return planning.tasks(chosen, BatchReader(chosen, ()).splits())
+
+
+class ReadTask:
+    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
+
+    def __init__(self, tasks: Tasks, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
+        self.tasks, self.options, self.columns = tasks, chosen, wanted
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        from .source import reading
+
+        reading.log_to_stderr()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from reading.read_splits(self.tasks[number], self.options, self.columns)
+
+
+# ---- for every function that reads files -----------------------------------------------------------------------
+
+
+def texts(path: str | Iterable[str], given: Mapping[str, Any]) -> dict[str, str]:
+    """Path or paths, and options as Python values, as Spark passes them to a data source: texts."""
+    where = {"path": path} if isinstance(path, str) else {"paths": json.dumps([str(each) for each in path])}
+    return {**where, **{name: _text(value) for name, value in given.items()}}
+
+
+def _text(value: Any) -> str:
+    """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
+    if isinstance(value, str):
+        return value
+    return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
+
+
+def planned(spark: Any, plan: Callable[[options.SourceOptions], Tasks], chosen: options.SourceOptions) -> Tasks:
+    """`plan(chosen)`, with Spark Connect in a task, since only the cluster can read the files."""
+    if not cluster.is_connect(spark):
+        return plan(chosen)
+    return [tuple(map(planning.split_of_json, task)) for task in cluster.call(spark, plan, chosen)]
+
+
+def over_tasks(spark: Any, tasks: Tasks, make: Callable[..., Any], *arguments: Any, result: Any) -> Any:
+    """A DataFrame of what `make(tasks, *arguments)` yields for the number of each task. result: its schema."""
+    numbers = spark.range(0, len(tasks), 1, max(1, len(tasks)))
+    return numbers.mapInArrow(make(tasks, *arguments), result)

@@ -1,0 +1,266 @@
+"""`cat`: formats by suffix, times that are no milliseconds, several keys, the latest record of each key, ISO times, why
+nothing is printed, damage before and behind the last row that is asked for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+from command import Here
+from paths import SEGMENTS
+
+CODECS, TXN, COMPACTED = SEGMENTS / "all-codecs-0", SEGMENTS / "txn-0", SEGMENTS / "compacted-0"
+OFFSETS = SEGMENTS / "__consumer_offsets-0"
+EXTENT = "the log has offsets 0 to 864, times 2023-11-14T22:13:20.000Z to 2023-11-14T22:13:23.039Z"
+
+
+@pytest.fixture
+def rows(run: Here) -> list[dict[str, Any]]:
+    return run("cat", CODECS).rows
+
+
+class TestFormat:
+    """The format follows the suffix of -o."""
+
+    @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "ndjson", "JSON"])
+    def test_text(self, run: Here, tmp_path: Path, suffix: str) -> None:
+        target = tmp_path / f"out.{suffix}"
+        assert run("cat", TXN, "-o", target) == run("cat", TXN, "-n", 0)
+        form = "csv" if suffix == "csv" else "json"
+        assert target.read_bytes() == run("cat", TXN, "--format", form).out
+
+    def test_binary(self, run: Here, tmp_path: Path) -> None:
+        paths = {suffix: tmp_path / f"out.{suffix}" for suffix in ("parquet", "pq", "arrow", "arrows", "feather")}
+        for path in paths.values():
+            assert run("cat", CODECS, "-o", path).status == 0
+        with pa.ipc.open_stream(paths["arrow"]) as stream:
+            table = stream.read_all()
+        assert table.num_rows == 865 and table.schema.names[:3] == ["topic", "partition", "offset"]
+        assert paths["arrows"].read_bytes() == paths["arrow"].read_bytes()
+        assert all(pq.read_table(paths[suffix]).equals(table) for suffix in ("parquet", "pq"))
+        assert feather.read_table(paths["feather"]).equals(table)
+
+    def test_another_one_in_format_is_said(self, run: Here, tmp_path: Path) -> None:
+        ran = run("cat", TXN, "--format", "json", "-o", tmp_path / "x.csv")
+        assert ran.status == 0 and (tmp_path / "x.csv").read_bytes()[:1] == b"{"
+        assert ran.complaint.endswith("x.csv gets json, as --format says, and not csv")
+        assert run("cat", TXN, "--format", "json", "-o", tmp_path / "x.txt").err == ""
+
+    def test_one_that_the_verb_does_not_write_is_refused(self, run: Here, tmp_path: Path) -> None:
+        ran = run("verify", TXN, "-o", tmp_path / "x.csv")
+        assert ran.status == 2 and ran.complaint.endswith("x.csv: verify writes text, json, not csv")
+        assert run("verify", TXN, "-o", tmp_path / "x.json").status == 0
+        assert json.loads((tmp_path / "x.json").read_text())
+        assert run("verify", TXN, "-o", tmp_path / "x.html").complaint.endswith("not html; --html FILE writes a page")
+        ran = run("cat", TXN, "-o", tmp_path / "x.avro")
+        assert ran.status == 2 and ran.complaint.endswith("x.avro: cat writes json, csv, parquet, arrow, not avro")
+        assert run("cat", TXN, "-o", tmp_path / "x.avro", "--format", "csv").status == 0
+
+    @pytest.mark.parametrize(
+        ("name", "pipe"), [("x.csv.gz", "--format csv | gzip > "), ("x.json.zst", "--format json | zstd > ")]
+    )
+    def test_of_compressed_files_is_refused_with_a_pipe(self, run: Here, tmp_path: Path, name: str, pipe: str) -> None:
+        ran = run("cat", TXN, "-o", tmp_path / name)
+        assert ran.status == 2 and ran.complaint.endswith(f"; use kafkarec cat ... {pipe}{tmp_path / name}")
+        assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "unit"),
+    [("1795168800", "seconds"), ("1795168800000000", "microseconds"), ("1795168800000000000", "nanoseconds")],
+)
+def test_a_bare_number_in_another_unit_is_refused_with_the_right_spelling(run: Here, number: str, unit: str) -> None:
+    for option in ("--from-time", "--to-time"):
+        ran = run("cat", TXN, option, number)
+        assert (ran.status, ran.out) == (2, b"")
+        assert f"{number} looks like {unit}" in ran.complaint
+        assert "write 1795168800000 or 2026-11-20T10:00:00.000Z" in ran.complaint
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "946684799", "4102444800", "1700000000000", "9223372036854775807"])
+def test_other_bare_numbers_are_milliseconds(run: Here, number: str) -> None:
+    assert run("cat", TXN, "--from-time", number).status == 0
+
+
+def test_several_keys(run: Here, rows: list[dict[str, Any]]) -> None:
+    ran = run("cat", CODECS, "--key", "user-4", "--key", "user-3", "--key", "user-4", "--key", "nobody")
+    assert ran.rows == [row for row in rows if row.get("key") in ("user-3", "user-4")]
+    assert len({row["key"] for row in ran.rows}) == 2 and ran.err == ""
+
+
+class TestLatestPerKey:
+    """--latest-per-key"""
+
+    @staticmethod
+    def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        last = {row.get("key", row.get("key_base64")): row for row in rows}
+        last.pop(None, None)
+        return sorted(last.values(), key=lambda row: row["offset"])
+
+    @pytest.mark.parametrize("folder", [CODECS, COMPACTED, TXN, OFFSETS], ids=lambda folder: folder.name)
+    @pytest.mark.parametrize("options", [(), ("--to-offset", 200), ("--isolation", "read_committed")], ids=str)
+    def test_the_last_record_of_each_key(self, run: Here, folder: Path, options: tuple[object, ...]) -> None:
+        rows = run("cat", folder, "--raw", *options).rows
+        ran = run("cat", folder, "--raw", *options, "--latest-per-key")
+        assert ran.rows == self.expected(rows) and 0 < len(ran.rows) <= len(rows)
+
+    def test_with_a_count_keys_and_few_columns(self, run: Here, rows: list[dict[str, Any]]) -> None:
+        kept = [row["offset"] for row in self.expected(rows)]
+        for option, part in (("-n", kept[:2]), ("--last", kept[-2:])):
+            ran = run("cat", CODECS, "--latest-per-key", option, 2, "--columns", "offset")
+            assert ran.rows == [{"offset": offset} for offset in part]
+        (row,) = run("cat", CODECS, "--latest-per-key", "--key", "user-3").rows
+        assert row == [row for row in rows if row.get("key") == "user-3"][-1]
+
+    def test_each_partition_has_its_own_keys(self, run: Here) -> None:
+        alone = [run("cat", folder, "--latest-per-key").rows for folder in (CODECS, COMPACTED)]
+        assert run("cat", CODECS, COMPACTED, "--latest-per-key").rows == alone[0] + alone[1]
+
+    def test_group_offsets_now(self, run: Here) -> None:
+        rows = run("cat", OFFSETS, "--latest-per-key").rows
+        commits = [row for row in rows if row["key"]["type"] == "OffsetCommit"]
+        offsets = {row["key"]["data"]["group"]: row["value"]["data"]["offset"] for row in commits}
+        assert offsets == {"readers-classic": 25, "readers-consumer": 25}
+
+    def test_damage_is_reported_once(self, run: Here, tmp_path: Path) -> None:
+        path = damaged(tmp_path)
+        before = self.expected(run("cat", path).rows)
+        ran = run("cat", path, "--latest-per-key")
+        assert (ran.status, ran.rows) == (1, before)
+        assert ran.complaint.count("crc mismatch") == 1
+        good = self.expected(run("cat", path, "--errors", "skip").rows)
+        ran = run("cat", path, "--latest-per-key", "--errors", "skip")
+        assert (ran.status, ran.rows) == (1, good) and good != before
+        assert ran.complaint.count("crc mismatch") == 1
+
+    @pytest.mark.parametrize("option", ["--control", "--follow"])
+    def test_options_that_exclude_it(self, run: Here, option: str) -> None:
+        assert run("cat", TXN, "--latest-per-key", option).status == 2
+
+
+class TestIsoTimes:
+    """--time-format iso"""
+
+    def test_json_and_csv(self, run: Here) -> None:
+        options = ["--columns", "offset,timestamp", "-n", 1, "--time-format", "iso"]
+        assert run("cat", CODECS, *options).out == b'{"offset":0,"timestamp":"2023-11-14T22:13:20.000Z"}\n'
+        csv = run("cat", CODECS, *options, "--format", "csv").out
+        assert csv == b'offset,timestamp\r\n0,"2023-11-14T22:13:20.000Z"\r\n'
+
+    def test_build_reads_it_back(self, run: Here, tmp_path: Path) -> None:
+        expected = run("cat", TXN).out
+        for suffix in ("json", "csv"):
+            target = tmp_path / f"x.{suffix}"
+            assert run("cat", TXN, "--time-format", "iso", "-o", target).status == 0
+            built = tmp_path / suffix / "txn-0"
+            assert run("build", target, "-o", built).status == 0
+            assert run("cat", built).out == expected
+
+    def test_times_outside_of_the_calendar_and_none(self, run: Here, tmp_path: Path) -> None:
+        (tmp_path / "x.json").write_text('{"value":"a","timestamp":999999999999999}\n{"value":"b","timestamp":null}\n')
+        assert run("build", tmp_path / "x.json", "-o", tmp_path / "x.log").status == 0
+        ran = run("cat", tmp_path / "x.log", "--time-format", "iso", "--columns", "timestamp")
+        assert ran.out == b'{"timestamp":999999999999999}\n{"timestamp":null}\n'
+
+    def test_typed_formats_refuse_it(self, run: Here, tmp_path: Path) -> None:
+        assert run("cat", TXN, "--time-format", "iso", "-o", tmp_path / "x.parquet").status == 2
+        assert not (tmp_path / "x.parquet").exists()
+
+
+class TestInternalTopicsAsColumns:
+    """Parquet and Arrow of internal topics"""
+
+    def test_keys_and_values_are_json_text(self, run: Here, tmp_path: Path) -> None:
+        assert run("cat", OFFSETS, "-o", tmp_path / "x.parquet").err == ""
+        table = pq.read_table(tmp_path / "x.parquet")
+        for name in ("key", "value"):
+            cells = [None if text is None else json.loads(text) for text in table[name].to_pylist()]
+            assert cells == [row[name] for row in run("cat", OFFSETS).rows]
+            assert table[f"{name}_base64"].null_count == len(cells)
+
+    def test_build_encodes_them_again(self, run: Here, tmp_path: Path) -> None:
+        assert run("cat", OFFSETS, "-o", tmp_path / "x.parquet").status == 0
+        assert run("build", tmp_path / "x.parquet", "-o", tmp_path / "__consumer_offsets-0").status == 0
+        assert run("cat", tmp_path / "__consumer_offsets-0", "--raw").out == run("cat", OFFSETS, "--raw").out
+
+    def test_bytes_that_are_no_message_are_base64(self, run: Here, tmp_path: Path) -> None:
+        (tmp_path / "x.json").write_text('{"key":"k","value":"plain"}\n')
+        log = tmp_path / "__consumer_offsets-3"
+        assert run("build", tmp_path / "x.json", "-o", log).status == 0
+        assert run("cat", log, "-o", tmp_path / "x.parquet").status == 0
+        (row,) = pq.read_table(tmp_path / "x.parquet").to_pylist()
+        assert (row["key"], row["key_base64"], row["value"], row["value_base64"]) == (None, "aw==", None, "cGxhaW4=")
+        assert run("build", tmp_path / "x.parquet", "-o", tmp_path / "y.log").status == 0
+        assert run("cat", tmp_path / "y.log", "--columns", "key,value").rows == [{"key": "k", "value": "plain"}]
+
+    def test_beside_other_topics_they_stay_bytes_and_this_is_said(self, run: Here, tmp_path: Path) -> None:
+        ran = run("cat", OFFSETS, TXN, "-o", tmp_path / "x.parquet")
+        assert ran.status == 0 and "keys and values of internal topics stay bytes" in ran.complaint
+        table = pq.read_table(tmp_path / "x.parquet")
+        assert table.schema.field("key").type == pa.binary() and "key_base64" not in table.schema.names
+
+
+class TestNothingToPrint:
+    """Why there is no record"""
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            (["--from-offset", 900], "--from-offset 900 is after the last record"),
+            (["--from-offset", 50, "--to-offset", 50], "--from-offset 50 is not below --to-offset 50"),
+            (["--to-offset", 0], "--to-offset 0 is exclusive, and no record is before it"),
+            (["--from-time", "2024-01-01"], "--from-time 2024-01-01T00:00:00.000Z is after the last record"),
+            (["--to-time", "2023-01-01"], "--to-time 2023-01-01T00:00:00.000Z is exclusive, and no record is"),
+            (["--from-time", "2023-11-15", "--to-time", "2023-11-14"], "-15T00:00:00.000Z is not below --to-time 2023"),
+            (["--key", "nobody"], "no record has this key"),
+            (["--key", "nobody", "--key", "x", "--to-offset", 9], "no record between these bounds has one of these"),
+        ],
+        ids=lambda value: " ".join(map(str, value)) if isinstance(value, list) else "",
+    )
+    @pytest.mark.parametrize("last", [(), ("--last", 3)], ids=["all", "last"])
+    def test_is_said_with_the_extent_of_the_log(
+        self, run: Here, options: list[object], why: str, last: tuple[object, ...]
+    ) -> None:
+        ran = run("cat", CODECS, *options, *last)
+        assert (ran.status, ran.out) == (0, b"")
+        assert ran.complaint.startswith("kafkarec: note: no record is selected: ")
+        assert why in ran.complaint and ran.complaint.endswith(EXTENT)
+
+    def test_of_scan_is_explained_too(self, run: Here) -> None:
+        ran = run("scan", CODECS, "--from-offset", 900)
+        assert ran.complaint == (
+            f"kafkarec: note: no batch is selected: --from-offset 900 is after the last batch; {EXTENT}"
+        )
+        assert run("scan", CODECS, "-n", 0).err == run("scan", CODECS).err == ""
+
+    def test_a_relative_time_on_an_old_disk(self, run: Here) -> None:
+        assert run("cat", CODECS, "--from-time", "-1h").complaint.endswith(f"is after the last record; {EXTENT}")
+
+    def test_is_not_said_where_none_was_asked_for(self, run: Here, tmp_path: Path) -> None:
+        (tmp_path / "empty.log").write_bytes(b"")
+        for arguments in ([CODECS, "-n", 0], [tmp_path / "empty.log"], [tmp_path / "empty.log", "--key", "k"]):
+            assert run("cat", *arguments).err == ""
+
+
+def damaged(folder: Path) -> Path:
+    """A log with one flipped byte in the payload of its fourth batch, which has the offsets 129 to 171."""
+    (name,) = CODECS.glob("*.log")
+    data = bytearray(name.read_bytes())
+    data[7755 + 70] ^= 0xFF
+    path = folder / name.name
+    path.write_bytes(data)
+    return path
+
+
+def test_damage_is_reported_when_the_rows_that_are_asked_for_are_behind_it(run: Here, tmp_path: Path) -> None:
+    path = damaged(tmp_path)
+    ran = run("cat", path, "--errors", "skip", "-n", 129)
+    assert (ran.status, len(ran.rows), ran.err) == (0, 129, "")
+    ran = run("cat", path, "--errors", "skip", "-n", 130)
+    assert (ran.status, ran.rows[-1]["offset"]) == (1, 172)
+    assert "offsets 129 to 171;" in ran.complaint

@@ -1,0 +1,181 @@
+"""Every command that is printed works in the folder in which it was printed, and writes nothing into the source."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from command import Here
+from paths import SEGMENTS
+from plain_logs import batch, log
+from printed_commands import pasted, printed, words_of
+
+from kafkarec.storage.suggested_output import suggested_output
+from kafkarec.support.command_line import command, quoted
+
+# names of data folders that a shell or an option parser could misread
+NAMES = ["dead", "a disk", "-dash", "quo'te", "$HOME", "new\nline"]
+
+
+def flipped(path: Path, at: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[at] ^= 0x10
+    path.write_bytes(data)
+
+
+def data_folder(path: Path) -> Path:
+    """A data folder of three partitions: two damaged, one with a damaged index and a hanging transaction."""
+    path.mkdir()
+    for name in ("all-codecs-0", "txn-0", "compacted-0"):
+        shutil.copytree(SEGMENTS / name, path / name, ignore=shutil.ignore_patterns("*.json", "*.txt"))
+    flipped(path / "all-codecs-0" / f"{0:020}.log", 9000)
+    flipped(path / "txn-0" / f"{30:020}.log", 6000)
+    flipped(path / "compacted-0" / f"{0:020}.timeindex", 5)
+    return path
+
+
+def state(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        for path in folder.rglob("*")
+    }
+
+
+def assert_all_work(run: Here, here: Path, source: Path, *words: str) -> int:
+    """Run a command in `here`, then type all that it prints; return how many that were."""
+    before = state(source)
+    os.chdir(here)
+    ran = run(*words)
+    assert ran.status in (0, 1, 3), ran.err
+    lines = printed(ran.out.decode() + ran.err)
+    for line in lines:
+        done = run(*words_of(line, here))
+        assert done.status in (0, 1), (line, done.err)
+    assert state(source) == before
+    return len(lines)
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Here:
+    monkeypatch.chdir(os.curdir)  # so that the working directory is the old one afterwards
+    return Here(capfdbinary)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_of_verify(run: Here, tmp_path: Path, name: str) -> None:
+    """In the partition folder, in the data folder, beside it, and elsewhere."""
+    (tmp_path / "work").mkdir()
+    dead = data_folder(tmp_path / "work" / name)
+    operand = f"./{name}" if name.startswith("-") else name
+    places = [
+        (dead, ["."]),
+        (dead, ["txn-0"]),
+        (dead / "txn-0", ["."]),
+        (dead / "txn-0", [f"{30:020}.log"]),
+        (dead / "txn-0", [f"{0:020}.log", f"{30:020}.log"]),
+        (dead / "compacted-0", [".."]),
+        (tmp_path / "work", [operand]),
+        (tmp_path / "work", [f"{operand}/txn-0", f"{operand}/all-codecs-0"]),
+        (tmp_path, [str(dead)]),
+    ]
+    for here, paths in places if name == "dead" else (places[0], places[3], places[6], places[7]):
+        assert assert_all_work(run, here, dead, "verify", *paths)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [(), ("--as-partition",)])
+def test_of_salvage(run: Here, tmp_path: Path, name: str, options: tuple[str, ...]) -> None:
+    dead = data_folder(tmp_path / name)
+    (tmp_path / "out side").mkdir()
+    for number, here in enumerate((dead, dead / "txn-0", tmp_path) if name == "dead" else (dead,)):
+        source = os.path.relpath(dead, here)
+        words = ("salvage", os.path.join(".", source), "-o", str(tmp_path / "out side" / str(number)), *options)
+        assert assert_all_work(run, here, dead, *words) >= 2
+
+
+@pytest.mark.parametrize("verb", ["ls", "txn", "study", "explain", "scan", "cat", "dump"])
+def test_of_other_verbs(run: Here, tmp_path: Path, verb: str) -> None:
+    dead = data_folder(tmp_path / "a disk")
+    flipped(dead / "txn-0" / f"{0:020}.log", 900)
+    for path in (".", "..") if verb in ("ls", "txn", "study") else (".",):
+        assert_all_work(run, dead / "txn-0", dead, verb, path)
+
+
+def test_of_diff(run: Here, tmp_path: Path) -> None:
+    dead = data_folder(tmp_path / "a disk")
+    assert assert_all_work(run, dead, dead, "diff", "txn-0", str(SEGMENTS / "txn-0")) == 1
+
+
+def test_of_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None:
+    found = log(tmp_path / "disk" / "orders-0", [batch(0, 5)], [batch(5, 5)], [batch(10, 5)])
+    (tmp_path / "disk" / "lost+found").mkdir()
+    (found / f"{5:020}.log").rename(tmp_path / "disk" / "lost+found" / "#123")
+    assert assert_all_work(run, tmp_path / "disk", tmp_path / "disk", "verify", ".") == 1
+    words = ("salvage", ".", "-o", str(tmp_path / "out"))
+    assert assert_all_work(run, tmp_path / "disk", tmp_path / "disk", *words) == 3
+
+
+def test_of_the_serve_plan(run: Here, tmp_path: Path) -> None:
+    """Its lines, pasted with the data folder of a broker."""
+    dead = data_folder(tmp_path / "a disk")
+    data = tmp_path / "data folder"
+    shutil.copytree(dead, data)
+    (data / "txn-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n")
+    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown", "meta.properties"):
+        (data / name).write_text("0\n0\n")
+    ran = run("salvage", dead, "-o", tmp_path / "new ones", "--as-partition")
+    lines = ran.out.decode().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from a broker"))
+    steps = [line.strip() for line in lines[begin + 1 :]]
+    assert [step.split(".")[0] for step in steps] == [str(number) for number in range(1, 8)]
+    script = "\n".join(step.split(". ", 1)[1] for step in steps).replace("/var/lib/kafka;", quoted(str(data)) + ";")
+    pasted(f"set -u\n{script}", tmp_path)
+    for name in ("all-codecs-0", "txn-0", "compacted-0"):
+        new = state(tmp_path / "new ones" / name)
+        served = state(data / name)
+        assert {each: served[each] for each in new if each != "partition.metadata"} == {
+            each: digest for each, digest in new.items() if each != "partition.metadata"
+        }
+        assert state(tmp_path / "data folder.replaced" / name).keys() >= {f"{0:020}.log"}
+    assert "AAAAAAAAAAAAAAAAAAAAAA" in (data / "txn-0" / "partition.metadata").read_text()
+    assert sorted(path.name for path in data.iterdir()) == ["all-codecs-0", "compacted-0", "meta.properties", "txn-0"]
+
+
+def test_an_output_is_away_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead = data_folder(tmp_path / "dead")
+    for here, source, expected in (
+        (tmp_path, dead, "rescued"),
+        (tmp_path, dead / "txn-0", "rescued"),
+        (dead, ".", "../rescued"),
+        (dead, "txn-0", "../rescued"),
+        (dead / "txn-0", ".", "../../rescued"),
+        (dead / "txn-0", "../all-codecs-0", "../../rescued"),
+        (dead / "txn-0", f"{0:020}.log", "../../rescued"),
+        (dead / "txn-0", "s3://bucket/orders-0", "rescued"),
+    ):
+        monkeypatch.chdir(here)
+        assert suggested_output("rescued", [str(source)]) == expected, (here, source)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rescued").mkdir()
+    (tmp_path / "records.jsonl").write_text("")
+    assert suggested_output("rescued", ["dead"]) == "rescued-2"
+    assert suggested_output("records.jsonl", ["dead"]) == "records-2.jsonl"
+
+
+def test_an_output_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is mounted read-only: neither the folder nor the ones above it. Simulated, as root may write."""
+    dead = data_folder(tmp_path / "disk" / "dead") if (tmp_path / "disk").mkdir() is None else tmp_path
+    monkeypatch.chdir(tmp_path / "disk")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: os.path.realpath(path) == str(tmp_path / "home"))
+    assert suggested_output("rescued", [str(dead)]) == str(tmp_path / "home" / "rescued")
+
+
+def test_words_for_the_shell(tmp_path: Path) -> None:
+    for word in (*NAMES, "", "caf\u00e9", os.fsdecode(b"\xff\n'\\x"), "\u2028", "a\tb"):
+        assert words_of(f"kafkarec {quoted(word)}", tmp_path) == [word]
+    assert command("cat", ["-x", "", "-"], ("-o", "-y"), ("--at", 5)) == "kafkarec cat ./-x . - -o=-y --at 5"

@@ -1,0 +1,371 @@
+"""What takes the place of what an older pyspark lacks, tried in this one; `test_versions.py` has the real ones."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import golden
+import pandas as pd
+import pyarrow as pa
+import pytest
+from paths import ROOT, SEGMENTS
+from stream_broker import Broker
+from stream_engine import Query
+
+import kafkarec
+import spark_udfs
+from spark_udfs import arrow_in_pandas, capabilities, decoding, encoding, internal, read_functions, schema
+from spark_udfs.arrow_in_pandas import ArrowInPandas
+from spark_udfs.capabilities import Capability
+from spark_udfs.source import KafkarecDataSource, options, planning
+from spark_udfs.source.listing import DataLoss
+
+pytestmark = pytest.mark.spark
+
+NAMES = ("v2-none-logappend", "v2-gzip-headers", "v2-ts-large-deltas", "v2-null-key-null-value", "empty-buffer")
+VALUES = pa.array([golden.vector(name).bytes for name in NAMES] + [None], pa.binary())
+DECODED = pa.concat_arrays(decoding.kafka_decode(iter([VALUES])))
+
+# Imports everything where the names that came later are hidden, as if pyspark were 3.5.
+AS_3_5 = """
+import sys
+import pyspark.sql.pandas.functions as functions, pyspark.sql.types as types, pyspark.sql.udtf as udtfs
+for name in ("pyspark.sql.datasource", "pyspark.sql.streaming.datasource"):
+    sys.modules[name] = None
+functions.pandas_udf = lambda body, result, kind: body
+del functions.arrow_udf, udtfs.AnalyzeArgument, udtfs.AnalyzeResult
+from spark_udfs import capabilities, functions, registration, read_functions, write_functions, udtf, damage
+from spark_udfs.source import batch, planning, stream, stream_writing, writing
+from spark_udfs.source.options import parse
+print([each.present for each in (capabilities.DATA_SOURCES, capabilities.ANALYZE, capabilities.LIMITS)])
+print(planning.Task((1, 2)).value, udtf.table_function().func.__name__)
+print(type(functions.sql_function("kafka_decode")).__name__)
+for feature in (capabilities.READ, capabilities.LATERAL):
+    print(capabilities.missing(feature))
+"""
+
+
+def lacking(monkeypatch: pytest.MonkeyPatch, **since: str) -> None:
+    """pretends that this pyspark does not have these capabilities"""
+    for name, version in since.items():
+        for feature in [each for each in vars(capabilities).values() if isinstance(each, capabilities.Feature)]:
+            if feature.needs is getattr(capabilities, name):
+                changed = feature._replace(needs=Capability(False, version))
+                (constant,) = (key for key, each in vars(capabilities).items() if each is feature)
+                monkeypatch.setattr(capabilities, constant, changed)
+        for option, feature in capabilities._OPTIONS.items():
+            if feature.needs is getattr(capabilities, name):
+                monkeypatch.setitem(capabilities._OPTIONS, option, feature._replace(needs=Capability(False, version)))
+        monkeypatch.setattr(capabilities, name, Capability(False, version))
+
+
+def test_this_pyspark_has_everything() -> None:
+    for name in ("DATA_SOURCES", "ANALYZE", "LIMITS"):
+        assert getattr(capabilities, name).present
+    assert capabilities.missing(capabilities.READ) is None
+    capabilities.check_options({"maxOffsetsPerTrigger": 1})
+
+
+def test_everything_can_be_imported_without_what_came_after_3_5() -> None:
+    done = subprocess.run([sys.executable, "-c", AS_3_5], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["[False, False, False]", "(1, 2) NoKafkaExplode", "ArrowInPandas"]
+    assert lines[3].startswith('spark.read.format("kafkarec") needs Spark 4.0, this is ')
+    assert lines[3].endswith("; write spark_udfs.read_log(spark, path)")
+    assert lines[4].endswith(
+        "; write inline_outer(kafka_decode(value)), or spark_udfs.functions.kafka_explode(df, col)"
+    )
+
+
+def test_an_option_that_this_spark_cannot_do_is_refused_when_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, LIMITS="4.9")
+    source = KafkarecDataSource({"path": str(SEGMENTS / "txn-0"), "maxoffsetspertrigger": "10"})
+    with pytest.raises(
+        spark_udfs.NeedsNewerSpark, match=r"^maxOffsetsPerTrigger needs Spark 4\.9, this is .*; "
+    ) as caught:
+        source.schema()
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    columns = KafkarecDataSource({"path": str(SEGMENTS / "txn-0")}).schema()
+    with pytest.raises(spark_udfs.NeedsNewerSpark):  # with a schema of the user Spark does not ask for ours
+        source.streamReader(columns)
+
+
+# ---- functions without arrow_udf --------------------------------------------------------------------------------
+
+
+def to_objects(array: pa.Array) -> pd.Series:
+    return pd.Series(array.to_pylist(), dtype=object)
+
+
+def test_values_pass_as_objects_where_the_serializer_has_other_methods() -> None:
+    assert arrow_in_pandas.worker_serializer() is None  # in this pyspark it has
+    (decoded,) = ArrowInPandas(decoding.kafka_decode)(iter([to_objects(VALUES)]))
+    assert decoded.tolist() == DECODED.to_pylist()
+    mode = pd.Series(["PERMISSIVE"] * 2)
+    (kept,) = ArrowInPandas(decoding.kafka_decode)(iter([(pd.Series([bytes([9]) * 70, b""]), mode)]))
+    assert json.loads(kept[0][0][schema.CORRUPT])["length"] == 70 and kept[1] == []
+    records = pd.Series([[{"offset": 7, "key": b"k", "value": "v"}], [], None])
+    (encoded,) = ArrowInPandas(encoding.kafka_encode)(iter([records]))
+    assert [each.offset for each in kafkarec.decode(encoded[0])] == [7]
+    assert encoded[1:].tolist() == [b"", None]
+
+
+def test_structs_pass_as_a_frame() -> None:
+    record = next(iter(kafkarec.open(SEGMENTS / "__consumer_offsets-0").read(start_offset=2)))
+    arguments = (
+        pd.Series(["__consumer_offsets", "orders"]),
+        pd.Series([record.key, b"k"]),
+        pd.Series([record.value, b""]),
+    )
+    (frame,) = ArrowInPandas(internal.kafka_internal)(iter([arguments]))
+    assert list(frame.columns) == [column.name for column in internal.COLUMNS]
+    assert frame["type"].tolist() == ["OffsetCommit", None]
+
+
+def test_times_without_a_zone_are_refused() -> None:
+    records = pd.Series([[{"offset": 7, "timestamp": pd.Timestamp("2024-01-01"), "value": b"v"}]])
+    with pytest.raises(spark_udfs.NeedsNewerSpark, match="unix_millis"):
+        list(ArrowInPandas(encoding.kafka_encode)(iter([records])))
+
+
+class Serializer:
+    """The methods of the worker's serializer in pyspark 3.5 and 4.0 that matter here."""
+
+    def arrow_to_pandas(self, arrow_column: pa.ChunkedArray) -> Any:
+        return to_objects(arrow_column)
+
+    def _create_batch(self, series: Any) -> pa.RecordBatch:
+        values, wanted = series
+        return pa.RecordBatch.from_arrays([pa.array(values.tolist(), wanted)], ["_0"])
+
+
+class Worker:
+    """Calls a function as the worker does; its file's name ends as that of the worker's module."""
+
+    def __init__(self) -> None:
+        namespace: dict[str, Any] = {}
+        exec(
+            compile("def map_batch(batch):\n    return batch if len(batch) > 1 else batch[0]\n", "worker.py", "exec"),
+            namespace,
+        )
+        self.map_batch, self.serializer = namespace["map_batch"], Serializer()
+
+    def run(self, function: Any, wanted: pa.DataType, *batches: tuple[pa.Array, ...]) -> list[Any]:
+        loaded = (
+            tuple(self.serializer.arrow_to_pandas(pa.chunked_array([each])) for each in batch) for batch in batches
+        )
+        before = dict(vars(Serializer))
+        results = function(map(self.map_batch, loaded))
+        made = [self.serializer._create_batch((result, wanted)) for result in results]
+        assert dict(vars(Serializer)) == before  # the worker may run other functions next
+        return [value for batch in made for value in batch.column(0).to_pylist()]
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Worker:
+    monkeypatch.setattr(arrow_in_pandas, "worker_serializer", lambda: Serializer)
+    return Worker()
+
+
+def as_it_is(values: pd.Series) -> pd.Series:
+    assert isinstance(values, pd.Series)
+    return values
+
+
+def refuse(*arguments: Any) -> Any:
+    raise AssertionError("converted")
+
+
+def test_values_stay_arrow_arrays(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Serializer, "arrow_to_pandas", refuse)
+    monkeypatch.setattr(Serializer, "_create_batch", refuse)
+    result = schema.arrow_result(schema.RECORD_COLUMNS)
+    assert worker.run(ArrowInPandas(decoding.kafka_decode), result, (VALUES,), (VALUES,)) == DECODED.to_pylist() * 2
+    again = pa.concat_arrays(encoding.kafka_encode(iter([DECODED])))
+    assert worker.run(ArrowInPandas(encoding.kafka_encode), pa.large_binary(), (DECODED,)) == again.to_pylist()
+    topics = pa.array(["orders", "__consumer_offsets"])
+    arguments = (topics, pa.array([b"k", b"\0\1\xff"]), pa.array([b"v", b""]))
+    rows = worker.run(ArrowInPandas(internal.kafka_internal), schema.arrow_struct(internal.COLUMNS), arguments)
+    assert rows[0] is None and rows[1]["problem"]
+
+
+def test_a_function_gets_the_arrays_of_another_one(worker: Worker) -> None:
+    decode, encode = ArrowInPandas(decoding.kafka_decode), ArrowInPandas(encoding.kafka_encode)
+    result = schema.arrow_result(schema.RECORD_COLUMNS)
+    rows = worker.run(lambda batches: decode(encode(decode(batches))), result, (VALUES,))
+    assert rows == DECODED.to_pylist()
+
+
+def test_a_users_function_gets_and_returns_pandas(worker: Worker) -> None:
+    decode = ArrowInPandas(decoding.kafka_decode)
+
+    def twice(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        for values in batches:
+            assert isinstance(values, pd.Series)
+            yield values.map(lambda value: None if value is None else value * 2)
+
+    counts = [None if rows is None else len(rows) for rows in DECODED.to_pylist()]
+    result = schema.arrow_result(schema.RECORD_COLUMNS)
+    doubled = worker.run(lambda batches: decode(twice(batches)), result, (VALUES,))
+    assert [None if rows is None else len(rows) for rows in doubled] == [count and 2 * count for count in counts]
+    mapped = worker.run(lambda batches: decode(map(as_it_is, batches)), result, (VALUES,))
+    assert mapped == DECODED.to_pylist()
+
+    def sizes(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        for values in batches:
+            yield pd.Series([None if rows is pd.NA else len(rows) for rows in values], dtype=object)
+
+    assert worker.run(lambda batches: sizes(decode(batches)), pa.int64(), (VALUES,)) == counts
+
+
+# ---- streams of a Spark that says neither where a batch begins nor how much it may read -------------------------
+
+
+@pytest.fixture
+def simple(monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, LIMITS="4.2")
+
+
+@pytest.mark.usefixtures("simple")
+def test_a_simple_stream_returns_every_row_once_across_restarts(tmp_path: Path, broker: Broker) -> None:
+    broker.write(5)
+    query = Query(broker.root)
+    assert query.run() == 1
+    broker.write(7)
+    broker.write(3, partition=1)
+    query.trigger(crash=True)
+    assert query.run() == 0 and query.rows == broker.rows
+    query.restart()
+    assert query.run() == 0
+    broker.write(2)
+    query.restart()
+    assert query.run() == 1 and query.rows == broker.rows
+    assert query.texts()[-1] == {"orders": {"0": 14, "1": 3}}
+
+
+@pytest.mark.usefixtures("simple")
+def test_a_simple_stream_begins_at_the_end_that_the_query_saw(broker: Broker) -> None:
+    broker.write(5)
+    query = Query(broker.root, startingOffsets="latest")
+    query.trigger()
+    broker.write(4)
+    query.run()
+    assert query.rows["orders", 0] == broker.rows["orders", 0][5:]
+
+
+@pytest.mark.usefixtures("simple")
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_simple_stream_reports_a_truncated_log(broker: Broker, restarted: bool) -> None:
+    for _ in range(3):
+        broker.write(5)
+    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
+    for query in (strict, lenient):
+        query.run()
+    broker.truncate(5)
+    for query in (strict, lenient):
+        if restarted:
+            query.restart()
+    with pytest.raises(DataLoss, match="orders-0: the next offset is 15, and the log ends at offset 5"):
+        strict.run()
+    lenient.run()
+    broker.write(3)
+    lenient.run()
+    assert lenient.texts()[-1] == {"orders": {"0": 8}}
+    assert [offset for offset, _ in lenient.rows["orders", 0]] == [*range(15), *range(5, 8)]
+
+
+@pytest.mark.usefixtures("simple")
+def test_a_simple_stream_reports_a_partition_that_is_gone_after_a_restart(broker: Broker) -> None:
+    broker.write(5)
+    broker.write(5, partition=1)
+    query = Query(broker.root)
+    query.run()
+    for path in (broker.root / "orders-1").iterdir():
+        path.unlink()
+    query.restart()
+    with pytest.raises(DataLoss, match=r"orders-1 \(next offset 5\): no segments are left"):
+        query.run()
+
+
+@pytest.mark.usefixtures("simple")
+def test_a_simple_stream_leaves_out_aborted_transactions_after_a_restart(broker: Broker) -> None:
+    broker.write_in_transaction(7, 4)
+    broker.write(2)
+    broker.end_transaction(7, commit=False)
+    broker.write(2)
+    query = Query(broker.root, **{"kafka.isolation.level": "read_committed"})
+    query.run()
+    broker.write_in_transaction(8, 3)
+    broker.end_transaction(8, commit=True)
+    query.restart()
+    query.run()
+    assert query.rows["orders", 0] == broker.visible()
+    assert len(query.rows["orders", 0]) == 7
+
+
+# ---- read_log and write_log without data sources ----------------------------------------------------------------
+
+
+def test_splits_are_the_same_after_json() -> None:
+    given = {"path": str(SEGMENTS), "subscribe": "txn", "isolationLevel": "read_committed", "maxPartitionBytes": "2k"}
+    tasks = read_functions.plan(options.parse(given, "read"))
+    splits = [split for task in tasks for split in task]
+    assert len(splits) > 3 and any(split.uncommitted and split.uncommitted.aborted for split in splits)
+    again = [[planning.split_of_json(each) for each in task] for task in json.loads(json.dumps(tasks))]
+    assert [tuple(task) for task in again] == tasks
+    assert all(isinstance(each.file, planning.PlannedFile) for task in again for each in task)
+
+
+def test_read_log_has_the_rows_of_the_data_source(spark_session: Any) -> None:
+    path = str(SEGMENTS)
+    for given in (
+        {"subscribe": "txn"},
+        {"assign": {"txn": [0]}, "includeMetadata": True},
+        {"subscribe": "txn", "view": "batches"},
+    ):
+        texts = read_functions.texts(path, given)
+        source = spark_session.read.format("kafkarec").options(**texts).load()
+        log = spark_udfs.read_log(spark_session, path, **given)
+        assert log.schema == source.schema
+        assert sorted(map(repr, log.collect())) == sorted(map(repr, source.collect())) and log.count() > 100
+
+
+def test_read_log_refuses_what_the_data_source_refuses(spark_session: Any) -> None:
+    with pytest.raises(ValueError, match="did you mean subscribe"):
+        spark_udfs.read_log(spark_session, str(SEGMENTS), subscibe="txn")
+    with pytest.raises(Exception, match="PATH_NOT_FOUND"):
+        spark_udfs.read_log(spark_session, "/none/such")
+    with pytest.raises(ValueError, match="option pushDownFilters"):
+        spark_udfs.read_log(spark_session, str(SEGMENTS), pushDownFilters=True)
+
+
+def test_write_log_without_data_sources(spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lacking(monkeypatch, DATA_SOURCES="4.0")
+    records = spark_session.range(100).selectExpr(
+        "'made' topic", "int(id % 3) partition", "id offset", "string(id) value"
+    )
+    spark_udfs.write_log(records.where("offset < 50"), str(tmp_path / "log"), compression="lz4")
+    spark_udfs.write_log(records.where("offset >= 50"), str(tmp_path / "log"))
+    logs = kafkarec.open(tmp_path / "log")
+    found = sorted((each.offset, log.partition, each.value) for log in logs for each in log.read())
+    assert found == [(n, n % 3, b"%d" % n) for n in range(100)]
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.log")}
+    with pytest.raises(ValueError, match="do not follow"):
+        spark_udfs.write_log(records.where("offset < 50"), str(tmp_path / "log"))
+    with pytest.raises(Exception, match="a row with _corrupt_record is damage"):
+        spark_udfs.write_log(
+            records.selectExpr("*", "'{}' AS _corrupt_record"), str(tmp_path / "log"), mode="overwrite"
+        )
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.log")} == before
+    assert not list(tmp_path.rglob("*attempt*")) and not [*(tmp_path / "log" / "_temporary").glob("*/*")]
+    with pytest.raises(ValueError, match='mode must be "append" or "overwrite", not \'ignore\''):
+        spark_udfs.write_log(records, str(tmp_path / "log"), mode="ignore")
+    with pytest.raises(ValueError, match=r"which assigns offsets, needs Spark 4\.0"):
+        spark_udfs.write_log(records.drop("offset"), str(tmp_path / "log"))

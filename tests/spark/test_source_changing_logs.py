@@ -1,0 +1,295 @@
+"""Batch reads of a log that is appended to, cleaned and truncated while it is listed, planned and read: no record is
+missing."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import log_cleaning
+import pytest
+from log_cleaning import RepeatingThread
+from source_rows import Read, read
+from stream_broker import Broker
+
+from kafkarec.storage import folders
+from spark_udfs.source import listing, paths
+from spark_udfs.source.listing import DataLoss
+
+pytestmark = pytest.mark.spark
+
+
+def third(offset: int) -> bool:
+    return offset % 3 == 0
+
+
+def change_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], list[Any]]) -> None:
+    """Let `change` edit the result of the next folder listing that has a .log file."""
+    real, waiting = folders.LocalFolder.entries, [change]
+
+    def entries(self: folders.LocalFolder) -> list[Any]:
+        listed = real(self)
+        return waiting.pop()(listed) if waiting and any(each.name.endswith(".log") for each in listed) else listed
+
+    monkeypatch.setattr(folders.LocalFolder, "entries", entries)
+
+
+# ---- changes during the listing -------------------------------------------------------------------------------------
+
+
+def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.write(10)
+    before = len(broker.log())
+
+    def roll(listed: list[Any]) -> list[Any]:
+        """A listing that returns older sizes for the first names and newer ones for the names that follow."""
+        while len(broker.log()) == before:
+            broker.write(10)
+        old = {each.name: each for each in listed}
+        entries = (folders.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
+        return sorted(old.get(entry.name, entry) for entry in entries)
+
+    for look in (lambda: paths.partitions(options_of(broker)), lambda: read(broker.root)):
+        change_next_listing(monkeypatch, roll)
+        listed = look()
+        if isinstance(listed, dict):  # the listing has the old size of a segment that another one follows
+            (partition,) = listed.values()
+            grown = os.path.getsize(partition.segments[0].path)
+            assert partition.segments[0].later_segment and (partition.segments[0].size or 0) < grown
+            before = len(broker.log())
+    offsets = log_cleaning.offsets(listed)  # type: ignore[arg-type]
+    assert offsets == list(range(len(offsets))) and len(offsets) >= int(broker.log()[-2].stem)
+
+
+def options_of(broker: Broker, **source_options: str) -> Any:
+    from spark_udfs.source import options
+
+    return options.parse({"path": str(broker.root), **source_options}, "read")
+
+
+def test_a_listing_that_lacks_a_segment_before_its_last(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    missing = broker.log()[2].name
+    change_next_listing(monkeypatch, lambda listed: [each for each in listed if each.name != missing])
+    listings = [frozenset(each.name for each in broker.log()[:2])]
+    real = listing._names_in
+    monkeypatch.setattr(listing, "_names_in", lambda *where: listings.pop() if listings else real(*where))
+    assert [row["offset"] for row in read(broker.root / "orders-0")] == [row[0] for row in broker.rows["orders", 0]]
+
+
+@pytest.mark.parametrize("step", range(7))
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_every_step_of_a_segment_replacement(broker: Broker, step: int, mode: str) -> None:
+    while len(broker.log()) < 5:
+        broker.write(10)
+    steps = log_cleaning.steps(broker.log()[1:3], third)
+    for _ in range(step):
+        next(steps, None)
+    rest_of_steps = threading.Timer(0.05, lambda: list(steps))
+    rest_of_steps.start()
+    offsets = log_cleaning.offsets(read(broker.root, mode=mode))
+    rest_of_steps.join()
+    first, end = (int(path.stem) for path in (broker.log()[1], broker.log()[2]))
+    expected = [offset for offset, _ in broker.rows["orders", 0]]
+    assert offsets == sorted(set(offsets)) and set(offsets) <= set(expected)
+    missing = set(expected) - set(offsets)
+    assert all(first <= offset < end and not third(offset) for offset in missing)
+
+
+def test_an_interrupted_segment_replacement(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listing, "_LONGEST_PAUSE", 0.001)
+    while len(broker.log()) < 4:
+        broker.write(10)
+    name = broker.log()[1].name
+    steps = log_cleaning.steps(broker.log()[1:2], third)
+    for _ in range(3):
+        next(steps)
+    with pytest.raises(DataLoss, match=f"orders-0 has {name}.swap and no {name}: the replacement of that segment"):
+        read(broker.root)
+    offsets = log_cleaning.offsets(read(broker.root, failOnDataLoss="false"))
+    first, end = int(name[:20]), int(broker.log()[1].stem)
+    assert offsets == [offset for offset, _ in broker.rows["orders", 0] if not first <= offset < end]
+    assert f"{name}.swap" in caplog.text
+
+
+def test_an_unreadable_folder_is_reported(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.write(10)
+    broker.write(10, partition=1)
+    real = os.scandir
+    unreadable = str(broker.root / "orders-1")
+
+    def scandir(path: str) -> Any:
+        if path == unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{unreadable}'"):
+        read(broker.root)
+    assert {row["partition"] for row in read(broker.root, failOnDataLoss="false")} == {0}
+    assert f"Permission denied: '{unreadable}': left out; failOnDataLoss is false" in caplog.text
+
+
+# ---- changes between listing and planning, and between planning and reading -----------------------------------------
+
+
+def change_after_next_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Let `change` happen between the next listing and the planning."""
+    real, waiting = listing.Listing.current, [change]
+
+    def current(self: listing.Listing) -> Any:
+        listed = real(self)
+        if waiting:
+            waiting.pop()()
+        return listed
+
+    monkeypatch.setattr(listing.Listing, "current", current)
+
+
+@pytest.mark.parametrize("size", ["1g", "500"])
+def test_a_segment_replaced_by_one_of_its_name_between_listing_and_planning(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, size: str
+) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    first, next_base = (int(path.stem) for path in broker.log()[1:3])
+    change_after_next_listing(monkeypatch, lambda: log_cleaning.clean(broker.log()[1:2], third))
+    offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=size))
+    everything = (offset for offset, _ in broker.rows["orders", 0])
+    assert offsets == [each for each in everything if not first <= each < next_base - 1 or third(each)]
+
+
+@pytest.mark.parametrize("options", [{}, {"startingTimestamp": "1"}, {"isolationLevel": "read_committed"}])
+def test_retention_between_listing_and_planning(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch, options: dict[str, str]
+) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    change_after_next_listing(monkeypatch, broker.delete_first)
+    offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes="500", **options))
+    assert offsets == [offset for offset, _ in broker.rows["orders", 0]] and offsets[0] > 0
+
+
+class Planned:
+    """A planned job; `rows` runs it, whatever has happened since the planning."""
+
+    def __init__(self, root: Path, **source_options: str) -> None:
+        self.read = Read({"path": str(root), **source_options})
+
+    def offsets(self) -> list[int]:
+        batches = (batch for task in self.read.tasks for batch in self.read.reader.read(task))
+        return [row["offset"] for batch in batches for row in batch.to_pylist()]
+
+
+def test_retention_between_planning_and_reading(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    strict, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    late_start = Planned(broker.root, startingOffsets=f'{{"orders": {{"0": {int(broker.log()[1].stem)}}}}}')
+    path = broker.log()[0]
+    start = broker.delete_first()
+    message = f"data loss in orders-0: .*{path}.*; offsets 0 to {start - 1} were planned, and the log begins at"
+    with pytest.raises(DataLoss, match=message):
+        strict.offsets()
+    kept = [offset for offset, _ in broker.rows["orders", 0]]
+    assert lenient.offsets() == kept == late_start.offsets()
+    assert f"and the log begins at offset {start} now; failOnDataLoss is false" in caplog.text
+
+
+@pytest.mark.parametrize("size", ["1g", "700"])
+@pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (1, 4)])
+def test_a_log_that_is_cleaned_between_planning_and_reading(broker: Broker, size: str, begin: int, end: int) -> None:
+    while len(broker.log()) < 6:
+        broker.write(10)
+    planned = Planned(broker.root, maxPartitionBytes=size)
+    bounded = Planned(broker.root, maxPartitionBytes=size, endingOffsets='{"orders": {"0": 77}}')
+    chosen = broker.log()[begin:end]
+    first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
+    log_cleaning.clean(chosen, third)
+    expected = [
+        offset for offset, _ in broker.rows["orders", 0] if not first <= offset < next_base - 1 or third(offset)
+    ]
+    assert planned.offsets() == expected
+    assert bounded.offsets() == [offset for offset in expected if offset < 77]
+
+
+def test_a_log_truncated_and_rewritten_between_planning_and_reading(broker: Broker) -> None:
+    while len(broker.log()) < 4:
+        broker.write(10)
+    planned, lenient = (Planned(broker.root, failOnDataLoss=flag) for flag in ("true", "false"))
+    path = broker.log()[-1]
+    data = path.read_bytes()
+    path.unlink()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(DataLoss, match=r"data loss in orders-0: .* when the query was planned"):
+        planned.offsets()
+    offsets = lenient.offsets()
+    assert offsets == list(range(len(offsets))) and int(path.stem) <= len(offsets) < len(broker.rows["orders", 0])
+
+
+# ---- concurrent changes ---------------------------------------------------------------------------------------------
+
+
+def test_every_load_of_a_growing_log_is_a_prefix_of_it(broker: Broker) -> None:
+    rng = random.Random(7)
+    broker.write(3)
+
+    def write() -> None:
+        broker.write(rng.randint(1, 9))
+        time.sleep(0.0005)
+
+    ends, lengths = [], []
+    with RepeatingThread(write):
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline and len(broker.log()) < 400:
+            last = broker.rows["orders", 0][-1][0]
+            ends.append(last)
+            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            assert offsets == list(range(len(offsets))), "missing offsets"
+            assert len(offsets) > last, "records written before the load are missing"
+            lengths.append(len(offsets))
+    assert len(broker.log()) > 20 and len(lengths) > 5 and lengths == sorted(lengths)
+
+
+def clean_and_truncate(broker: Broker, rng: random.Random) -> Iterator[None]:
+    """At intervals a cleaner replaces some segments by one, and retention deletes the first segment."""
+    while True:
+        broker.write(rng.randint(1, 9))
+        segments = broker.log()
+        if len(segments) > 4 and rng.random() < 0.3:
+            begin = rng.randrange(len(segments) - 3)
+            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
+        yield
+
+
+def test_every_load_of_a_log_being_cleaned_has_all_kept_records(broker: Broker) -> None:
+    rng = random.Random(11)
+    for _ in range(100):
+        broker.write(5)
+    steps = clean_and_truncate(broker, rng)
+
+    def step() -> None:
+        next(steps)
+        time.sleep(0.02)
+
+    loads = 0
+    with RepeatingThread(step):
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            last = broker.rows["orders", 0][-1][0]
+            offsets = log_cleaning.offsets(read(broker.root, maxPartitionBytes=rng.choice(["600", "1g"])))
+            assert offsets == sorted(set(offsets)), "doubled or out of order"
+            kept = [offset for offset in range(max(last, offsets[-1]) + 1) if third(offset)]
+            assert [offset for offset in offsets if third(offset)] == kept, "missing offsets"
+            loads += 1
+    assert loads > 5

@@ -1,0 +1,98 @@
+"""read_committed from the middle of a partition returns the records that a read of the whole partition returns."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from log_cleaning import offsets
+from source_rows import read
+from stream_broker import Broker
+from stream_engine import Query
+
+from kafkarec.read import marker_matching
+from spark_udfs.source import isolation, options, paths
+
+pytestmark = pytest.mark.spark
+
+
+def fill(broker: Broker, seed: int, still_open: bool) -> None:
+    rng = random.Random(seed)
+    opened: set[int] = set()
+    if still_open:
+        broker.write_in_transaction(99, 3)
+    while len(broker.log()) < 6:
+        producer = rng.randrange(1, 4)
+        if rng.random() < 0.5:
+            broker.write_in_transaction(producer, rng.randint(1, 6))
+            opened.add(producer)
+        elif producer in opened:
+            opened.remove(producer)
+            broker.end_transaction(producer, commit=rng.random() < 0.5)
+        else:
+            broker.write(rng.randint(1, 5))
+    for producer in opened:
+        broker.end_transaction(producer, commit=False)
+
+
+def walk(broker: Broker, start: int | None) -> isolation.TransactionState:
+    parsed = options.parse({"path": str(broker.root)}, "read")
+    (partition,) = paths.partitions(parsed).values()
+    return isolation.read_transactions(partition, parsed, start)
+
+
+@pytest.mark.parametrize("still_open", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None:
+    broker.write(40)
+    fill(broker, seed, still_open)
+    whole, visible = walk(broker, None), broker.visible()
+    rng = random.Random(seed)
+    end = broker.writer().next_offset
+    for start in sorted({0, end, *rng.sample(range(end), 15)}):
+        assert walk(broker, start).stable_offset == whole.stable_offset
+        start_option = json.dumps({"orders": {"0": start}})
+        returned = offsets(read(broker.root, isolationLevel="read_committed", startingOffsets=start_option))
+        assert returned == [offset for offset, _ in visible if offset >= start]
+
+
+def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(broker, 1, False)
+    searched: list[str] = []
+    real = marker_matching.Match.read
+
+    def recorded(self: marker_matching.Match, one: Any, check_all: bool) -> None:
+        searched.append(Path(one.name).name)
+        real(self, one, check_all)
+
+    monkeypatch.setattr(marker_matching.Match, "read", recorded)
+    names = [path.name for path in broker.log()]
+    start = int(names[-2][:20]) + 1
+    for start_option in (start, broker.writer().next_offset):
+        searched.clear()
+        walk(broker, start_option)
+        assert searched == [name for name in names if name >= names[-2 if start_option == start else -1]]
+    searched.clear()
+    query = Query(broker.root, isolationLevel="read_committed", startingOffsets="latest")
+    query.run()
+    assert set(searched) == {names[-1]}
+    for snapshot in broker.root.glob("*/*.snapshot"):
+        snapshot.write_bytes(b"")
+    searched.clear()
+    walk(broker, start)
+    assert searched == names, "without readable snapshots"
+
+
+def test_an_open_transaction_before_the_start_hides_all_rows(broker: Broker, tmp_path: Path) -> None:
+    broker.write(7)
+    broker.write_in_transaction(5, 2)
+    while len(broker.log()) < 5:
+        broker.write(10)
+    rows: list[Any] = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
+    assert rows == [] and walk(broker, 100).stable_offset == 7
+    broker.end_transaction(5, commit=False)
+    rows = read(broker.root, isolationLevel="read_committed", startingOffsets='{"orders": {"0": 100}}')
+    assert offsets(rows) == [offset for offset, _ in broker.visible() if offset >= 100]

@@ -1,0 +1,200 @@
+"""Streams over logs that are cleaned while a micro-batch runs, and over folders that do not change for a while."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import log_cleaning
+import pytest
+from log_cleaning import RepeatingThread
+from stream_broker import Broker
+from stream_engine import Query
+
+import kafkarec
+from spark_udfs.source import tails
+from spark_udfs.source.listing import DataLoss
+
+pytestmark = pytest.mark.spark
+
+
+def third(offset: int) -> bool:
+    return offset % 3 == 0
+
+
+def fill(broker: Broker, segments: int = 6) -> None:
+    while len(broker.log()) < segments:
+        broker.write(10)
+
+
+def planned(query: Query, start: int, end: int) -> list[Any]:
+    tasks: list[Any] = query.reader.partitions({"orders": {"0": start}}, {"orders": {"0": end}})
+    return tasks
+
+
+def got(query: Query, tasks: list[Any]) -> list[int]:
+    return [row["offset"] for task in tasks for row in query._task(task)]
+
+
+# ---- while a micro-batch runs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", ["1g", "500"])
+@pytest.mark.parametrize(("begin", "end"), [(0, 1), (1, 2), (0, 3), (2, 5)])
+def test_a_replaced_segment_is_read_where_its_offsets_are(broker: Broker, size: str, begin: int, end: int) -> None:
+    fill(broker)
+    query = Query(broker.root, maxPartitionBytes=size)
+    start, stop = 17, broker.rows["orders", 0][-1][0] - 5
+    query.trigger()
+    tasks = planned(query, start, stop)
+    assert got(query, tasks) == list(range(start, stop))
+    chosen = broker.log()[begin:end]
+    first, next_base = int(chosen[0].stem), int(broker.log()[end].stem)
+    log_cleaning.clean(chosen, third)
+    expected = [each for each in range(start, stop) if not first <= each < next_base - 1 or third(each)]
+    assert got(query, tasks) == expected, "a retried task"
+    assert got(query, tasks) == expected
+    query.restart()
+    assert got(query, planned(query, start, stop)) == expected, "a repeated batch"
+
+
+def test_a_segment_replaced_by_one_of_its_name_between_two_plans(broker: Broker) -> None:
+    """The folder has the same names as before, so only opening the file shows that the listing is too old."""
+    fill(broker)
+    query = Query(broker.root, maxPartitionBytes="500")
+    query.trigger()
+    stop = broker.rows["orders", 0][-1][0] - 5
+    planned(query, 0, stop)
+    first, next_base = (int(path.stem) for path in broker.log()[1:3])
+    log_cleaning.clean(broker.log()[1:2], third)
+    expected = [each for each in range(stop) if not first <= each < next_base - 1 or third(each)]
+    assert got(query, planned(query, 0, stop)) == expected
+
+
+def test_the_active_segment_is_rolled_and_cleaned(broker: Broker) -> None:
+    fill(broker, 3)
+    query = Query(broker.root)
+    query.trigger()
+    stop = broker.rows["orders", 0][-1][0] + 1
+    tasks = planned(query, 5, stop)
+    fill(broker, 5)
+    chosen = broker.log()[1:4]
+    first = int(chosen[0].stem)
+    log_cleaning.clean(chosen, third)
+    assert got(query, tasks) == [each for each in range(5, stop) if each < first or third(each)]
+
+
+def test_retention_while_a_micro_batch_runs(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    fill(broker)
+    strict, lenient = Query(broker.root), Query(broker.root, failOnDataLoss="false")
+    tasks = {}
+    for query in (strict, lenient):
+        query.trigger()
+        tasks[query] = planned(query, 3, 60)
+    path = broker.log()[0]
+    start = broker.delete_first()
+    with pytest.raises(DataLoss, match=f"data loss in orders-0: .*{path}.* offsets 3 to .* the log begins at offset"):
+        got(strict, tasks[strict])
+    assert got(lenient, tasks[lenient]) == list(range(start, 60))
+    assert f"the log begins at offset {start} now; failOnDataLoss is false" in caplog.text
+
+
+def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
+    rng = random.Random(5)
+    fill(broker)
+    query = Query(broker.root, maxOffsetsPerTrigger="150", maxPartitionBytes="900")
+
+    def step() -> None:
+        broker.write(rng.randint(1, 9))
+        segments = broker.log()
+        if len(segments) > 4 and rng.random() < 0.3:
+            begin = rng.randrange(len(segments) - 3)
+            log_cleaning.clean(segments[begin : begin + rng.randint(1, 3)], third)
+        time.sleep(0.005)
+
+    with RepeatingThread(step):
+        deadline = time.monotonic() + 3
+        while time.monotonic() < deadline:
+            if rng.random() < 0.2:
+                query.restart()
+            query.trigger(crash=rng.random() < 0.2)
+    query.run()
+    offsets = [offset for offset, _ in query.rows["orders", 0]]
+    assert offsets == sorted(set(offsets)) and len(query.sizes) > 10
+    last = broker.rows["orders", 0][-1][0]
+    assert [each for each in offsets if third(each)] == [each for each in range(last + 1) if third(each)]
+
+
+# ---- unchanged folders ----------------------------------------------------------------------------------------------
+
+
+def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    for partition in range(20):
+        broker.write(10, partition=partition)
+    query = Query(broker.root)
+    query.run()
+    time.sleep(0.1)
+    query.trigger()
+    opened: list[str] = []
+    real = tails.Tail._opened
+    monkeypatch.setattr(tails.Tail, "_opened", lambda self, path: opened.append(path) or real(self, path))
+    for _ in range(3):
+        assert not query.trigger()
+    assert opened == []
+    broker.write(3, partition=7)
+    assert query.run() == 1
+    assert {Path(path).parent.name for path in opened} == {"orders-7"}
+    assert query.rows == broker.rows
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+    broker.writer(preallocate=True)
+    query = Query(broker.root, isolationLevel=isolation)
+    for _ in range(4):
+        broker.write(10)
+        assert query.run() == 1
+        time.sleep(0.06)
+        assert not query.trigger() and not query.trigger()
+    assert query.rows == broker.rows
+    broker.close()
+
+
+def test_a_segment_with_its_old_size_and_new_content_is_noticed(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    fill(broker, 2)
+    query = Query(broker.root)
+    query.run()
+    time.sleep(0.1)
+    query.trigger()
+    assert not query.trigger()
+    path = broker.log()[-1]
+    broker.writers.pop(("orders", 0)).close()
+    size = os.path.getsize(path)
+    rows = [(offset, None, None, value[::-1], []) for offset, value in broker.rows["orders", 0] if value is not None]
+    rewritten = [kafkarec.encode(rows[at : at + 10]) for at in range(int(path.stem), len(rows), 10)]
+    path.write_bytes(b"".join(rewritten))
+    assert os.path.getsize(path) == size
+    with pytest.raises(DataLoss, match="the log was truncated before it and written again"):
+        query.trigger()
+
+
+def test_new_partitions_segments_and_topics_are_seen_at_once(broker: Broker) -> None:
+    broker.write(3)
+    query = Query(broker.root)
+    for number in range(1, 8):
+        broker.write(3, topic=f"app.log{number}", partition=number)  # a folder may have .log in its name
+        broker.write(40)
+        assert query.run() == 1
+    assert query.rows == broker.rows
+    texts = [json.loads(each) for each in query.log]
+    assert len(texts[-1]) == 8

@@ -1,0 +1,90 @@
+"""Runs kafkarec's dump in this process, and kafka-dump-log in the oracle's JVM, for comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jvm_oracle import Oracle
+from random_logs import Maker
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.ops.dump import DumpOptions, decoders, dump
+from kafkarec.storage.sources import LocalFile
+
+_DIED = 'Exception in thread "main"'
+
+
+@dataclass(frozen=True)
+class DumpResult:
+    """Exit status and both outputs. `err` is without a final uncaught exception, as its wording differs."""
+
+    status: int
+    out: str
+    err: tuple[str, ...]
+    out_of_memory: bool = field(default=False, compare=False)
+    """The JVM allocated as much as a length field says before it read the bytes, and failed for lack of memory."""
+
+
+def ours(files: Sequence[object], **options: Any) -> DumpResult:
+    out: list[str] = []
+    err: list[str] = []
+    try:
+        for text in dump([str(file) for file in files], DumpOptions(**options), LocalFile, err.append, err.append):
+            out.append(text)
+    except (KafkaRecordError, OSError):
+        return DumpResult(1, "".join(out), tuple(err))
+    return DumpResult(0, "".join(out), tuple(err))
+
+
+def theirs(kafka: Oracle, files: Sequence[object], words: Sequence[str]) -> DumpResult:
+    answer = kafka.ask("dump", "--files", ",".join(map(str, files)), *words)
+    lines = answer.err.split(_DIED)[0].splitlines()
+    return DumpResult(answer.status, answer.out, tuple(lines), "java.lang.OutOfMemoryError" in answer.err)
+
+
+def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:
+    """Return random options for a log of `size` bytes: as words of the command line, and as DumpOptions."""
+    random = maker.random
+    words: list[str] = []
+    options: dict[str, Any] = {}
+    if random.randrange(6):
+        words.append("--print-data-log")
+        options["print_data"] = True
+    elif random.randrange(2):
+        words.append("--deep-iteration")
+        options["deep"] = True
+    if not random.randrange(6):
+        words.append("--skip-record-metadata")
+        options["skip_metadata"] = True
+    if not random.randrange(10):
+        options["max_bytes"] = random.choice([0, 17, 61, size // 2, size, size + 5])
+        words += ["--max-bytes", str(options["max_bytes"])]
+    if not random.randrange(8):
+        flag = random.choice(decoders.FLAGS)
+        words.append(flag)
+        options["decode"], options["truncated"] = decoders.decoder_of_options([flag])
+    return words, options
+
+
+def index_words(maker: Maker) -> tuple[list[str], dict[str, Any]]:
+    """Return random options for the index and snapshot files of a log, in both forms."""
+    random = maker.random
+    words: list[str] = []
+    options: dict[str, Any] = {}
+    if not random.randrange(5):
+        words.append("--verify-index-only")
+        options["verify_index"] = True
+    if not random.randrange(6):
+        words.append("--index-sanity-check")
+        options["index_sanity"] = True
+    if not random.randrange(10):
+        options["max_message_size"] = random.choice([0, 17, 61, 100, 5000])
+        words += ["--max-message-size", str(options["max_message_size"])]
+    return words, options
+
+
+def sidecars(folder: Path, stem: str) -> list[Path]:
+    return [folder / f"{stem}{suffix}" for suffix in (".index", ".timeindex", ".txnindex", ".snapshot")]

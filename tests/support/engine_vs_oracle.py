@@ -1,0 +1,63 @@
+"""Compares the engine with the oracle on one buffer: the same verdict and, where both accept it, the same results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import builders
+import oracle
+import reading
+
+import kafkarec
+
+FIELDS = reading.RECORD_FIELDS
+
+
+def _plain(record: dict[str, Any]) -> dict[str, Any]:
+    return {name: record[name] for name in FIELDS}
+
+
+def engine_error(data: Any, **options: Any) -> kafkarec.KafkaRecordError | None:
+    """Return the KafkaRecordError that decode raises, or None. Any other exception fails the test."""
+    try:
+        kafkarec.decode(data, control=True, **options)
+    except kafkarec.KafkaRecordError as error:
+        return error
+    return None
+
+
+def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
+    """Assert that engine and oracle agree. `deep` also compares the row view, `batches` and `scan`."""
+    verdict = oracle.decode(data)
+    error = engine_error(data, **options)
+    assert (error is None) == (verdict.error is None), (
+        f"kafkarec says {error!r}, the oracle {verdict.error!r} ({verdict.stage}); {data[:400].hex()}"
+    )
+    if error is not None:
+        assert error.position is None or 0 <= error.position < len(data)
+        return verdict
+    wanted = [_plain(record) for record in verdict.records]
+    decoded = kafkarec.decode(data, columns=FIELDS, control=True, **options)
+    assert decoded.remaining == verdict.remaining
+    assert reading.arrow_rows(decoded) == wanted, data[:400].hex()
+    if deep:
+        headers = [batch.columns for batch in verdict.batches]
+        assert reading.batch_rows(kafkarec.scan(data)) == headers
+        assert reading.batch_rows(decoded.batches) == headers
+        assert [reading.record_row(record) for record in decoded] == wanted
+        batches = list(kafkarec.batches(data))
+        assert [reading.batch_attributes(batch) for batch in batches] == headers
+        assert [reading.record_row(record) for batch in batches for record in batch] == wanted
+    return verdict
+
+
+def with_right_checksums(data: bytes) -> bytes:
+    """Return the damaged bytes with each batch's checksum made right, so that the checksum does not show the damage."""
+    batches, remaining, _ = oracle.frames(data)
+    fixed = [
+        batch.raw
+        if batch.magic == 2 and len(batch.raw) < 61
+        else (builders.with_crc if batch.magic == 2 else builders.with_legacy_crc)(batch.raw)
+        for batch in batches
+    ]
+    return b"".join(fixed) + data[len(data) - remaining :]

@@ -1,0 +1,113 @@
+"""Support for tests of salvage: a damaged source, contents of folders, runs that are killed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from jvm_oracle import Oracle
+from paths import SEGMENTS
+from plain_logs import batch, log
+
+import kafkarec
+from kafkarec.ops.salvage import salvage
+
+LARGE = b"a value of some length " * 40
+
+
+def make_source(root: Path) -> Path:
+    """Write two partitions: one of three segments with damage, one of two segments."""
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(9)]
+    parts[4] = parts[4][:90] + b"\0" + parts[4][91:]
+    log(root / "orders-0", parts[:3], parts[3:6], parts[6:])
+    log(root / "other-1", [batch(0, 5)], [batch(5, 5)])
+    return root
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def logs(found: dict[str, str]) -> dict[str, str]:
+    return {name: digest for name, digest in found.items() if name.endswith(".log")}
+
+
+def run_in_child(action: Callable[[], object]) -> int:
+    """Run `action` in a forked process and return its wait status."""
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        action()
+        os._exit(0)
+    except BaseException:
+        os._exit(7)
+
+
+def count_calls(names: tuple[str, ...], at: Callable[[int, str], None]) -> Iterator[None]:
+    """Patch these functions of os: at(number, name) is called before every call."""
+    number = 0
+    for name in names:
+        real = getattr(os, name)
+
+        def call(*args: Any, _real: Any = real, _name: str = name, **kwargs: Any) -> Any:
+            nonlocal number
+            number += 1
+            at(number, _name)
+            return _real(*args, **kwargs)
+
+        setattr(os, name, call)
+    yield None
+
+
+WRITING = ("open", "write", "pwrite", "copy_file_range", "ftruncate", "fsync", "replace", "mkdir", "unlink", "close")
+
+
+def leave_unfinished(source: Path, out: Path) -> None:
+    def action() -> None:
+        def at(number: int, name: str) -> None:
+            if number == 40:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        next(count_calls(WRITING, at))
+        salvage(source, out)
+
+    assert os.WIFSIGNALED(run_in_child(action))
+
+
+LOGS = sorted(path for path in SEGMENTS.glob("*/*.log"))
+FOLDERS = sorted({path.parent for path in LOGS})
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    return list(kafkarec.open(path).scan(errors="skip"))
+
+
+def copied(out: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(out.glob("*/*.log")) if path.parent.parent == out)
+
+
+def set_aside(out: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted((out / "set-aside").rglob("*.log")))
+
+
+def assert_kafka_loads(kafka: Oracle, made: Path, work: Path, next_offset: int) -> None:
+    """Assert that Kafka's log loader cuts and deletes nothing, and that the log ends at `next_offset`."""
+    shutil.copytree(made, work / made.name)
+    before = {path.name: path.read_bytes() for path in made.glob("*.log")}
+    answer = kafka.ask("load", work / made.name, 4096)
+    assert answer.status == 0, answer.err
+    _, end, *bases = answer.out.split()
+    assert int(end) == next_offset
+    assert [f"{int(base):020}.log" for base in bases] == sorted(before)
+    assert {path.name: path.read_bytes() for path in (work / made.name).glob("*.log")} == before

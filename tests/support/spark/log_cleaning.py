@@ -1,0 +1,81 @@
+"""The file operations of the log cleaner on segments that are read at the same time, one rename at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import kafkarec
+
+SIDECARS = (".index", ".timeindex")
+
+
+def rewritten(paths: Sequence[Path], kept: Callable[[int], bool]) -> bytes:
+    """Return the kept records of these segments, with their offsets; like the cleaner, always keep the last record."""
+    rows = [
+        (each.offset, each.timestamp, each.key, each.value, each.headers)
+        for path in paths
+        for each in kafkarec.open(path).read()
+    ]
+    return bytes(kafkarec.encode([row for row in rows if kept(row[0]) or row is rows[-1]], batch_size=200))
+
+
+def steps(paths: Sequence[Path], kept: Callable[[int], bool]) -> Iterator[None]:
+    """As UnifiedLog.replaceSegments, replace segments by one with the first's name; yield after each file operation."""
+    target = paths[0]
+    data = rewritten(paths, kept)
+    cleaned, swap = (target.with_name(f"{target.name}{suffix}") for suffix in (".cleaned", ".swap"))
+    cleaned.write_bytes(data)
+    yield
+    cleaned.rename(swap)
+    yield
+    gone = []
+    for path in paths:
+        for suffix in SIDECARS:
+            path.with_suffix(suffix).unlink(missing_ok=True)
+        gone.append(path.rename(path.with_name(f"{path.name}.deleted")))
+        yield
+    swap.rename(target)
+    yield
+    for path in gone:
+        path.unlink()
+
+
+def clean(paths: Sequence[Path], kept: Callable[[int], bool]) -> None:
+    for _ in steps(paths, kept):
+        pass
+
+
+def log(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.log"))
+
+
+def offsets(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["offset"] for row in rows]
+
+
+class RepeatingThread:
+    """A thread that repeats `step` until the block ends; an exception in it is raised there."""
+
+    def __init__(self, step: Callable[[], None]) -> None:
+        self.step, self.stopped, self.failure = step, threading.Event(), None
+        self.thread = threading.Thread(target=self._run)
+
+    def _run(self) -> None:
+        try:
+            while not self.stopped.is_set():
+                self.step()
+        except BaseException as error:
+            self.failure: BaseException | None = error
+
+    def __enter__(self) -> RepeatingThread:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.stopped.set()
+        self.thread.join(60)
+        if self.failure is not None:
+            raise self.failure

@@ -1,0 +1,119 @@
+"""Runs spark-submit: started without waiting, so that two can run in parallel."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from paths import SUPPORT
+
+APPLICATIONS = SUPPORT / "spark" / "apps"
+MASTER = "local-cluster[2,1,1024]"
+# A JVM that runs for seconds spends most of its time compiling: use only the C1 compiler and the serial collector.
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PLAIN_CONF = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+PLAIN_CONF |= {f"spark.{side}.extraJavaOptions": QUICK_JVM for side in ("driver", "executor")}
+
+
+def older_python(version: str) -> str | None:
+    """The Python of an older Spark, such as 4.1; None without the environments that tools/spark_versions.py makes."""
+    folder = os.environ.get("KAFKAREC_SPARK_ENVIRONMENTS")
+    return f"{folder}/{version}/bin/python" if folder else None
+
+
+class Application:
+    """Starts spark-submit without waiting for it; `result()` waits and returns the JSON that the application wrote.
+
+    fat       the fat wheel; None where kafkarec is installed
+    jars      for --jars
+    environ   environment variables besides PYSPARK_PYTHON and so on
+    """
+
+    def __init__(
+        self,
+        name: str,
+        fat: Path | None,
+        python: str,
+        folder: Path,
+        *arguments: str,
+        jars: Sequence[Path] = (),
+        environ: Mapping[str, str] | None = None,
+        master: str = MASTER,
+        **conf: str,
+    ) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.out = folder / "result.json"
+        command = [str(Path(python).parent / "spark-submit"), "--master", master]
+        command += [] if fat is None else ["--py-files", str(fat)]
+        if jars:
+            command += ["--jars", ",".join(map(str, jars))]
+        for key, value in (PLAIN_CONF | conf).items():
+            command += ["--conf", f"{key}={value}"]
+        command += [str(APPLICATIONS / name), str(self.out), *arguments]
+        keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
+        env = {name: value for name, value in os.environ.items() if name in keep}
+        env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder), **(environ or {})}
+        self.log = (folder / "log.txt").open("w+")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
+
+    def killed(self) -> str:
+        """Wait for an application that kills its driver, and return its log."""
+        try:
+            status = self.process.wait(timeout=600)
+        finally:
+            self.process.kill()
+        text = self._log_text()
+        assert status == -signal.SIGKILL, _shortened(text)
+        return text
+
+    def result(self) -> dict[str, Any]:
+        try:
+            status = self.process.wait(timeout=600)
+        finally:
+            self.process.kill()
+        text = self._log_text()
+        assert status == 0, _shortened(text)
+        result: dict[str, Any] = json.loads(self.out.read_text())
+        return result | {"log": text}
+
+    def _log_text(self) -> str:
+        self.log.seek(0)
+        text = self.log.read()
+        self.log.close()
+        return text
+
+
+def _shortened(text: str) -> str:
+    """Return both ends of a log: what failed stands at its beginning, a driver that shuts down fills the rest."""
+    left_out = len(text) - 24_000
+    return text if left_out <= 0 else f"{text[:18_000]}\n[... {left_out} characters ...]\n{text[-6000:]}"
+
+
+@contextmanager
+def applications_removed(python: str) -> Iterator[None]:
+    """At the end, remove the folders of applications that ran meanwhile: local-cluster keeps the executors' folders,
+    with their copies of the wheel, below SPARK_HOME."""
+    pattern = "lib/python*/site-packages/pyspark/work/app-*"
+    others = set(Path(python).parents[1].glob(pattern))
+    yield
+    for application in set(Path(python).parents[1].glob(pattern)) - others:
+        shutil.rmtree(application, ignore_errors=True)
+
+
+def executor_stderr(python: str) -> str:
+    """Return standard error of all executors of this environment's Spark."""
+    work = Path(python).parents[1].glob("lib/python*/site-packages/pyspark/work/*/*/stderr")
+    return "".join(path.read_text(errors="replace") for path in work)
+
+
+def lines_of_tasks(python: str, what: str, below: Path) -> list[str]:
+    """Return the log lines of tasks of this kind ("read", "staged", ...) about files in a folder."""
+    lines = executor_stderr(python).splitlines()
+    return [line for line in lines if f": kafkarec {what} " in line and str(below) in line and "seconds=" in line]

@@ -1,0 +1,70 @@
+"""Puts something unreadable in the place of a segment: a dangling link, a pipe, a folder, errors of the system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Spoil = Callable[[Path, pytest.MonkeyPatch], None]
+
+
+def dangling_link(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.symlink_to(path.parent / "gone")
+
+
+def link_to_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def pipe(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def listening_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    monkeypatch.chdir(path.parent)  # the path of a socket has at most 107 bytes
+    socket.socket(socket.AF_UNIX).bind(path.name)
+
+
+def refused(code: int) -> Spoil:
+    """The system refuses to open the file. Simulated, as root may read every file."""
+
+    def spoil(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = os.open
+
+        def opened(name: Any, *args: Any, **kwargs: Any) -> int:
+            if os.path.abspath(os.fsdecode(name)) == str(path):
+                raise OSError(code, os.strerror(code), name)
+            return real(name, *args, **kwargs)
+
+        monkeypatch.setattr(os, "open", opened)
+
+    return spoil
+
+
+# name -> (what is done, the cause that is reported, the words)
+SPOILS: dict[str, tuple[Spoil, str, str]] = {
+    "dangling link": (dangling_link, "missing", "a link to"),
+    "link to itself": (link_to_itself, "missing", "which cannot be found"),
+    "pipe": (pipe, "not_a_file", "a pipe, not a file"),
+    "folder": (folder, "not_a_file", "a folder, not a file"),
+    "socket": (listening_socket, "not_a_file", "a socket, not a file"),
+    "permission": (refused(errno.EACCES), "permission", "permission denied"),
+    "vanished": (refused(errno.ENOENT), "missing", "no such file or directory"),
+    "disk error": (refused(errno.EIO), "disk", "input/output error"),
+    "stale handle": (refused(errno.ESTALE), "other", "stale file handle"),
+}

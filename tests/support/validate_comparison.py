@@ -1,0 +1,406 @@
+"""Compares `validate` with Kafka's LogValidator: random requests, LogValidator's answers, and the comparison."""
+
+from __future__ import annotations
+
+import re
+import struct
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import builders
+from builders import CONTROL, DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec.ops.validate import validate
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+NO_LIMIT = 2**63 - 1
+# Kafka's exception -> kafkarec's reasons for the same
+FAMILIES = {
+    "UnsupportedForMessageFormatException": {"magic_unfit"},
+    "RecordValidationException:InvalidTimestampException": {"timestamps_rejected"},
+    "RecordValidationException:InvalidRecordException": {"records_rejected"},
+}
+
+
+@dataclass
+class Request:
+    """One request with the options of `validate`; `name` is for failure messages."""
+
+    data: bytes
+    options: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def words(self) -> list[str]:
+        """Return the words for the oracle's verb "validate"."""
+        options = self.options
+        magic = options.get("magic")
+        if magic is None:
+            magic = self.data[16] if len(self.data) > 16 and self.data[16] < 3 else 2
+        before, after = options.get("timestamp_before_max_ms"), options.get("timestamp_after_max_ms")
+        kind = "CreateTime" if options.get("timestamp_type", "create_time") == "create_time" else "LogAppendTime"
+        words = [
+            self.data.hex(),
+            options.get("first_offset", 0),
+            magic,
+            "-",
+            options.get("compression") or "-",
+            kind,
+            NO_LIMIT if before is None else before,
+            NO_LIMIT if after is None else after,
+            str(options.get("compacted", False)).lower(),
+            options.get("partition_leader_epoch", -1),
+            options.get("origin", "client").upper(),
+            options["now"],
+        ]
+        return [str(word) for word in words]
+
+
+@dataclass
+class Answer:
+    """Kafka's answer. `refusal`: the exception, None if the request is accepted."""
+
+    refusal: str | None
+    message: str
+    record_errors: list[tuple[int, str]]
+    data: bytes
+    numbers: list[int]
+
+
+def ask(kafka: Any, requests: list[Request]) -> list[Answer]:
+    """Return LogValidator's answers; 100 requests are sent at once."""
+    answers = []
+    for start in range(0, len(requests), 100):
+        part = requests[start : start + 100]
+        lines = kafka.ask("validate", *(word for one in part for word in one.words())).out.split("\n")
+        assert len(lines) == 3 * len(part) + 1
+        answers += [_answer(*lines[i : i + 3]) for i in range(0, len(lines) - 1, 3)]
+    return answers
+
+
+def _answer(first: str, second: str, third: str) -> Answer:
+    word, *rest = first.split(" ")
+    if word == "refused":
+        pairs = [one.split(" ", 1) for one in third.split("\t") if one]
+        return Answer(rest[0], second, [(int(index), text) for index, text in pairs], b"", [])
+    numbers = [{"true": 1, "false": 0}.get(one) if one in ("true", "false") else int(one) for one in rest]
+    return Answer(None, "", [], bytes.fromhex(second), numbers)  # type: ignore[arg-type]
+
+
+def compare(request: Request, kafkas: Answer) -> str:
+    """Assert that `validate` and Kafka agree; return a word for the outcome."""
+    try:
+        ours = validate(request.data, check_crcs=False, **request.options)
+    except kafkarec.KafkaRecordError as refusal:
+        if refusal.reason == "limit_exceeded":
+            return "limit_exceeded"  # Kafka allocates the claimed size, and drops the message as cut off
+        assert kafkas.refusal is not None, f"Kafka takes it: {refusal}"
+        _same_refusal(refusal, kafkas)
+        return str(refusal.reason)
+    assert kafkas.refusal is None, f"{kafkas.refusal}: {kafkas.message}"
+    stats = ours.stats
+    if ours.size_changed and not _utf8(request.data):
+        # Kafka puts U+FFFD into header keys, and its sizes count that
+        assert _rows(ours) == _rows(kafkas.data)
+        return "header keys"
+    assert kafkas.numbers == [
+        ours.log_append_time,
+        ours.max_timestamp,
+        ours.size_changed,
+        stats.temporary_memory_bytes,
+        stats.records_converted,
+        ours.next_offset,
+    ]
+    if ours.size_changed:
+        assert uncompressed(ours) == uncompressed(kafkas.data)
+        return "written anew"
+    assert ours == kafkas.data[: len(ours)]
+    assert request.data[len(ours) :] == kafkas.data[len(ours) :]  # a cut batch, which Kafka leaves to its caller
+    return "stamped"
+
+
+def _rows(data: bytes) -> list[tuple[Any, ...]]:
+    return [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in kafkarec.decode(data, control=True)]
+
+
+def _utf8(data: bytes) -> bool:
+    """Return whether all header keys that Kafka's reader accepts are UTF-8."""
+    rows = kafkarec.decode(data, control=True, check_crcs=False, header_keys="binary")
+    try:
+        [key.decode() for row in rows for key, _ in row.headers]  # type: ignore[union-attr]
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def uncompressed(data: bytes) -> list[tuple[bytes, ...]]:
+    """Return each batch as the fields that do not depend on the compressed size, and the records' bytes."""
+    found = []
+    for batch in kafkarec.scan(data):
+        raw = data[batch["position"] : batch["position"] + batch["size_in_bytes"]]
+        codec = batch["attributes"] & 7
+        if batch["magic"] == 2:
+            payload = bytes(codecs.decompress(codec, raw[61:], 1 << 27))
+            found.append((raw[:8], raw[12:17], raw[21:61], payload))
+        elif codec:
+            at = 18 + 8 * batch["magic"]
+            payload = bytes(codecs.decompress(codec, raw[at + 8 :], 1 << 27, 0, batch["magic"]))
+            found.append((raw[:8], raw[16 : at + 4], payload))
+        else:
+            found.append((raw,))
+    kafkarec.decode(data, control=True, check_crcs="all")
+    return found
+
+
+def _same_refusal(ours: kafkarec.KafkaRecordError, kafkas: Answer) -> None:
+    assert kafkas.refusal is not None
+    if ours.reason == "batch_too_small":
+        return  # the log checks checksums before LogValidator, and a batch without a full header has none
+    if kafkas.refusal in FAMILIES:
+        assert ours.reason in FAMILIES[kafkas.refusal], kafkas.message
+    elif ours.reason in set().union(*FAMILIES.values()) - {"magic_unfit"}:
+        raise AssertionError(f"{kafkas.refusal}: {kafkas.message}, ours {ours}")
+    elif kafkas.refusal == "CorruptRecordException":
+        assert isinstance(ours, kafkarec.CorruptRecordError)
+    elif kafkas.refusal == "InvalidRecordException":
+        assert isinstance(ours, kafkarec.InvalidRecordError) or ours.reason == "payload_corrupt"
+        _same_numbers(str(ours), kafkas.message)
+    if kafkas.record_errors:
+        mine = ours.record_errors
+        assert mine is not None
+        assert [index for index, _ in mine] == [index for index, _ in kafkas.record_errors]
+        for (_, text), (_, wanted) in zip(mine, kafkas.record_errors, strict=True):
+            _same_words(text, wanted)
+
+
+def _same_numbers(ours: str, kafkas: str) -> None:
+    """Assert that both error messages have the same numbers, where Kafka's message has them."""
+    for pattern in (
+        r"Inconsistent batch offset range \[(-?\d+), (-?\d+)\] and count of records (-?\d+)",
+        r"Invalid reported count for record batch: (-?\d+)",
+        r"Invalid sequence number (-?\d+) in record batch with producerId (-?\d+)",
+        r"Batch has an invalid offset range: \[(-?\d+), (-?\d+)\]",
+        r"Batch magic (\d) is not the same as the first batch's magic byte (\d)",
+    ):
+        found = re.search(pattern, kafkas)
+        if found and "Inconsistent" in pattern:
+            first, last, count = map(int, found.groups())
+            assert f"offsets {last - first + 1}, records {count}" in ours
+        elif found:
+            assert set(found.groups()) <= set(re.findall(r"-?\d+", ours)), (ours, kafkas)
+
+
+def _same_words(ours: str, kafkas: str) -> None:
+    words = {
+        "Compacted topic": "no key",
+        "is out of range": "out of range",
+        "Invalid timestamp type": "log append time",
+        "magic does not match": "magic",
+    }
+    [(theirs, mine)] = [(theirs, mine) for theirs, mine in words.items() if theirs in kafkas]
+    assert mine in ours
+    if theirs == "is out of range":
+        assert re.findall(r"-?\d+", ours) == re.findall(r"-?\d+", kafkas)
+
+
+# ---- random requests, odd on purpose
+
+
+def random_request(random: Random) -> Request:
+    """Return one request; most are odd in one way, many in none."""
+    kind = random.choice((batch, batch, batch, plain_messages, wrapper, wrapper))
+    data = kind(random)
+    if random.random() < 0.04:
+        data += random.choice((batch, plain_messages, wrapper))(random)
+    if random.random() < 0.03:
+        data += data[: random.randrange(1, 17)]  # a cut batch at the end is ignored
+    return Request(data, random_options(random), kind.__name__)
+
+
+def random_options(random: Random) -> dict[str, Any]:
+    limits = (None, None, None, 0, 3, 50, 100_000)
+    return {
+        "first_offset": random.choice((0, 0, 1, 1000, 2**40)),
+        "magic": random.choice((None, None, None, 2, 2, 1, 0)),
+        "compression": random.choice((None, None, None, *CODECS)),
+        "timestamp_type": random.choice(("create_time", "create_time", "create_time", "log_append_time")),
+        "timestamp_before_max_ms": random.choice(limits),
+        "timestamp_after_max_ms": random.choice(limits),
+        "compacted": random.random() < 0.15,
+        "partition_leader_epoch": random.choice((-1, 0, 7)),
+        "origin": random.choice(("client", "client", "client", "coordinator", "replication", "raft_leader")),
+        "now": NOW + random.choice((0, 0, 2, 50, -50)),
+    }
+
+
+def batch(random: Random) -> bytes:
+    """Return a batch of magic 2."""
+    count = random.choice((1, 2, 3, 3, 5, 5, 40))
+    codec = random.choice(CODECS)
+    fields: dict[str, Any] = {
+        "codec": codec,
+        "base_offset": random.choice((0, 0, 0, 9, 2**33)),
+        "base_timestamp": random.choice((NOW, NOW, NOW, -1, 0, -9, NO_LIMIT)),
+        "max_timestamp": random.choice((None, None, NOW + 5, -1, 77)),
+        "leader_epoch": random.choice((-1, 3)),
+    }
+    if random.random() < 0.4:
+        fields |= {"producer_id": 7, "producer_epoch": 0, "base_sequence": random.choice((0, 5, 2**31 - 2))}
+        fields["attributes"] = random.choice((0, TRANSACTIONAL))
+    if random.random() < 0.25:
+        fields["attributes"] = fields.get("attributes", 0) | random.choice(
+            (LOG_APPEND, LOG_APPEND, TRANSACTIONAL, CONTROL, DELETE_HORIZON, 0x80, 0x700)
+        )
+    if random.random() < 0.15:
+        name, values = random.choice(
+            (
+                ("count", (0, -1, count + 1, count - 1)),
+                ("last_offset_delta", (count, -1, 0, count + 5, -(2**31))),
+                ("producer_id", (7, -2, 0)),
+                ("producer_epoch", (-1, 3, -2)),
+                ("base_sequence", (-1, -5)),
+            )
+        )
+        fields[name] = random.choice(values)
+    deltas = list(range(count))
+    if random.random() < 0.15:
+        doubled, shifted = [delta * 2 for delta in deltas], [delta + 1 for delta in deltas]
+        deltas = random.choice((deltas[::-1], doubled, shifted, [0] * count, [-1, *deltas[1:]]))
+    parts = [record(random, delta, odd=random.random() < 0.03) for delta in deltas]
+    if random.random() < 0.02:
+        parts.append(random.choice((b"\x00", b"\xff" * 3)))
+        fields.setdefault("count", count)
+        fields.setdefault("last_offset_delta", count - 1)
+    return builders.batch(parts, **fields)
+
+
+def record(random: Random, delta: int, *, odd: bool = False) -> bytes:
+    fields: dict[str, Any] = {
+        "offset_delta": delta,
+        "timestamp_delta": random.choice((0, 1, delta, 3, -1, -40, 2**33)) if random.random() < 0.2 else delta,
+        "key": random.choice((b"k", b"k", b"key" * 30, b"", None)),
+        "value": random.choice((b"v", b"value" * 50, b"", None)),
+        "attributes": random.choice((0, 0, 0, 9)),
+    }
+    if random.random() < 0.2:
+        fields["headers"] = random.choice(([(b"h", b"x")], [(b"a", None), (b"\xc3\xa9", b"")], [(b"", b"y" * 70)] * 3))
+    if odd:
+        name, values = random.choice(
+            (
+                ("length", (0, -1, 3, 9000, 2**31 - 1, -(2**31))),
+                ("key_length", (-2, 0, 1, 900, -(2**31))),
+                ("value_length", (-2, 0, 900)),
+                ("header_count", (-1, 1, 2**31 - 1)),
+                ("header_key_length", (-1, 900)),
+                ("header_value_length", (-3, 900)),
+            )
+        )
+        fields[name] = random.choice(values)
+        if name.startswith("header_"):
+            fields["headers"] = [(b"h", b"x")]
+    made = builders.record(**fields)
+    return b"\x80" + made if odd and random.random() < 0.1 else made
+
+
+def plain_messages(random: Random) -> bytes:
+    """Return uncompressed messages of magic 0 or 1."""
+    magic = random.choice((0, 1))
+    count = random.choice((1, 1, 2, 3, 6))
+    return b"".join(
+        message(random, magic if random.random() > 0.01 else 1 - magic, random.choice((0, i, i, i)))
+        for i in range(count)
+    )
+
+
+def message(random: Random, magic: int, offset: int) -> bytes:
+    fields: dict[str, Any] = {
+        "magic": magic,
+        "offset": offset,
+        "timestamp": random.choice((NOW, NOW, NOW + offset, -1, NOW - 40)),
+        "key": random.choice((b"k", b"k", b"key" * 30, b"", None)),
+        "value": random.choice((b"v", b"value" * 50, b"", None)),
+    }
+    if random.random() < 0.03:
+        fields["timestamp"] = random.choice((-9, 0, NO_LIMIT))
+    if random.random() < 0.06:
+        fields["attributes"] = random.choice((LOG_APPEND, LOG_APPEND, 0x10, 0x80))
+    if random.random() < 0.03:
+        name = random.choice(("key_length", "value_length", "trailing", "crc"))
+        fields[name] = {"key_length": 900, "value_length": -9, "trailing": b"more", "crc": 5}[name]
+    return builders.message(**fields)
+
+
+def wrapper(random: Random) -> bytes:
+    """Return a wrapper: compressed messages of magic 0 or 1."""
+    magic = random.choice((0, 1, 1))
+    count = random.choice((1, 2, 3, 6))
+    inner_magic = magic if random.random() > 0.03 else random.choice((0, 1))
+    first = random.choice((0, 0, 0, 4))
+    offsets = [first + i for i in range(count)]
+    if random.random() < 0.1:
+        offsets = random.choice((offsets[::-1], [0] * count, [offset * 3 for offset in offsets]))
+    inner = [message(random, inner_magic, offset) for offset in offsets]
+    if random.random() < 0.03:
+        inner.append(random.choice((b"\x00" * 9, inner[0][:-1], struct.pack(">qi", 0, 13) + b"x" * 13)))
+    fields: dict[str, Any] = {
+        "codec": random.choice(("gzip", "snappy", "lz4")) if random.random() > 0.02 else random.choice(("zstd", 5, 7)),
+        "offset": random.choice((count - 1, count - 1, offsets[-1], 0, 500)),
+        "timestamp": random.choice((NOW, NOW, -1, NOW + 5)),
+    }
+    if random.random() < 0.15:
+        fields["attributes"] = random.choice((LOG_APPEND, LOG_APPEND, 0x40))
+    if random.random() < 0.02:
+        fields["payload"] = random.choice((b"", b"\x00" * 20, b"no codec's bytes"))
+    return builders.wrapper(inner, magic=magic, **fields)
+
+
+# ---- requests made from golden files
+
+
+def golden_request(random: Random, data: bytes, name: str = "") -> Request:
+    """Return a golden buffer with random options, the clock near to its timestamps."""
+    options = random_options(random)
+    options["now"] = random.choice((NOW, 1_722_000_000_000, 0))
+    options["timestamp_before_max_ms"] = options["timestamp_after_max_ms"] = random.choice((None, None, 10**12))
+    return Request(data, options, name)
+
+
+def mutated(random: Random, data: bytes) -> bytes:
+    """Return one batch of `data` with some bytes of its records changed, compressed again, its checksum right."""
+    table = kafkarec.scan(data)
+    one = table[random.randrange(len(table))]
+    raw = data[one["position"] : one["position"] + one["size_in_bytes"]]
+    codec, magic = one["attributes"] & 7, one["magic"]
+    start = 61 if magic == 2 else 18 + 8 * magic + 8 * (codec > 0)
+    payload = bytearray(codecs.decompress(codec, raw[start:], 1 << 27, 0, magic))
+    for _ in range(random.choice((1, 1, 1, 2))):
+        at = random.randrange(len(payload)) if payload else 0
+        change = random.choice(("set", "set", "flip", "cut", "add"))
+        if change == "cut":
+            del payload[at : at + random.choice((1, 1, 5))]
+        elif change == "add" or not payload:
+            payload[at:at] = random.choice((b"\x00", b"\x80", b"\xff"))
+        elif change == "flip":
+            payload[at] ^= 1 << random.randrange(8)
+        else:
+            payload[at] = random.choice((0, 1, 2, 0x7F, 0x80, 0xFF, random.randrange(256)))
+    packed = builders.compress(CODECS[codec], bytes(payload), magic)
+    head = bytearray(raw[:start])
+    if magic == 2:
+        head[8:12] = struct.pack(">i", len(head) + len(packed) - 12)
+        return builders.with_crc(bytes(head) + packed)
+    if codec:
+        head[-4:] = struct.pack(">i", len(packed))
+    head[8:12] = struct.pack(">i", len(head) + len(packed) - 12)
+    return builders.with_legacy_crc(bytes(head) + packed)
+
+
+def overwritten(random: Random, data: bytes) -> bytes:
+    """Return the bytes with some changed, most of them in the header; the checksum is unchanged."""
+    out = bytearray(data)
+    for _ in range(random.choice((1, 1, 2, 3))):
+        at = random.randrange(min(len(out), random.choice((24, 62, 100, 10**6))))
+        out[at] = random.choice((0, 1, 2, 4, 8, 0x10, 0x20, 0x7F, 0x80, 0xFF, out[at] ^ 1 << random.randrange(8)))
+    return bytes(out)

@@ -1,0 +1,339 @@
+"""Folders for tests of the witnesses of a log's end: healthy ones, and ones that lost their end."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import builders
+from command import own_process
+from paths import SEGMENTS
+from verify_reports import data_folder, good, made
+
+import kafkarec
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.sidecars import offset_index, producer_snapshot, time_index, txn_index
+
+Make = Callable[[Path], Path]
+GOLDEN = sorted(path.name for path in SEGMENTS.iterdir() if list(path.glob("*.log")))
+BORDERS = {
+    path: [row["position"] for row in kafkarec.open(path).scan()]
+    for name in GOLDEN
+    for path in sorted((SEGMENTS / name).glob("*.log"))
+}
+"""Golden segment -> the start of each of its batches."""
+
+
+def golden(root: Path, name: str) -> Path:
+    """A copy of a golden partition folder, without the files that Kafka's tools wrote about it."""
+    skipped = shutil.ignore_patterns("*.json", "*.txt")
+    return Path(shutil.copytree(SEGMENTS / name, root / name, ignore=skipped))
+
+
+def cut(log: Path, position: int, *, zeros: bool = False) -> None:
+    """Truncate a file at `position`; zeros: replace what was there by zeros."""
+    size = log.stat().st_size
+    with open(log, "r+b") as file:
+        file.truncate(position)
+        if zeros:
+            file.truncate(size)
+
+
+def cut_golden(root: Path, *kept: str, offset: int = 345, name: str = "all-codecs-0", zeros: bool = False) -> Path:
+    """A golden log cut before the batch at `offset`, with only these of its side files."""
+    folder = golden(root, name)
+    log = sorted(folder.glob("*.log"))[-1]
+    [position] = [row["position"] for row in kafkarec.open(log).scan() if row["base_offset"] == offset]
+    cut(log, position, zeros=zeros)
+    for path in folder.iterdir():
+        if path.suffix != ".log" and not path.name.endswith(kept or ("nothing",)):
+            path.unlink()
+    return folder
+
+
+def small(root: Path, *, name: str = "orders-0", **files: str) -> Path:
+    """A log with the offsets 0 to 9."""
+    return made(root, {0: [good(0), good(5)]}, name, **files)
+
+
+def written(root: Path, batches: int = 40, name: str = "orders-0") -> Path:
+    """A log of our own writer, with several segments, closed as by a broker's clean shutdown."""
+    with kafkarec.SegmentWriter(root / name, segment_bytes=1000, index_interval_bytes=100) as writer:
+        for number in range(batches):
+            writer.append(good(number * 5))
+    return root / name
+
+
+def without_first(root: Path) -> Path:
+    """After retention: the first segment and its files are gone."""
+    folder = golden(root, "txn-0")
+    for path in folder.glob(f"{0:020}.*"):
+        path.unlink()
+    return folder
+
+
+def tiered(root: Path) -> Path:
+    """A local log that begins late: the epochs are those of the whole log, the log start offset is below."""
+    folder = without_first(root)
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    data_folder(root, log_start="txn 0 3", recovery_point="txn 0 293", replication="txn 0 293")
+    return folder
+
+
+def truncated(root: Path, stale: Sequence[tuple[int, int]]) -> Path:
+    """A follower that truncated its log and wrote on: behind the new entries its indexes have old ones, then zeros."""
+    batches = [good(number * 5) for number in range(40)]
+    size = len(batches[0])
+    folder = made(root, {0: batches})
+    entries = [(number * 5 + 4, number * size) for number in range(1, 40)]
+    index = offset_index.write(entries, 0) + offset_index.write(stale, 0)
+    (folder / f"{0:020}.index").write_bytes(index + bytes(4096))
+    times = [(builders.NOW + 4, 4)]
+    (folder / f"{0:020}.timeindex").write_bytes(time_index.write([*times, (builders.NOW, 900)], 0) + bytes(1200))
+    return folder
+
+
+def preallocated(root: Path) -> Path:
+    folder = small(root)
+    with open(folder / f"{0:020}.log", "ab") as log:
+        log.write(bytes(1 << 16))
+    (folder / f"{10:020}.snapshot").write_bytes(producer_snapshot.write(()))
+    (folder / f"{0:020}.index").write_bytes(bytes(4096))
+    (folder / f"{0:020}.timeindex").write_bytes(bytes(4092))
+    return folder
+
+
+def compacted(root: Path) -> Path:
+    out = root / "compacted-0"
+    assert own_process("compact", SEGMENTS / "txn-0", "-o", out, "--segment-bytes", "2k").status == 0
+    return out
+
+
+def kraft(root: Path) -> Path:
+    folder = golden(root, "__cluster_metadata-0")
+    snapshot = next(folder.glob("*.checkpoint"))
+    shutil.copy(snapshot, folder / f"{900:020}-{1:010}.checkpoint")
+    return folder
+
+
+def only_zeros(root: Path) -> Path:
+    return made(root, {0: [bytes(1 << 16)]})
+
+
+def empty(root: Path) -> Path:
+    folder = made(root, {0: []}, leader_epoch_checkpoint="0\n1\n0 0\n")
+    (folder / f"{0:020}.index").write_bytes(b"")
+    (folder / f"{0:020}.timeindex").write_bytes(bytes(1200))
+    return folder
+
+
+def emptied(root: Path) -> Path:
+    """Retention deleted every record: one empty segment at the log's end."""
+    folder = made(root, {700: []}, leader_epoch_checkpoint="0\n1\n4 700\n")
+    (folder / f"{700:020}.snapshot").write_bytes(producer_snapshot.write(()))
+    data_folder(root, log_start="orders 0 700", recovery_point="orders 0 700", replication="orders 0 700")
+    return folder
+
+
+def restarted(root: Path) -> Path:
+    """The snapshot of an earlier shutdown, and a new leader that has written nothing yet."""
+    folder = small(root, leader_epoch_checkpoint="0\n2\n0 0\n1 10\n")
+    (folder / f"{5:020}.snapshot").write_bytes(producer_snapshot.write(()))
+    (folder / f"{99:020}.snapshot.deleted").write_bytes(producer_snapshot.write(()))
+    return folder
+
+
+def behind(root: Path) -> Path:
+    """Checkpoint files are written every few seconds, and have partitions that were moved or deleted."""
+    folder = small(root)
+    entries = "orders 0 3\nmoved 7 99"
+    data_folder(root, replication=entries, recovery_point=entries, log_start=entries, cleaner=entries)
+    return folder
+
+
+def truncated_by_a_broker(root: Path) -> Path:
+    """A follower that has just truncated its log: in the indexes of its active segment are the old entries, and its
+    epochs are not written yet. Its high watermark is not above the end."""
+    folder = truncated(root, [(500, 6000), (505, 6200)])
+    (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 450\n")
+    data_folder(root, replication="orders 0 200", recovery_point="orders 0 0")
+    return folder
+
+
+def written_on_after_truncation(root: Path) -> Path:
+    """The same later: the log has grown past the old entries, which point into its new batches."""
+    folder = truncated(root, [])
+    size = len(good(0))
+    entries = [*((number * 5 + 4, number * size) for number in range(1, 20)), (130, 25 * size + 7)]
+    (folder / f"{0:020}.index").write_bytes(offset_index.write(entries, 0) + bytes(4096))
+    times = [(builders.NOW + 4, 4), (builders.NOW + 5, 190)]
+    (folder / f"{0:020}.timeindex").write_bytes(time_index.write(times, 0) + bytes(1200))
+    return folder
+
+
+def emptied_below_the_start(root: Path) -> Path:
+    """The log start is behind the first segment's name, and the cleaner never worked here."""
+    folder = made(root, {0: [good(20)]})
+    return data_folder(root, log_start="orders 0 20", cleaner="") and folder
+
+
+def cleaned_marker(root: Path) -> Path:
+    """Of a transaction that was open at the log's start all data is deleted or cleaned; its ABORT marker is not yet."""
+    log = [good(40), builders.end_marker(commit=False, base_offset=50, producer_id=7, producer_epoch=0), good(51)]
+    folder = made(root, {40: log})
+    open_before = SnapshotEntry(7, 0, 0, 35, 0, builders.NOW, 0, 31)
+    (folder / f"{40:020}.snapshot").write_bytes(producer_snapshot.write([open_before]))
+    for suffix in (".index", ".timeindex", ".txnindex"):
+        (folder / f"{40:020}{suffix}").write_bytes(b"")
+    return folder
+
+
+def no_data_folder(root: Path) -> Path:
+    folder = small(root)
+    data_folder(root, replication="orders 0 99", recovery_point="orders 0 99", log_start="orders 0 99")
+    (root / "meta.properties").unlink()
+    return folder
+
+
+def flipped_index(root: Path) -> Path:
+    """An entry of an .index with one wrong bit points at a batch: a wrong entry, which says nothing about the end."""
+    folder = small(root)
+    entry = struct.pack(">ii", 9 | 1 << 20, len(good(0)))
+    (folder / f"{0:020}.index").write_bytes(entry)
+    (folder / f"{0:020}.timeindex").write_bytes(b"")
+    return folder
+
+
+HEALTHY: dict[str, Make] = {
+    **{name: lambda root, name=name: golden(root, name) for name in GOLDEN},  # type: ignore[misc]
+    "written": written,
+    "retention": without_first,
+    "tiered": tiered,
+    "truncated, stale entries that do not rise": lambda root: truncated(root, [(500, 10), (505, 200)]),
+    "preallocated": preallocated,
+    "truncated by a broker": truncated_by_a_broker,
+    "written on after a truncation": written_on_after_truncation,
+    "gap below the log start": emptied_below_the_start,
+    "marker of a cleaned transaction": cleaned_marker,
+    "only zeros": only_zeros,
+    "compacted": compacted,
+    "KRaft snapshot above the end": kraft,
+    "empty": empty,
+    "emptied by retention": emptied,
+    "restarted": restarted,
+    "checkpoints behind": behind,
+    "checkpoints without meta.properties": no_data_folder,
+}
+
+
+def checkpoint(name: str, end: int) -> Make:
+    def make(root: Path) -> Path:
+        folder = small(root)
+        data_folder(root, **{name: f"orders 0 {end}"})
+        return folder
+
+    return make
+
+
+def aborted_above(root: Path) -> Path:
+    folder = cut_golden(root, ".txnindex", name="txn-0", offset=31)
+    assert txn_index.read((folder / f"{30:020}.txnindex").read_bytes())
+    return folder
+
+
+def last_segment_gone(root: Path, *kept: str) -> Path:
+    folder = golden(root, "txn-0")
+    (folder / f"{30:020}.log").unlink()
+    for path in folder.iterdir():
+        if path.suffix != ".log" and not path.name.endswith(kept):
+            path.unlink()
+    return folder
+
+
+def all_gone(root: Path) -> Path:
+    folder = golden(root, "all-codecs-0")
+    (folder / f"{0:020}.log").unlink()
+    return folder
+
+
+def unreadable_snapshot(root: Path) -> Path:
+    folder = small(root)
+    (folder / f"{17:020}.snapshot").write_bytes(b"garbage")
+    return folder
+
+
+def name_of(offset: int, suffix: str) -> str:
+    return f"{offset:020}{suffix}"
+
+
+LOST_865 = f"at least 520 offsets missing behind 344, says {name_of(865, '.snapshot')}"
+LOSSES: dict[str, tuple[Make, str, str]] = {
+    "snapshot": (lambda root: cut_golden(root, ".snapshot", ".index", ".timeindex"), "end_lost", LOST_865),
+    "unreadable snapshot": (
+        unreadable_snapshot,
+        "end_lost",
+        f"at least 7 offsets missing behind 9, says {name_of(17, '.snapshot')}",
+    ),
+    "recovery point": (
+        checkpoint("recovery_point", 17),
+        "end_lost",
+        "at least 7 offsets missing behind 9, says recovery-point-offset-checkpoint",
+    ),
+    "high watermark": (
+        checkpoint("replication", 11),
+        "end_lost",
+        "at least 1 offset missing behind 9, says replication-offset-checkpoint",
+    ),
+    "cleaner": (
+        checkpoint("cleaner", 17),
+        "end_was_longer",
+        "the log was longer: at least 7 offsets missing behind 9, says cleaner-offset-checkpoint",
+    ),
+    "index": (
+        lambda root: cut_golden(root, ".index"),
+        "end_was_longer",
+        f"the log was longer: at least 520 offsets missing behind 344, says {name_of(0, '.index')}",
+    ),
+    "live index, rising stale entries": (
+        lambda root: truncated(root, [(500, 6000), (505, 6200)]),
+        "end_was_longer",
+        f"the log was longer: at least 306 offsets missing behind 199, says {name_of(0, '.index')}",
+    ),
+    "time index": (
+        lambda root: cut_golden(root, ".timeindex", name="txn-0", offset=31),
+        "end_was_longer",
+        f"the log was longer: at least 262 offsets missing behind 30, says {name_of(30, '.timeindex')}",
+    ),
+    "transaction index": (
+        aborted_above,
+        "end_was_longer",
+        f"the log was longer: at least 260 offsets missing behind 30, says {name_of(30, '.txnindex')}",
+    ),
+    "epochs": (
+        lambda root: small(root, leader_epoch_checkpoint="0\n2\n0 0\n4 15\n"),
+        "end_was_longer",
+        "the log was longer: at least 5 offsets missing behind 9, says leader-epoch-checkpoint",
+    ),
+    "last segment gone, its snapshot left": (
+        lambda root: last_segment_gone(root, ".snapshot"),
+        "end_lost",
+        f"at least 263 offsets missing behind 29, says {name_of(293, '.snapshot')}",
+    ),
+    "last segment gone, its index left": (
+        lambda root: last_segment_gone(root, f"{30:020}.index"),
+        "end_was_longer",
+        f"the log was longer: at least 261 offsets missing behind 29, says {name_of(30, '.index')}",
+    ),
+    "all segments gone": (
+        all_gone,
+        "end_lost",
+        f"at least 865 offsets missing up to 864, says {name_of(865, '.snapshot')}",
+    ),
+    "log start offset": (
+        checkpoint("log_start", 17),
+        "start_above_end",
+        "the log ends below its start offset 17, says log-start-offset-checkpoint",
+    ),
+}

@@ -1,0 +1,99 @@
+"""Names and numbers that Python and C both have: the members of C enums, as they stand in the .pxd files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from types import ModuleType
+
+import pytest
+from paths import ROOT
+
+from kafkarec import codecs, errors
+from kafkarec.format import enums, layout, schema
+from kafkarec.ops.validate import validation_errors
+from kafkarec.read import decode_options
+from kafkarec.write import record_errors
+
+
+def members(file: str, first: str) -> dict[str, int]:
+    """Return the members of the enum that begins with `first`, with their values."""
+    text = (ROOT / "kafkarec" / "_c" / file).read_text()
+    [body] = re.findall(rf"^cdef enum[^\n]*:[^\n]*\n(    {first}\b.*?)(?:\n\n|\Z)", text, re.MULTILINE | re.DOTALL)
+    found: dict[str, int] = {}
+    for line in body.splitlines():
+        name, _, value = line.partition("#")[0].partition("=")
+        if name.strip():
+            # such as 64 << 10; without a value the member follows the one before it
+            found[name.strip()] = eval(value, {}) if value else max(found.values(), default=-1) + 1
+    return found
+
+
+def test_members_of_an_enum_are_found() -> None:
+    assert members("batch.pxd", "ABSENT") == {"ABSENT": -1}
+    assert members("write_v2.pxd", "OVERRIDE_TIMESTAMP_TYPE") == {
+        "OVERRIDE_TIMESTAMP_TYPE": 1,
+        "OVERRIDE_LEADER_EPOCH": 2,
+        "OVERRIDE_PRODUCER": 4,
+        "OVERRIDE_TRANSACTIONAL": 8,
+    }
+
+
+def test_statuses_are_the_first_reasons_in_the_same_order() -> None:
+    statuses = list(members("status.pxd", "OK"))
+    refusals = [name.lower() for name in statuses[statuses.index("SIZE_TOO_SMALL") :]]
+    assert list(errors.REASONS)[: len(refusals)] == refusals
+    assert members("status.pxd", "OK")["OK"] == 0
+
+
+def test_codes_of_columns_are_those_of_the_schema_in_the_same_order() -> None:
+    codes = members("output_columns.pxd", "OUT_OFFSET")
+    assert {name.removeprefix("OUT_").lower(): value for name, value in codes.items()} == schema.CODES
+
+
+def test_messages_for_refused_records_are_in_the_order_of_the_row_faults() -> None:
+    faults = members("write_v2.pxd", "FINE")
+    assert [name.lower() for name in faults] == list(record_errors.MESSAGES)
+    assert list(faults.values()) == list(range(len(faults)))
+
+
+def test_codecs_have_the_ids_and_names_of_the_engine() -> None:
+    text = (ROOT / "kafkarec" / "_c" / "batch.pxd").read_text()
+    [listed] = re.findall(r"const char\*\* names = (\[.*\])", text)
+    names = [name.decode() for name in ast.literal_eval(listed)]
+    assert names == [codec.name for codec in codecs.CODECS]
+    assert names == [member.name.lower() for member in enums.Compression]
+    assert [codec.id for codec in codecs.CODECS] == list(enums.Compression) == list(range(len(names)))
+    expected = [*(member.name for member in enums.Compression), "CODEC_COUNT"]
+    assert members("batch.pxd", "NONE") == {name: number for number, name in enumerate(expected)}
+    assert len(names) - 1 == layout.LATEST_CODEC
+
+
+@pytest.mark.parametrize(
+    ("module", "file", "first"),
+    [
+        (decode_options, "decode.pxd", "NO_PAYLOADS"),
+        (decode_options, "decode.pxd", "NO_CHECKS"),
+        (validation_errors, "record_stats.pxd", "FINE"),
+        (layout, "batch.pxd", "CODEC_MASK"),
+    ],
+)
+def test_constants_have_the_values_of_the_engine(module: ModuleType, file: str, first: str) -> None:
+    expected = members(file, first)
+    expected.pop("FINE", None)  # no error: Python never sees it
+    assert {name: getattr(module, name) for name in expected} == expected
+
+
+def test_sizes_of_a_batch_have_the_values_of_the_engine() -> None:
+    sizes = members("batch.pxd", "LOG_OVERHEAD")
+    assert sizes == {
+        "LOG_OVERHEAD": layout.LOG_OVERHEAD,
+        "MAGIC_OFFSET": layout.V2_AT.magic,
+        "UP_TO_MAGIC": layout.UP_TO_MAGIC,
+        "V2_ATTRIBUTES_OFFSET": layout.V2_AT.attributes,
+        "V2_OVERHEAD": layout.V2_OVERHEAD,
+        "V0_OVERHEAD": layout.MESSAGE_OVERHEAD[0],
+        "V1_OVERHEAD": layout.MESSAGE_OVERHEAD[1],
+        "LATEST_MAGIC": layout.LATEST_MAGIC,
+        "BATCH_MAGIC": layout.BATCH_MAGIC,
+    }

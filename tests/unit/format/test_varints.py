@@ -1,0 +1,102 @@
+"""Varints in Python: ByteUtils' rules, and the same as the engine's."""
+
+import random
+
+import pytest
+
+import kafkarec
+from kafkarec._writer import batch_header_size, record_size
+from kafkarec.format import checksum, layout, varints
+
+BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
+
+
+def zigzag(value: int) -> bytes:
+    return varints.unsigned_varint((value << 1 ^ value >> 63) & (2**64 - 1))
+
+
+def batch_of(record: bytes) -> bytes:
+    """One uncompressed record, its checksum right."""
+    payload = zigzag(len(record)) + record
+    head = layout.V2.pack(0, 49 + len(payload), -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+    data = bytearray(head + payload)
+    data[layout.V2_AT.crc : layout.V2_AT.attributes] = checksum.batch_checksums(data, 2)[1].to_bytes(4, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("value", [value for value in BORDERS if -(2**63) <= value < 2**63])
+def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
+    data = zigzag(value)
+    assert varints.read_signed(data, 0, len(data), varints.VARLONG_BYTES) == (value, len(data))
+    assert varints.varint_size(value) == len(data)
+    (record,) = kafkarec.decode(batch_of(b"\0" + data + b"\0\1\1\0"))
+    assert record.timestamp == (None if value == -1 else value)
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [
+        (b"\x00", 0),
+        (b"\x01", -1),
+        (b"\x02", 1),
+        (b"\x7f", -64),
+        (b"\x80\x01", 64),
+        (b"\xfe\xff\xff\xff\x0f", 2**31 - 1),
+        (b"\xff\xff\xff\xff\x0f", -(2**31)),
+        (b"\xff\xff\xff\xff\x7f", -(2**31)),  # excess bits of the fifth byte are dropped
+        (b"\x80\x80\x80\x80\x00", 0),
+    ],
+)
+def test_a_varint_of_32_bits(data, value):
+    assert varints.read_signed(data, 0, len(data)) == (value, len(data))
+    assert varints.read_signed(b"\xff" + data + b"\xff", 1, 9) == (value, 1 + len(data))
+
+
+@pytest.mark.parametrize(
+    ("data", "value"),
+    [(b"\x00", 0), (b"\xff\xff\xff\xff\x0f", 2**32 - 1), (b"\xff\xff\xff\xff\x7f", 2**32 - 1), (b"\xac\x02", 300)],
+)
+def test_an_unsigned_varint(data, value):
+    assert varints.read_unsigned(data, 0, len(data)) == (value, len(data))
+
+
+@pytest.mark.parametrize(("most", "longest"), [(5, b"\x80" * 5), (10, b"\xff" * 10)])
+def test_a_varint_that_its_last_byte_does_not_end_is_too_long(most, longest):
+    with pytest.raises(varints.BadVarint) as raised:
+        varints.read_groups(longest + b"\0", 0, 11, most)
+    assert not raised.value.cut
+
+
+@pytest.mark.parametrize("length", range(5))
+def test_a_varint_is_not_read_beyond_its_end(length):
+    with pytest.raises(varints.BadVarint) as raised:
+        varints.read_groups(b"\x81" * length + b"\0", 0, length)
+    assert raised.value.cut
+    assert raised.value.groups == sum(1 << 7 * number for number in range(length))
+
+
+def test_sizes_of_lengths_are_those_of_the_written_bytes():
+    chosen = random.Random(5)
+    lengths = [-1, 0, 63, 64, 1023, 1024, 8191, 8192, *(chosen.randrange(2**20) for _ in range(100))]
+    expected = [len(zigzag(length)) + max(length, 0) for length in lengths]
+    assert varints.sizes_with_length(lengths) == expected
+    assert [varints.size_with_length(length) for length in lengths] == expected
+    assert varints.sizes_with_length(lengths[:4]) == expected[:4]
+
+
+@pytest.mark.parametrize("delta", [value for value in BORDERS if -(2**63) <= value < 2**63])
+def test_sizes_of_records_are_those_of_the_engine(delta):
+    key, header = b"k" * (delta % 200), ("h" * (delta % 70), None)
+    for value in (None, b"", b"v" * 63, b"v" * 64, b"v" * 9000):
+        fields = [len(key), -1 if value is None else len(value), len(header[0]), -1]
+        deltas = varints.varint_size(delta) + varints.varint_size(~delta)
+        body = 1 + deltas + varints.varint_size(1) + sum(varints.sizes_with_length(fields))
+        assert record_size(2, delta, ~delta, key, value, [header]) == varints.varint_size(body) + body
+        for magic in (0, 1):
+            content = len(key) + len(value or b"")
+            assert record_size(magic, delta, ~delta, key, value) == layout.LEAST_SIZES[magic] + content
+
+
+def test_sizes_of_batch_headers_are_those_of_the_engine():
+    assert [batch_header_size(magic, 1) for magic in (0, 1, 2)] == list(layout.LEAST_SIZES)
+    assert [batch_header_size(magic, 0) for magic in (0, 1, 2)] == [0, 0, layout.V2_OVERHEAD]

@@ -1,0 +1,201 @@
+"""read_committed with errors="skip" where a marker may be lost in damage: what is proven counts, the rest is left out
+and listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import builders
+import hurt_markers
+import pytest
+import transaction_logs as txns
+from hurt_markers import FOLDERS
+from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
+
+import kafkarec
+from kafkarec.damage import UndecidedTransaction
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.tables.records import RecordColumns
+
+NOTHING = "nothing proves whether, and how, it ended in the damage"
+
+
+def read(folder: Path) -> RecordColumns:
+    return kafkarec.open(folder).read(isolation="read_committed", columns=["offset"], errors="skip")
+
+
+def seen(folder: Path) -> set[int]:
+    return set(read(folder).column("offset"))
+
+
+@pytest.mark.parametrize("logs_only", [False, True])
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_each_marker_of_real_logs(folder: Path, logs_only: bool, tmp_path: Path) -> None:
+    """Nothing that was not committed is published; all that was and is hidden is listed."""
+    damage = ("outcome", "zeros") if logs_only else tuple(hurt_markers.DAMAGE)
+    for run in hurt_markers.runs(folder, tmp_path, lambda path: path.suffix == ".log" or not logs_only, damage):
+        found = read(run.folder)
+        assert hurt_markers.wrong(run, set(found.column("offset")), found.undecided) == (set(), set()), run
+        if folder.name == "txn-0" and not logs_only and run.offset != 292 and run.damage != hurt_markers.CUT_OUT:
+            assert (len(found), found.undecided) == (176, ()), run
+
+
+def log(folder: Path, events: list[Event], lost: int) -> Path:
+    """Write a log in which the event with the base offset `lost` is zeros."""
+    folder.mkdir()
+    data = b"".join(bytes(len(event.batch)) if event.base == lost else event.batch for event in events)
+    (folder / f"{0:020}.log").write_bytes(data)
+    return folder
+
+
+LOST = [
+    Event(DATA, 7, 0, 3),
+    Event(ABORT, 7, 3, 1),
+    Event(DATA, 7, 4, 2),
+    Event(COMMIT, 7, 6, 1),
+    Event(PLAIN, -1, 7, 1),
+]
+T = UndecidedTransaction(7, 0, 0, 2, 3, 3, NOTHING)
+
+
+def test_without_proof_it_is_left_out_and_listed(tmp_path: Path) -> None:
+    found = read(log(tmp_path / "a-0", LOST, 3))
+    assert found.column("offset") == [4, 5, 7]
+    assert found.undecided == (T,)
+    assert found[:1].undecided == (T,)
+    assert (found.last_stable_offset, len(found.damage)) == (8, 1)
+
+
+def test_a_buffer_and_pieces_have_it_too(tmp_path: Path) -> None:
+    folder = log(tmp_path / "a-0", LOST, 3)
+    data = (folder / f"{0:020}.log").read_bytes()
+    decoded = kafkarec.decode(data, isolation="read_committed", errors="skip", columns=["offset"])
+    assert (decoded.column("offset"), decoded.undecided) == ([4, 5, 7], (T,))
+    [piece] = kafkarec.open(folder).stream(isolation="read_committed", errors="skip")
+    assert piece.undecided == (T,)
+    assert kafkarec.open([folder, log(tmp_path / "b-0", LOST, 3)]).read(
+        isolation="read_committed", errors="skip"
+    ).undecided == (T, T)
+    assert kafkarec.decode(data, errors="skip").undecided == ()
+
+
+def index(folder: Path, *entries: tuple[int, int, int, int]) -> None:
+    (folder / f"{0:020}.txnindex").write_bytes(txn_index.write([txns.AbortedTransaction(*entry) for entry in entries]))
+
+
+def snapshot(folder: Path, offset: int, open_since: int | None) -> None:
+    """Write a snapshot; None: it does not have the producer."""
+    entries = [] if open_since is None else [SnapshotEntry(7, 0, 2, 2, 2, 0, 5, open_since)]
+    (folder / f"{offset:020}.snapshot").write_bytes(producer_snapshot.write(entries))
+
+
+def test_an_entry_of_txnindex_proves_the_abort(tmp_path: Path) -> None:
+    folder = log(tmp_path / "a-0", LOST, 3)
+    index(folder, (7, 0, 3, 4))
+    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, ())
+
+
+@pytest.mark.parametrize("since", [-1, 4, None])
+def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: int | None) -> None:
+    events = [*LOST[:1], Event(COMMIT, 7, 3, 1), *LOST[2:], Event(DATA, 8, 8, 1), Event(ABORT, 8, 9, 1)]
+    folder = log(tmp_path / "a-0", events, 3)
+    snapshot(folder, 6, since)
+    assert [one.why for one in read(folder).undecided] == ["it ended in the damage; nothing proves how"]
+    index(folder, (8, 8, 9, 10))
+    assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 5, 7}, ())
+    index(folder)
+    assert seen(folder) == {4, 5, 7}, "an empty .txnindex proves nothing"
+    index(folder, (7, 1, 3, 4), (8, 8, 9, 10))
+    assert seen(folder) == {4, 5, 7}, "nor does one with an entry that fits no transaction"
+    index(folder, (8, 8, 9, 10), (8, 8, 9, 10))
+    assert seen(folder) == {4, 5, 7}, "nor one that is not in order"
+
+
+def test_a_snapshot_whose_checksum_is_wrong_proves_nothing(tmp_path: Path) -> None:
+    folder = log(tmp_path / "a-0", LOST, 3)
+    snapshot(folder, 4, 0)
+    path = folder / f"{4:020}.snapshot"
+    assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 5, 7}, ()), "it has the transaction open there"
+    path.write_bytes(path.read_bytes()[:-1] + b"\1")
+    assert read(folder).undecided == (T,)
+
+
+def test_a_commit_of_the_next_epoch_is_that_of_the_transaction(tmp_path: Path) -> None:
+    """KIP-890: the damage had nothing to do with it."""
+    data = [Event(DATA, 7, 0, 3), Event(ABORT, 8, 3, 1), Event(DATA, 7, 4, 2)]
+    commit = Event(COMMIT, 7, 6, 1, 1)
+    assert seen(log(tmp_path / "a-0", [*data, commit], 3)) == {0, 1, 2, 4, 5}
+    of_the_old_kind = Event(COMMIT, 7, 6, 1, 0)
+    assert seen(log(tmp_path / "b-0", [*data, of_the_old_kind], 3)) == {4, 5}
+
+
+def test_a_marker_may_end_a_transaction_without_data(tmp_path: Path) -> None:
+    """So the next marker is no proof that the damaged one was of another producer; its .txnindex entry is."""
+    events = [Event(DATA, 7, 0, 3), Event(ABORT, 8, 3, 1), Event(COMMIT, 7, 4, 1), Event(DATA, 9, 5, 1)]
+    folder = log(tmp_path / "a-0", [*events, Event(ABORT, 9, 6, 1)], 3)
+    assert (seen(folder), read(folder).undecided) == (set(), (T,))
+    index(folder, (8, 3, 3, 4), (9, 5, 6, 7))
+    assert (seen(folder), read(folder).undecided) == ({0, 1, 2}, ())
+
+
+def test_a_damaged_data_batch_has_no_marker_in_it(tmp_path: Path) -> None:
+    events = [Event(DATA, 7, 0, 3), Event(PLAIN, -1, 3, 4), Event(DATA, 7, 7, 1), Event(COMMIT, 7, 8, 1)]
+    folder = tmp_path / "a-0"
+    folder.mkdir()
+    hit = bytearray(events[1].batch)
+    hit[70] ^= 1
+    (folder / f"{0:020}.log").write_bytes(events[0].batch + hit + events[2].batch + events[3].batch)
+    assert (seen(folder), read(folder).undecided, len(read(folder).damage)) == ({0, 1, 2, 7}, (), 1)
+
+
+@pytest.mark.parametrize("byte", [*range(8, 12), *range(16, 78)])
+def test_one_flipped_bit_of_a_marker(tmp_path: Path, byte: int) -> None:
+    """Every byte but base offset and leader epoch, which no checksum covers: the marker is legible."""
+    marker = bytearray(LOST[1].batch)
+    marker[byte] ^= 1 << byte % 8
+    folder = tmp_path / "a-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(LOST[0].batch + marker + b"".join(event.batch for event in LOST[2:]))
+    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, ())
+
+
+def test_two_flipped_bits_are_not_guessed(tmp_path: Path) -> None:
+    marker = bytearray(LOST[1].batch)
+    marker[68] ^= 1
+    marker[70] ^= 1
+    folder = tmp_path / "a-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(LOST[0].batch + marker + b"".join(event.batch for event in LOST[2:]))
+    assert read(folder).undecided == (T,)
+
+
+def test_a_marker_of_which_bytes_are_missing(tmp_path: Path) -> None:
+    """Fewer bytes are left than a marker has, but its offset is missing."""
+    folder = tmp_path / "a-0"
+    folder.mkdir()
+    parts = [event.batch for event in LOST]
+    (folder / f"{0:020}.log").write_bytes(b"".join([parts[0], parts[1][40:], *parts[2:]]))
+    assert (seen(folder), read(folder).undecided) == ({4, 5, 7}, (T,))
+
+
+def test_open_at_the_damaged_end(tmp_path: Path) -> None:
+    events = [*LOST[:1], Event(PLAIN, -1, 3, 1), Event(COMMIT, 7, 4, 1)]
+    folder = log(tmp_path / "a-0", events, 4)
+    (folder / f"{0:020}.log").write_bytes((folder / f"{0:020}.log").read_bytes()[:-78] + b"\xff" * 90)
+    found = read(folder)
+    assert (found.column("offset"), found.undecided, found.last_stable_offset) == ([], (), 0)
+    index(folder, (7, 0, 4, 5))
+    assert read(folder).column("offset") == [3]
+
+
+def test_the_same_rules_in_the_listing(tmp_path: Path) -> None:
+    folder = log(tmp_path / "a-0", LOST, 3)
+    found = kafkarec.open(folder).transactions()
+    assert [(one.state, one.first_offset, one.marker_offset) for one in found] == [
+        ("aborted", 0, 3),
+        ("committed", 4, 6),
+    ]
+    assert [note.reason for note in found.notes] == ["marker_decided"]
+    assert "from offset 0 on is lost in damage (undecided)" in found.notes[0].detail
+    assert found[1].first_timestamp == builders.NOW

@@ -1,0 +1,340 @@
+"""Fields of the first 17 bytes, which no checksum covers, are restored where checksum and neighbours prove them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from core_damage import offsets
+
+import kafkarec
+from kafkarec.sidecars import leader_epochs, offset_index
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+THREE = [
+    builders.good_batch(3, base_offset=base, leader_epoch=7, base_timestamp=builders.NOW + base) for base in (0, 3, 6)
+]
+
+
+def skipped(data: bytes, **options: Any) -> kafkarec.RecordColumns:
+    return kafkarec.decode(data, errors="skip", **options)
+
+
+def in_file(folder: Path, pieces: list[bytes], index: list[tuple[int, int]] | None = None, base: int = 0) -> Any:
+    """Write a segment, and read it."""
+    path = folder / f"{base:020d}.log"
+    path.write_bytes(b"".join(pieces))
+    if index is not None:
+        path.with_suffix(".index").write_bytes(offset_index.write(index, base))
+    return kafkarec.open(path).read(errors="skip", columns=["offset"])
+
+
+def hurt(at: int, new: bytes, number: int = 1, pieces: list[bytes] = THREE) -> list[bytes]:
+    return [builders.patched(one, at, new) if n == number else one for n, one in enumerate(pieces)]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_length_and_magic_of_magic_2(codec: str, number: int) -> None:
+    pieces = [builders.good_batch(3, base_offset=base, codec=codec) for base in (0, 3, 6)]
+    right = len(pieces[number]) - 12
+    start = sum(map(len, pieces[:number]))
+    for length in (0, -1, right - 1, right + 1, right ^ 1 << 20, right ^ 1 << 4, 2**31 - 1, len(b"".join(pieces)) - 12):
+        for magic in (2, 3, 66, 0, 1, -1):
+            data = hurt(8, length.to_bytes(4, "big", signed=True), number, pieces)
+            data = hurt(16, bytes([magic & 0xFF]), number, data)
+            columns = skipped(b"".join(data))
+            wanted = {"batch_length": (length, right)} | ({"magic": (magic, 2)} if magic != 2 else {})
+            assert offsets(columns) == list(range(9)), (length, magic)
+            assert columns.damage == () and columns.remaining == 0
+            assert columns.restored == (kafkarec.Restored(None, start, wanted, "the checksum"),)
+            assert columns.batches.column("size_in_bytes") == [len(one) for one in pieces]
+            given = skipped(b"".join(data), restore=False)
+            assert given.restored == () and len(given) < 9
+
+
+def test_the_length_of_a_message_but_not_its_magic() -> None:
+    for magic in (0, 1):
+        one = builders.message(magic=magic, offset=5, key=b"key", value=b"value")
+        following = builders.message(magic=magic, offset=6)
+        for length in (0, 14, 23, 10**6):
+            columns = skipped(builders.patched(one, 8, length.to_bytes(4, "big")) + following)
+            assert offsets(columns) == [5, 6]
+            assert [other.fields for other in columns.restored] == [{"batch_length": (length, len(one) - 12)}]
+        columns = skipped(builders.patched(one, 16, bytes([magic ^ 1])) + following)
+        assert columns.restored == () and offsets(columns) == [6]
+
+
+def test_what_the_checksum_covers_is_never_restored() -> None:
+    for at in (17, 20, 21, 40, 61, len(THREE[1]) - 1):
+        columns = skipped(b"".join(hurt(at, bytes([THREE[1][at] ^ 4]))))
+        assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
+    hurt_both = hurt(8, bytes(4), 1, hurt(70, b"!"))
+    assert skipped(b"".join(hurt_both)).restored == ()
+
+
+def test_errors_raise_stays_the_verdict_of_kafka() -> None:
+    with pytest.raises(kafkarec.CorruptRecordError, match="size field"):
+        kafkarec.decode(b"".join(hurt(8, bytes(4))))
+    assert skipped(b"".join(hurt(8, bytes(4))), check_crcs=False).restored == ()
+
+
+def test_a_batch_in_a_value_is_not_looked_at() -> None:
+    """The claim of the outer batch is followed, so nothing in it is restored."""
+    inside = builders.patched(builders.good_batch(1, base_offset=50), 8, bytes(4))
+    outer = builders.batch([builders.record(value=inside)], base_offset=3)
+    columns = skipped(THREE[0] + outer[:-1] + b"!" + THREE[2])
+    assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
+
+
+def test_a_hole_that_ends_in_a_header_whose_position_a_length_gives() -> None:
+    data = b"".join(THREE)
+    at = len(THREE[0])
+    data = builders.patched(data, 70, b"\xff" * (at - 70) + bytes(17))
+    columns = skipped(data)
+    assert offsets(columns) == [0, 1, 2, 6, 7, 8]  # in a buffer the stored base offset, 0, is used
+    assert [(one.position, one.length) for one in columns.damage] == [(0, at)]
+    [restored] = columns.restored
+    assert restored.position == at and restored.fields["batch_length"] == (0, len(THREE[1]) - 12)
+
+
+@pytest.mark.parametrize("base", [0, 1, 2, 4, 2, 2**35 + 3, 2**62, -1])
+def test_a_base_offset_that_exactly_fits(base: int, tmp_path: Path) -> None:
+    columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big", signed=True)))
+    assert offsets(columns) == list(range(9))
+    [restored] = columns.restored
+    assert (restored.position, restored.fields) == (len(THREE[0]), {"base_offset": (base, 3)})
+    assert restored.witness == "the offsets before and behind it"
+    assert columns.batches.column("base_offset") == [0, 3, 6] and columns.damage == ()
+
+
+def test_base_offsets_that_do_not_contradict_are_kept(tmp_path: Path) -> None:
+    """A compacted log: the offset may be any in the gap."""
+    pieces = [*THREE[:2], builders.good_batch(3, base_offset=60)]
+    for base in (3, 4, 57):
+        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 1, pieces))
+        assert columns.restored == () and columns.batches.column("base_offset") == [0, base, 60]
+    for base in (2, 58, 10**6):  # contradicts, and more than one is possible: a framed batch is not dropped
+        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 1, pieces))
+        assert columns.restored == () and columns.batches.column("base_offset") == [0, base, 60]
+
+
+def test_an_index_entry_gives_the_base_offset(tmp_path: Path) -> None:
+    pieces = [*THREE[:2], builders.good_batch(3, base_offset=60)]
+    position = len(THREE[0])
+    columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(42, position)])
+    [restored] = columns.restored
+    assert restored.fields == {"base_offset": (0, 40)} and restored.witness == "the .index entry"
+    for wrong in (1, 60, 10**6):  # an entry that does not fit either
+        columns = in_file(tmp_path, hurt(0, bytes(8), 1, pieces), [(wrong, position)])
+        assert columns.restored == ()
+
+
+def test_several_base_offsets_in_a_row(tmp_path: Path) -> None:
+    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 20, 2)]
+    for number in (3, 4, 5):
+        pieces = hurt(0, (2**40 + number).to_bytes(8, "big"), number, pieces)
+    columns = in_file(tmp_path, pieces)
+    assert offsets(columns) == list(range(20))
+    assert [one.fields["base_offset"][1] for one in columns.restored] == [6, 8, 10]
+
+
+def test_the_last_base_offset_of_a_log_is_undecided(tmp_path: Path) -> None:
+    columns = in_file(tmp_path, hurt(0, (2**35).to_bytes(8, "big"), 2))
+    assert columns.restored == () and columns.batches.column("base_offset") == [0, 3, 2**35]
+    columns = in_file(tmp_path, hurt(0, (2**35).to_bytes(8, "big"), 2), [(8, len(THREE[0]) + len(THREE[1]))])
+    assert columns.batches.column("base_offset") == [0, 3, 6]
+
+
+@pytest.mark.parametrize(("epoch", "used"), [(6, 7), (8, 7), (2**31 - 1, 7), (-1, -1), (7, 7)])
+def test_the_leader_epoch(epoch: int, used: int, tmp_path: Path) -> None:
+    columns = in_file(tmp_path, hurt(12, epoch.to_bytes(4, "big", signed=True)))
+    assert columns.batches.column("partition_leader_epoch") == [7, None if used == -1 else used, 7]
+    assert [one.fields for one in columns.restored] == (
+        [] if used == epoch else [{"partition_leader_epoch": (epoch, used)}]
+    )
+    assert skipped(b"".join(hurt(12, epoch.to_bytes(4, "big", signed=True)))).restored == ()
+
+
+def test_all_seventeen_bytes(tmp_path: Path) -> None:
+    for kind in (bytes(17), b"\xff" * 17):
+        columns = in_file(tmp_path, hurt(0, kind))
+        assert offsets(columns) == list(range(9)), kind
+        [restored] = columns.restored
+        assert restored.fields["base_offset"][1] == 3 and restored.fields["batch_length"][1] == len(THREE[1]) - 12
+
+
+def test_stream_splits_and_windows_restore_the_same(tmp_path: Path) -> None:
+    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 400, 2)]
+    for number in range(10, 190, 20):
+        pieces = hurt((number // 20) % 4 * 4, b"\x55" * 4, number, pieces)
+    whole = in_file(tmp_path, pieces)
+    segment = kafkarec.open(tmp_path / f"{0:020d}.log")
+    assert isinstance(segment, kafkarec.Segment)
+    assert offsets(whole) == list(range(400)) and len(whole.restored) == 9
+    streamed = list(segment.stream(errors="skip", batch_bytes=500, columns=["offset"]))
+    assert [one for piece in streamed for one in piece.restored] == list(whole.restored)
+    parts = [segment.between(*ends).read(errors="skip", columns=["offset"]) for ends in segment.splits(700)]
+    assert [one for part in parts for one in part.restored] == list(whole.restored)
+    assert [one for part in parts for one in offsets(part)] == list(range(400))
+    part = segment.read(errors="skip", start_offset=50, end_offset=61, columns=["offset"])
+    assert offsets(part) == list(range(50, 61))
+
+
+def test_restore_false_of_open(tmp_path: Path) -> None:
+    in_file(tmp_path, hurt(8, bytes(4)))
+    segment = kafkarec.open(tmp_path / f"{0:020d}.log", restore=False)
+    assert isinstance(segment, kafkarec.Segment)
+    for columns in (segment.read(errors="skip"), segment.between(0, segment.size).read(errors="skip", restore=True)):
+        assert columns.restored == () and offsets(columns) == [0, 1, 2, 6, 7, 8]
+    assert [one.reason for one in segment.verify().damage] == ["size_too_small"]
+
+
+def test_a_restored_marker_ends_its_transaction() -> None:
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    data = builders.good_batch(2, attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
+    marker = builders.end_marker(commit=False, base_offset=2, **producer)
+    last = builders.good_batch(1, base_offset=3)
+    both = data + builders.patched(marker, 8, bytes(4)) + last
+    columns = skipped(both, isolation="read_committed")
+    assert offsets(columns) == [3] and len(columns.restored) == 1  # aborted
+    columns = skipped(both, isolation="read_committed", restore=False)  # legible in the damage, it proves the same
+    assert offsets(columns) == [3] and columns.restored == () and len(columns.damage) == 1
+
+
+def test_more_all_seventeen_bytes_in_a_row(tmp_path: Path) -> None:
+    pieces = [builders.good_batch(2, base_offset=base) for base in range(0, 40, 2)]
+    for number in (5, 6, 7, 12):
+        pieces = hurt(0, bytes(17), number, pieces)
+    columns = in_file(tmp_path, pieces)
+    assert offsets(columns) == list(range(40)) and len(columns.restored) == 4
+
+
+def test_a_wrapper_whose_inner_message_is_refused_is_damage() -> None:
+    """The length is proven by the outer checksum, but with check_crcs="all" the batch is refused all the same."""
+    wrapper = builders.wrapper([builders.message(crc=1)])
+    data = builders.patched(wrapper, 8, bytes(4))
+    columns = skipped(data)
+    assert len(columns) == 1 and len(columns.restored) == 1
+    columns = skipped(data, check_crcs="all")
+    assert (len(columns), columns.restored) == (0, ())
+    assert [(one.position, one.length) for one in columns.damage] == [(0, len(data))]
+
+
+def test_a_base_offset_is_kept_if_the_batch_behind_may_be_the_wrong_one(tmp_path: Path) -> None:
+    """A compacted log: [2, 5) fits exactly before a batch that is hurt itself, 5 instead of 6."""
+    pieces = [builders.good_batch(count, base_offset=base) for base, count in ((0, 2), (3, 3), (6, 1), (8, 2), (10, 2))]
+    hurt_behind = builders.patched(pieces[2], 0, (5).to_bytes(8, "big"))
+    columns = in_file(tmp_path, [*pieces[:2], hurt_behind, *pieces[3:]])
+    assert columns.batches.column("base_offset")[:2] == [0, 3]
+
+
+def test_the_first_base_offset_of_a_segment_is_at_its_name_or_above(tmp_path: Path) -> None:
+    """It is below the offset in the file's name, and offsets are missing behind it."""
+    pieces = [builders.good_batch(3, base_offset=base) for base in (30, 33, 36)]
+    file = tmp_path / f"{30:020}.log"
+    for stored in (22, 0, -1):
+        file.write_bytes(b"".join(hurt(0, stored.to_bytes(8, "big", signed=True), 0, pieces)))
+        columns = kafkarec.open(file).read(errors="skip")
+        assert offsets(columns) == list(range(30, 39))
+        [restored] = columns.restored
+        assert (restored.position, restored.fields["base_offset"]) == (0, (stored, 30))
+    for base in (30, 31):  # a compacted log
+        file.write_bytes(b"".join(hurt(0, base.to_bytes(8, "big"), 0, [pieces[0], pieces[2]])))
+        assert kafkarec.open(file).read(errors="skip").restored == ()
+
+
+def test_a_hole_then_a_batch_with_a_right_checksum_and_wrong_records(tmp_path: Path) -> None:
+    """Reading goes on where its length says, although the search for the end of the hole found a batch."""
+    refused = builders.batch([builders.record(value_length=99)], base_offset=6)
+    columns = in_file(tmp_path, [b"\xff" * 99, THREE[1], refused, b"\xff" * 40])
+    assert offsets(columns) == [3, 4, 5]
+    assert [(one.position, one.length) for one in columns.damage] == [
+        (0, 99),
+        (99 + len(THREE[1]), len(refused)),
+        (99 + len(THREE[1]) + len(refused), 40),
+    ]
+
+
+def test_a_copy_of_a_batch_keeps_its_offset(tmp_path: Path) -> None:
+    """A block of the disk in the place of another one of the same size: the gap fits, but the records are others."""
+    for at in (1, 2):
+        pieces = [*THREE[:at], THREE[0], *THREE[at + 1 :]]
+        columns = in_file(tmp_path, pieces)
+        assert columns.restored == () and columns.batches.column("base_offset")[at] == 0
+
+
+def test_a_copy_costs_no_batch(tmp_path: Path) -> None:
+    """A block that is in the file twice, between two damages: those of which it took the place are read, too."""
+    pieces = [builders.good_batch(2, base_offset=2 * n, base_timestamp=builders.NOW + n) for n in range(14)]
+    hole = b"\xff" * 80
+    columns = in_file(tmp_path, [*pieces[:3], hole, *pieces[6:10], hole, *pieces[3:6], hole, *pieces[6:]])
+    bases = columns.batches.column("base_offset")
+    assert sorted(set(bases)) == list(range(0, 28, 2)) and columns.restored == ()
+
+
+def test_one_wrong_base_offset_that_fits_exactly_costs_no_batch(tmp_path: Path) -> None:
+    """The first batch, 13 instead of 5, seems to be the one before the last ones; those between are found."""
+    counts = {5: 1, 6: 2, 8: 1, 9: 3, 12: 2, 14: 1, 15: 8}
+    pieces = [builders.good_batch(count, base_offset=base) for base, count in counts.items()]
+    pieces[0] = builders.patched(pieces[0], 0, (13).to_bytes(8, "big"))
+    for number in (1, 4):
+        pieces[number] = b"\xff" * len(pieces[number])
+    assert in_file(tmp_path, pieces).batches.column("base_offset") == [13, 8, 9, 14, 15]
+
+
+def test_an_index_entry_of_several_batches_proves_nothing(tmp_path: Path) -> None:
+    """Brokers index what was appended at once, by its last offset. The batch behind is damaged, so it is not known."""
+    pieces = [builders.good_batch(1, base_offset=base) for base in (0, 10, 11, 20)]
+    pieces[1] = builders.patched(pieces[1], 0, (12).to_bytes(8, "big"))
+    spoiled = [*pieces[:2], pieces[2][:-1] + b"!", pieces[3]]
+    position = len(pieces[0])
+    assert in_file(tmp_path, spoiled, [(11, position)]).restored == ()
+    assert len(in_file(tmp_path, pieces, [(10, position)]).restored) == 1
+    assert in_file(tmp_path, pieces, [(11, position)]).restored == ()
+    pieces[0] = spoiled[0] = builders.good_batch(10)  # nothing is missing between it and the entry's offset
+    assert len(in_file(tmp_path, spoiled, [(10, len(pieces[0]))]).restored) == 1
+
+
+def test_the_name_of_the_next_segment_is_behind_the_last_batch(tmp_path: Path) -> None:
+    for base in (0, 2, 7, 300, 2**40):
+        pieces = hurt(0, base.to_bytes(8, "big"), 2)
+        (tmp_path / f"{9:020d}.log").write_bytes(builders.good_batch(1, base_offset=9))
+        columns = in_file(tmp_path, pieces)
+        assert [one.fields for one in columns.restored] == [{"base_offset": (base, 6)}]
+        (tmp_path / f"{9:020d}.log").rename(tmp_path / f"{12:020d}.log")  # a compacted log: it may be anywhere
+        assert in_file(tmp_path, pieces).restored == ()
+        (tmp_path / f"{12:020d}.log").unlink()
+        assert in_file(tmp_path, pieces).restored == ()
+
+
+def test_the_name_of_the_segment_is_before_the_first_batch(tmp_path: Path) -> None:
+    pieces = [builders.good_batch(3, base_offset=base) for base in (100, 103)]
+    for base in (0, 99, 2**40):
+        columns = in_file(tmp_path, hurt(0, base.to_bytes(8, "big"), 0, pieces), base=100)
+        assert [one.fields for one in columns.restored] == [{"base_offset": (base, 100)}]
+
+
+def test_the_leader_epoch_checkpoint_gives_the_epoch(tmp_path: Path) -> None:
+    """Where the epochs on both sides differ, and at the end. A log is only compared with a file that agrees with it."""
+    pieces = [
+        builders.good_batch(1, base_offset=base, leader_epoch=epoch) for base, epoch in ((0, 3), (1, 3), (2, 5), (3, 5))
+    ]
+    file = tmp_path / "leader-epoch-checkpoint"
+    for number, right in ((1, 3), (2, 5), (3, 5)):
+        for epoch in (2, 6, -7, 2**31 - 1):
+            hurt_pieces = hurt(12, epoch.to_bytes(4, "big", signed=True), number, pieces)
+            file.write_bytes(leader_epochs.write([(3, 0), (5, 2)]))
+            columns = in_file(tmp_path, hurt_pieces)
+            disproved = number < 3 or epoch < 5  # behind the last one a new leader's batches may come
+            wanted = [{"partition_leader_epoch": (epoch, right)}] if disproved else []
+            assert [one.fields for one in columns.restored] == wanted, (number, epoch)
+            if disproved:
+                assert columns.restored[0].witness == "the leader-epoch-checkpoint"
+            file.write_bytes(leader_epochs.write([(4, 0), (5, 2)]))
+            if number < 3:
+                assert in_file(tmp_path, hurt_pieces).restored == ()
+            file.unlink()
+            assert in_file(tmp_path, hurt_pieces).restored == ()

@@ -1,0 +1,226 @@
+"""Files beside a log: exchanged names, .swap, .deleted, .cleaned. What fills a hole, and what does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from plain_logs import batch, log
+
+from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec.ops.verify import verify
+
+BASES = (0, 20, 40, 60)
+SEGMENTS = [[batch(base + at, 10) for at in (0, 10)] for base in BASES]
+WHOLE = b"".join(b"".join(segment) for segment in SEGMENTS)
+
+
+def name(base: int, state: str = "") -> str:
+    return f"{base:020}.log{state}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Four segments of two batches."""
+    return log(tmp_path / "data" / "orders-0", *SEGMENTS)
+
+
+def saved(folder: Path, **options: object) -> tuple[bytes, SalvageReport]:
+    """The bytes of the new log, and the report."""
+    out = folder.parent.parent / "out"
+    report = salvage(folder, out, **options)  # type: ignore[arg-type]
+    return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))), report
+
+
+def used(report: SalvageReport) -> dict[str, bool]:
+    return {Path(one.path).name: one.used for one in report.partitions[0].beside}
+
+
+@pytest.mark.parametrize("pair", [(0, 20), (20, 40), (0, 60), (40, 60)])
+def test_exchanged_names(folder: Path, pair: tuple[int, int]) -> None:
+    one, other = (folder / name(base) for base in pair)
+    one.rename(folder / "x")
+    other.rename(one)
+    (folder / "x").rename(other)
+    data, report = saved(folder)
+    assert data == WHOLE and report.ok
+    assert used(report) == {name(base): True for base in pair}
+    assert "by its batches it is the segment of offset" in str(report)
+    assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
+
+
+def test_three_exchanged_names(folder: Path) -> None:
+    content = [(folder / name(base)).read_bytes() for base in BASES]
+    for base, data in zip(BASES, [content[2], content[0], content[1], content[3]], strict=True):
+        (folder / name(base)).write_bytes(data)
+    data, report = saved(folder)
+    assert data == WHOLE and report.ok
+
+
+def test_a_segment_with_a_wrong_name(folder: Path) -> None:
+    (folder / name(20)).rename(folder / name(777))
+    data, report = saved(folder)
+    assert data == WHOLE and used(report) == {name(777): True}
+
+
+def test_foreign_blocks_at_the_start_are_no_exchanged_name(folder: Path) -> None:
+    (folder / name(20)).write_bytes(batch(500, 1) + batch(501, 1) + b"".join(SEGMENTS[1]) + batch(39, 1))
+    data, report = saved(folder)
+    assert used(report) == {} and data.count(SEGMENTS[1][0]) == 1
+    assert {one.reason for one in report.partitions[0].set_aside} >= {"outside_of_segment"}
+
+
+def test_a_swap_is_the_segment_that_is_gone(folder: Path) -> None:
+    (folder / name(20)).rename(folder / name(20, ".swap"))
+    data, report = saved(folder)
+    assert data == WHOLE and report.ok and used(report) == {name(20, ".swap"): True}
+    assert "in no source" not in str(report) and "not read" not in str(report)
+
+
+def test_a_swap_replaces_what_it_covers(folder: Path) -> None:
+    """As LogLoader: two segments cleaned into one, whose batches lack some records."""
+    cleaned = batch(0, 10) + batch(39, 1)
+    (folder / name(0, ".swap")).write_bytes(cleaned)
+    data, report = saved(folder)
+    assert data == cleaned + b"".join(SEGMENTS[2] + SEGMENTS[3])
+    assert "in place of 2 segments, as when a broker starts" in str(report) and report.ok
+
+
+def test_what_is_damaged_in_a_swap_comes_from_the_original(folder: Path) -> None:
+    damaged = bytearray(b"".join(SEGMENTS[1]))
+    damaged[90] ^= 1
+    (folder / name(20, ".swap")).write_bytes(damaged)
+    data, report = saved(folder)
+    assert data == WHOLE and report.partitions[0].lost == []
+    assert used(report) == {name(20, ".swap"): True, name(20): True}
+
+
+@pytest.mark.parametrize("cleaned", [0, 20, 40])
+def test_a_swap_is_ignored_from_the_lowest_cleaned_file_on(folder: Path, cleaned: int) -> None:
+    (folder / name(20, ".swap")).write_bytes(batch(39, 1))
+    (folder / name(cleaned, ".cleaned")).write_bytes(b"")
+    data, report = saved(folder)
+    assert used(report)[name(20, ".swap")] is (cleaned == 40)
+    assert (data == WHOLE) is (cleaned != 40)
+
+
+@pytest.mark.parametrize("state", [".deleted", ".cleaned"])
+def test_a_missing_segment(folder: Path, state: str) -> None:
+    (folder / name(20)).rename(folder / name(20, state))
+    data, report = saved(folder)
+    assert data == WHOLE and report.ok and used(report) == {name(20, state): True}
+    assert f"used: {folder / name(20, state)}: offsets 20 to 39 are missing in the log" in str(report)
+    assert [file.name for file in report.partitions[0].files] == [name(base) for base in BASES]
+
+
+def test_damage_is_filled(folder: Path) -> None:
+    (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
+    damaged = bytearray(b"".join(SEGMENTS[1]))
+    damaged[90] ^= 1
+    (folder / name(20)).write_bytes(damaged)
+    data, report = saved(folder)
+    assert data == WHOLE and report.exit_status() == 1  # the damage is reported
+    assert report.partitions[0].lost == [] and report.partitions[0].beside[0].batches == 1
+
+
+def test_one_that_has_only_a_part_of_the_hole(folder: Path) -> None:
+    (folder / name(20)).unlink()
+    (folder / name(30, ".deleted")).write_bytes(SEGMENTS[1][1])
+    data, report = saved(folder)
+    assert data == WHOLE.replace(SEGMENTS[1][0], b"") and used(report) == {name(30, ".deleted"): True}
+    assert report.partitions[0].lost == [(20, 29)]
+
+
+def not_used(folder: Path, why: str, state: str = ".deleted", base: int = 20) -> None:
+    _, report = saved(folder)
+    assert used(report) == {name(base, state): False}
+    assert f"not used: {folder / name(base, state)}: " in str(report) and why in str(report)
+    assert "--use FILE" in str(report)
+
+
+def deleted_below_40(folder: Path, checkpoint: str) -> None:
+    """Mark the segment of offset 20 as deleted in a data folder whose checkpoint says 40."""
+    (folder / name(20)).rename(folder / name(20, ".deleted"))
+    (folder.parent / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    (folder.parent / checkpoint).write_text("0\n1\norders 0 40\n")
+
+
+def test_not_in_a_compacted_log(folder: Path) -> None:
+    deleted_below_40(folder, "cleaner-offset-checkpoint")
+    not_used(folder, "the log is compacted")
+
+
+def test_not_in_a_log_with_gaps_of_the_cleaner(folder: Path) -> None:
+    (folder / name(20)).rename(folder / name(20, ".deleted"))
+    (folder / name(40)).write_bytes(batch(40, 1) + batch(59, 1))
+    (folder / name(60)).write_bytes(batch(60, 1) + batch(79, 1))
+    not_used(folder, "the log is compacted")
+
+
+def test_not_after_the_end(folder: Path) -> None:
+    (folder / name(60)).rename(folder / name(60, ".deleted"))
+    not_used(folder, "are after the log's end", base=60)
+
+
+def test_not_before_the_start(folder: Path) -> None:
+    (folder / name(0)).rename(folder / name(0, ".deleted"))
+    not_used(folder, "are before the log's start", base=0)
+
+
+def test_not_below_the_log_start_offset(folder: Path) -> None:
+    deleted_below_40(folder, "log-start-offset-checkpoint")
+    not_used(folder, "are before the log's start")
+
+
+def test_not_where_nothing_is_missing(folder: Path) -> None:
+    (folder / name(20, ".deleted")).write_bytes(b"".join(SEGMENTS[1]))
+    not_used(folder, "offsets 20 to 39 are in the log already")
+
+
+def test_a_file_that_the_caller_names(folder: Path) -> None:
+    gone = folder / name(60, ".deleted")
+    (folder / name(60)).rename(gone)
+    data, report = saved(folder, use=[gone])
+    assert data == WHOLE and report.ok and used(report) == {}
+    assert "not read" not in str(report) and "not used" not in str(report)
+
+
+def test_offsets_of_batches_set_aside_are_not_simply_missing(folder: Path) -> None:
+    (folder / name(20)).unlink()
+    (folder / name(40)).write_bytes(b"".join(SEGMENTS[1] + SEGMENTS[2]))
+    _, report = saved(folder)
+    [aside] = report.partitions[0].set_aside
+    assert (aside.first_offset, aside.last_offset, aside.reason) == (20, 39, "outside_of_segment")
+    assert "  not in the new log, as batches there were set aside: offsets 20 to 39\n" in str(report)
+    assert "in no source" not in str(report)
+
+
+def test_verify_says_what_salvage_finds(folder: Path) -> None:
+    one, other = folder / name(20), folder / name(60)
+    one.rename(folder / "x")
+    other.rename(one)
+    (folder / "x").rename(other)
+    report = verify(folder)
+    assert {found.kind for found in report.findings if found.severity == "error"} == {"segment_misnamed"}
+    assert report.exit_status() == 1 and "lost" not in str(report)
+    assert f"next: kafkarec salvage {folder} -o rescued/orders-0\n" in str(report)
+    other.rename(folder / name(20, ".deleted"))
+    report = verify(folder)
+    assert "segment_gap" in {found.kind for found in report.findings}
+    assert f"next: kafkarec salvage {folder} -o rescued/orders-0\n" in str(report)
+
+
+def test_a_file_with_another_name_that_has_what_is_missing(folder: Path) -> None:
+    """It is named, with what to type, and is not read: nothing but its first header says what it is."""
+    (folder / name(20)).rename(folder / "backup.bin")
+    (folder / "notes.txt").write_text("x" * 100)
+    _, report = saved(folder)
+    lines = [line.strip() for line in report.lines()]
+    why = "it has batches, from offset 20 on: to merge it, name it beside this partition's folder alone"
+    assert f"not used: {folder / 'backup.bin'}: {why}, with --topic orders --partition 0" in lines
+    assert not any("--use" in line or "notes.txt" in line for line in lines), "--use FILE would make another log of it"
+    assert [Path(path).name for path, _ in report.left_out] == ["notes.txt"]
+    out = folder.parent.parent / "merged"
+    merged = salvage([folder, folder / "backup.bin"], out, topic="orders", partition=0)
+    assert merged.ok and not merged.partitions[0].beside
+    assert b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))) == WHOLE

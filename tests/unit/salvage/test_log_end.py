@@ -1,0 +1,235 @@
+"""salvage: a log that was longer is no whole one; the new log's side files do not reach beyond its end."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+from jvm_oracle import Oracle
+from salvage_runs import assert_kafka_loads, content, logs
+from verify_reports import data_folder, good, kinds, made, verified
+from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, golden, last_segment_gone, small
+
+from kafkarec.ops.salvage import SalvageReport, salvage, side_file_writer
+from kafkarec.sidecars import leader_epochs
+
+
+def missing_lines(report: SalvageReport) -> list[str]:
+    return [line.strip() for line in report.lines() if " missing " in line and "behind" in line]
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_a_healthy_log_is_saved_completely(name: str, tmp_path: Path) -> None:
+    folder = HEALTHY[name](tmp_path / "in")
+    report = salvage(folder, tmp_path / "out")
+    assert report.ok and all(not one.end_witnesses for one in report.partitions)
+    assert salvage(tmp_path / "in", tmp_path / "again").ok
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_salvage_says_what_verify_says(name: str, tmp_path: Path) -> None:
+    make, _, headline = LOSSES[name]
+    folder = make(tmp_path / "in")
+    expected = verified(folder).partitions[0].beyond_end
+    for dry_run in (True, False):
+        report = salvage(folder, tmp_path / "out", dry_run=dry_run)
+        [one] = report.partitions
+        assert not report.ok and f"  {headline}" in report.lines()
+        assert one.beyond_end == expected and report.exit_status() == 1
+    written = json.loads((tmp_path / "out" / "salvage.json").read_text())["partitions"][0]
+    assert written["beyond_end"] == one.beyond_end and written["end_witnesses"] == one.end_witnesses
+    assert verified(tmp_path / "out").exit_status() == 0
+    assert salvage(tmp_path / "in", tmp_path / "again").partitions[0].beyond_end == expected
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_keep_end_begins_the_next_segment_where_the_log_ended(name: str, tmp_path: Path) -> None:
+    folder = LOSSES[name][0](tmp_path / "in")
+    [before] = verified(folder).partitions
+    top = max(one.end for one in before.end.higher)
+    report = salvage(folder, tmp_path / "out", as_partition=True, keep_end=True)
+    [one] = report.partitions
+    assert not report.ok and (one.next_offset, one.log_end) == (top, before.end.end.offset)
+    assert one.lost[-1] == (before.end.end.offset, top - 1)
+    out = tmp_path / "out" / one.folder
+    assert sorted(out.glob("*.log"))[-1].name == f"{top:020}.log"
+    after = verified(out)
+    assert after.exit_status() == 0 and after.partitions[0].end.end.offset == top
+
+
+def test_without_keep_end_it_is_offered(tmp_path: Path) -> None:
+    text = str(salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out"))
+    assert "--keep-end adds an empty segment at 865, so that a broker does not use these offsets again" in text
+    kept = str(salvage(cut_golden(tmp_path / "in2", ".snapshot"), tmp_path / "out2", keep_end=True))
+    assert "--keep-end" not in kept
+
+
+def test_no_epoch_of_the_new_log_begins_above_its_end(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0, leader_epoch=0)]}, leader_epoch_checkpoint="0\n3\n0 0\n4 5\n6 15\n")
+    report = salvage(folder, tmp_path / "out", as_partition=True)
+    text = (tmp_path / "out" / "orders-0" / "leader-epoch-checkpoint").read_bytes()
+    assert leader_epochs.read(text) == ((0, 0), (4, 5))
+    assert "leader-epoch-checkpoint: epoch 6 from offset 15 on is left out" in report.partitions[0].problems
+    salvage(folder, tmp_path / "kept", as_partition=True, keep_end=True)
+    text = (tmp_path / "kept" / "orders-0" / "leader-epoch-checkpoint").read_bytes()
+    assert leader_epochs.read(text) == ((0, 0), (4, 5), (6, 15))
+
+
+def test_another_replica_may_have_the_rest(tmp_path: Path) -> None:
+    first = cut_golden(tmp_path / "a", ".snapshot")
+    second = golden(tmp_path / "b", "all-codecs-0")
+    report = salvage([first, second], tmp_path / "out")
+    assert report.ok and report.partitions[0].next_offset == 865
+    assert not salvage([first, cut_golden(tmp_path / "c")], tmp_path / "short").ok
+
+
+def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path: Path) -> None:
+    made(tmp_path / "data", {0: [good(0)]})
+    data_folder(tmp_path / "data", log_start="orders 0 50")
+    report = salvage(tmp_path / "data", tmp_path / "out", as_partition=True)
+    [problem] = [one for one in report.partitions[0].problems if "log-start" in one]
+    assert problem == (
+        "log-start-offset-checkpoint has 50 as start offset, above the log's end: a broker that starts with that file "
+        "deletes every segment"
+    )
+
+
+def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path: Path) -> None:
+    folder = golden(tmp_path / "in", "txn-0")
+    cut(folder / f"{0:020}.log", BORDERS[next(path for path in BORDERS if path.parent.name == "txn-0")][5])
+    report = salvage(folder, tmp_path / "out")
+    [proof] = report.partitions[0].proofs
+    assert not report.ok and proof.startswith(f"{0:020}.log went on up to offset 29, says ")
+    assert f"between two segments ({proof})" in str(report)
+    assert verified(tmp_path / "out" / "txn-0").exit_status() == 0
+
+
+def test_a_lost_last_segment_is_no_whole_log(tmp_path: Path) -> None:
+    report = salvage(last_segment_gone(tmp_path / "in", ".snapshot"), tmp_path / "out")
+    assert not report.ok and report.partitions[0].beyond_end == 263
+
+
+@pytest.mark.slow
+def test_kafka_loads_a_log_with_its_end_kept(tmp_path: Path, kafka: Oracle) -> None:
+    salvage(cut_golden(tmp_path / "in", ".snapshot"), tmp_path / "out", as_partition=True, keep_end=True)
+    (tmp_path / "work").mkdir()
+    assert_kafka_loads(kafka, tmp_path / "out" / "all-codecs-0", tmp_path / "work", 865)
+
+
+def test_a_run_with_keep_end_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = cut_golden(tmp_path / "in", ".snapshot")
+    salvage(folder, tmp_path / "whole", keep_end=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(side_file_writer, "write_side_files", full_disk)
+        with pytest.raises(OSError, match="No space"):
+            salvage(folder, tmp_path / "out", keep_end=True)
+    report = salvage(folder, tmp_path / "out", keep_end=True)
+    assert not report.ok and report.partitions[0].lost == [(345, 864)]
+    assert logs(content(tmp_path / "out")) == logs(content(tmp_path / "whole"))
+
+
+def test_what_verify_will_report_of_a_salvaged_log_is_said_before(tmp_path: Path) -> None:
+    # Epoch 9 is wrong, but whether 1 or 2 was there is not known.
+    folder = made(tmp_path, {0: [good(0, leader_epoch=1), good(5, leader_epoch=9), good(10, leader_epoch=2)]})
+    # With as_partition the new leader-epoch-checkpoint says 1: then verify takes that for the right one.
+    for as_partition, kinds_left in ((False, {"epoch_goes_back"}), (True, {"header_restored"})):
+        out = tmp_path / f"out-{as_partition}"
+        [problem] = salvage(folder, out, as_partition=as_partition).partitions[0].problems[-1:]
+        assert problem == (
+            "the batch at offset 10 has leader epoch 2, after 9: one of them is wrong, and no checksum covers them; "
+            "kafkarec verify will report it (epoch_goes_back, epoch_differs; or header_restored, by the "
+            "leader-epoch-checkpoint)"
+        )
+        assert kinds(verified(out), "error") == kinds_left
+
+
+def full_disk(*arguments: object) -> list[str]:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_partition_without_segments_is_not_left_out(tmp_path: Path) -> None:
+    """Beside a whole one: it is reported, and the exit status is not that of a complete rescue."""
+    disk = small(tmp_path / "disk").parent
+    (disk / "gone-0").mkdir()
+    (disk / "new-0").mkdir()
+    data_folder(disk, replication="orders 0 10\ngone 0 300")
+    report = salvage(disk, tmp_path / "out")
+    assert (report.exit_status(), sorted(one.folder for one in report.partitions)) == (1, ["gone-0", "orders-0"])
+    lines = list(report.lines())
+    at = lines.index("gone-0: no segment is left of it")
+    assert lines[at + 1] == "  at least 1 offset missing up to 299, says replication-offset-checkpoint"
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0", "salvage.json"]
+
+
+def test_a_replica_without_segments_takes_nothing_from_the_other_one(tmp_path: Path) -> None:
+    whole = small(tmp_path / "one")
+    (tmp_path / "two" / "orders-0").mkdir(parents=True)
+    (tmp_path / "two" / "orders-0" / f"{10:020}.snapshot").write_bytes(b"")
+    report = salvage([tmp_path / "two" / "orders-0", whole], tmp_path / "out")
+    assert report.ok and (report.partitions[0].start_offset, report.partitions[0].next_offset) == (0, 10)
+
+
+def test_a_segment_that_only_awaits_its_renaming(tmp_path: Path) -> None:
+    folder = small(tmp_path)
+    log = folder / f"{0:020}.log"
+    log.rename(f"{log}.swap")
+    assert salvage(folder, tmp_path / "out").partitions[0].next_offset == 10
+    (folder / f"{log.name}.swap").rename(f"{log}.deleted")
+    text = str(salvage(folder, tmp_path / "again"))
+    assert "not used:" in text and "offsets 0 to 9; the log has no segment left: they may have been deleted" in text
+
+
+@pytest.mark.parametrize(
+    ("cleaner", "segments", "status", "lines"),
+    [
+        (None, {0: [good(0)], 20: [good(20)]}, 0, ["offsets 5 to 19: in no source, between two segments (a missing"]),
+        (
+            "orders 0 9",
+            {0: [good(0)], 20: [good(20)]},
+            0,
+            ["offsets 5 to 19: in no source, between two segments (a mi"],
+        ),
+        (
+            "",
+            {0: [good(0)], 20: [good(20)]},
+            1,
+            ["offsets 5 to 19: in no source, between two segments (by cleaner-off"],
+        ),
+        (
+            "",
+            {0: [good(0), good(20)]},
+            1,
+            ["15 offsets between batches of a segment (by cleaner-offset-checkpoint the"],
+        ),
+        ("", {0: [good(0), good(20, 3, last_offset_delta=4)]}, 0, []),
+    ],
+)
+def test_gaps_are_a_loss_where_verify_says_so(
+    tmp_path: Path, cleaner: str | None, segments: dict[int, list[bytes]], status: int, lines: list[str]
+) -> None:
+    """In a log that was never cleaned, and only there."""
+    folder = made(tmp_path / "disk", segments)
+    data_folder(tmp_path / "disk", **({} if cleaner is None else {"cleaner": cleaner}))
+    report = salvage(folder, tmp_path / "out")
+    assert report.exit_status() == verified(folder).exit_status() == status
+    found = [line.strip() for line in report.lines() if line.startswith("  missing: ")]
+    assert len(found) == len(lines) and all(
+        line.startswith(f"missing: {part}") for line, part in zip(found, lines, strict=True)
+    )
+
+
+def test_lines_about_one_and_about_nothing(tmp_path: Path) -> None:
+    one = made(tmp_path / "one", {0: [good(0, 1), good(1, 1)[:-1] + b"\xff", good(2, 1)]})
+    text = str(salvage(one, tmp_path / "saved"))
+    assert "in 1 place; offset 1 (at most" in text
+    nothing = made(tmp_path / "zeros", {0: [bytes(5000)]})
+    lines = list(salvage(nothing, tmp_path / "nothing").lines())
+    assert lines[0] == "orders-0: saved 1 empty segment, from 1 file"
+    assert lines[1].endswith(f"{0:020}.log on: zeros: preallocated, or lost; no file says which")
+    garbage = made(tmp_path / "garbage", {0: [b"x" * 500]})
+    assert next(iter(salvage(garbage, tmp_path / "none").lines())) == "orders-0: no good batch in 1 file"
+    empty = made(tmp_path / "empty", {7: []})
+    assert next(iter(salvage(empty, tmp_path / "kept").lines())) == "orders-0: saved 1 empty segment, from 1 file"

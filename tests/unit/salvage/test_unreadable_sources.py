@@ -1,0 +1,195 @@
+"""A file that cannot be read never stops `salvage`, and `verify` says why it cannot be read."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from allocations import Preads
+from plain_logs import batch, log
+from unreadable_files import SPOILS, dangling_link, pipe, refused
+
+import kafkarec
+from kafkarec import _core
+from kafkarec.ops.salvage import salvage
+from kafkarec.ops.verify import verify
+
+BASES = (0, 20, 40)
+SEGMENTS = [b"".join(batch(base + at, 10) for at in (0, 10)) for base in BASES]
+NAMES = [f"{base:020}.log" for base in BASES]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Two partitions; the first one has three segments of two batches."""
+    log(tmp_path / "data" / "orders-0", *([segment] for segment in SEGMENTS))
+    log(tmp_path / "data" / "other-1", [batch(0, 5)], [batch(5, 5)])
+    return tmp_path / "data"
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("name", SPOILS)
+def test_the_other_files_are_saved(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int
+) -> None:
+    spoil, cause, words = SPOILS[name]
+    bad = source / "orders-0" / NAMES[at]
+    spoil(bad, monkeypatch)
+    report = salvage(source, tmp_path / "out")
+    assert [(one.path, one.cause) for one in report.unread] == [(str(bad), cause)]
+    assert words in report.unread[0].why
+    assert f"not read: {bad}: {report.unread[0].why}" in str(report)
+    assert (report.exit_status(), report.ok) == (3, False)
+    made = tmp_path / "out" / "orders-0"
+    for number, segment in enumerate(SEGMENTS):
+        if number == at:
+            assert not (made / NAMES[number]).exists()
+            continue
+        assert (made / NAMES[number]).read_bytes() == segment
+        assert (made / NAMES[number]).with_suffix(".index").exists()
+    assert sorted(path.name for path in (tmp_path / "out" / "other-1").glob("*.log")) == [NAMES[0], f"{5:020}.log"]
+    written = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert written["unreadable"] == [str(bad)] and written["unread"][0][1] == cause
+    assert not (tmp_path / "out" / "salvage.journal").exists()
+
+
+@pytest.mark.parametrize("spoil", [dangling_link, pipe])
+def test_a_name_in_the_middle_of_another_segment_costs_none_of_its_batches(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: Any
+) -> None:
+    name = source / "orders-0" / f"{30:020}.log"
+    name.touch()
+    spoil(name, monkeypatch)
+    report = salvage(source, tmp_path / "out")
+    assert report.exit_status() == 3 and len(report.unread) == 1
+    [made] = [one for one in report.partitions if one.partition == 0]
+    assert not made.set_aside and sum(file.size for file in made.files) == sum(map(len, SEGMENTS))
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("name", SPOILS)
+def test_verify_says_why(source: Path, monkeypatch: pytest.MonkeyPatch, name: str, at: int) -> None:
+    spoil, cause, words = SPOILS[name]
+    bad = source / "orders-0" / NAMES[at]
+    spoil(bad, monkeypatch)
+    report = verify(source)
+    text = str(report)
+    [finding] = [one for one in report.findings if one.severity == "error"]
+    assert (finding.kind, finding.cause) == ("unreadable_file", cause) and words in finding.detail
+    assert report.exit_status() == 3 and report.total("batches") == 6
+    assert text.startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged\n")
+    assert ("ddrescue" in text) is (cause == "disk")
+
+
+@pytest.mark.parametrize("spoil", [dangling_link, pipe])
+def test_damage_and_an_unreadable_file_are_status_3(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: object
+) -> None:
+    damaged = bytearray(SEGMENTS[0])
+    damaged[90] ^= 1
+    (source / "orders-0" / NAMES[0]).write_bytes(damaged)
+    spoil(source / "orders-0" / NAMES[1], monkeypatch)  # type: ignore[operator]
+    report = verify(source)
+    assert report.exit_status() == 3
+    assert str(report).startswith("DAMAGED: 1 place, ")
+    assert "; 1 file or folder could not be read completely\n" in str(report)
+    saved = salvage(source, tmp_path / "out")
+    assert saved.exit_status() == 3 and len(saved.damage) == 1
+    assert saved.partitions[0].lost == [(0, 9), (20, 39)]
+
+
+def test_errors_and_an_unreadable_file(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (source / "other-1" / f"{5:020}.log").write_bytes(batch(7, 3))
+    (source / "meta.properties").write_text("version=1\nnode.id=0\ncluster.id=c\n")
+    (source / "cleaner-offset-checkpoint").write_text("0\n0\n")  # so the log was never compacted
+    pipe(source / "orders-0" / NAMES[1], monkeypatch)
+    report = verify(source)
+    assert report.exit_status() == 3
+    assert str(report).startswith("INCONSISTENT: 1 file or folder could not be read, and there is 1 error; 2 offsets")
+
+
+def test_bad_sectors_in_a_file(source: Path, tmp_path: Path) -> None:
+    """What is before and after them is kept. The output is shorter than the position of the bad sector."""
+    parts = [batch(base, 1, value=b"x" * (100_000 if base == 5 else 3000)) for base in range(11)]
+    folder = log(tmp_path / "sectors" / "orders-0", parts)
+    with Preads(_core, bad=range(60_000, 60_001)):
+        report = verify(folder)
+        saved = salvage(folder, tmp_path / "out")
+    assert report.exit_status() == saved.exit_status() == 3
+    assert {one.reason for one in report.damage} == {"unreadable"} and "ddrescue" in str(report)
+    [one] = saved.partitions
+    assert {each["reason"] for each in one.damage} == {"unreadable"}
+    assert [(each.path, each.cause) for each in saved.unread] == [(str(folder / NAMES[0]), "disk")]
+    kept = (tmp_path / "out" / "orders-0" / NAMES[0]).read_bytes()
+    assert kept == b"".join((*parts[:5], *parts[6:])) and one.lost == [(5, 5)]
+
+
+def test_files_that_vanish_while_the_log_is_open(source: Path, tmp_path: Path) -> None:
+    with kafkarec.open(source / "orders-0") as opened:
+        (source / "orders-0" / NAMES[1]).unlink()
+        report = salvage(opened, tmp_path / "out")
+    assert [one.cause for one in report.unread] == ["missing"] and report.exit_status() == 3
+    assert report.partitions[0].lost == [(20, 39)]
+
+
+def test_one_of_several_sources(source: Path, tmp_path: Path) -> None:
+    files = [source / "orders-0" / name for name in (NAMES[0], NAMES[2])]
+    report = salvage([files[0], tmp_path / "gone.log", files[1]], tmp_path / "out")
+    assert report.unreadable == [str(tmp_path / "gone.log")] and report.exit_status() == 3
+    assert report.partitions[0].batches == 4
+    with pytest.raises(FileNotFoundError):
+        salvage(tmp_path / "gone.log", tmp_path / "other")
+
+
+def test_a_snapshot_that_cannot_be_opened(source: Path, tmp_path: Path) -> None:
+    os.mkfifo(source / "orders-0" / f"{40:020}-{1:010}.checkpoint")
+    report = salvage(source, tmp_path / "out")
+    assert [one.cause for one in report.unread] == ["not_a_file"] and report.exit_status() == 3
+    assert not report.damage and report.partitions[0].batches == 6
+
+
+def test_an_encoded_object_of_tiered_storage(source: Path, tmp_path: Path) -> None:
+    (source / "orders-0" / NAMES[1]).write_bytes(b"\x28\xb5\x2f\xfd" + bytes(100))
+    report = salvage(source, tmp_path / "out")
+    assert [one.cause for one in report.unread] == ["encoded"] and report.exit_status() == 3
+    assert report.partitions[0].lost == [(20, 39)]
+    checked = verify(source)
+    assert {one.cause for one in checked.findings if one.severity == "error"} == {"encoded"}
+    assert checked.exit_status() == 3
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot"])
+def test_side_files_are_pipes(source: Path, tmp_path: Path, suffix: str) -> None:
+    """They are not waited for."""
+    for name in NAMES:
+        os.mkfifo((source / "orders-0" / name).with_suffix(suffix))
+    for name in ("leader-epoch-checkpoint", "partition.metadata"):
+        os.mkfifo(source / "orders-0" / name)
+    os.mkfifo(source / "cleaner-offset-checkpoint")
+    report = verify(source)
+    assert report.exit_status() == 3
+    assert {one.cause for one in report.findings if one.severity == "error"} == {"not_a_file"}
+    saved = salvage(source, tmp_path / "out", as_partition=True)
+    assert saved.partitions[0].batches == 6
+
+
+def test_errors_of_the_process_stop_the_run(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too many open files: no other file could be read either. The next run continues."""
+    with monkeypatch.context() as patched:
+        refused(errno.EMFILE)(source / "orders-0" / NAMES[1], patched)
+        with pytest.raises(OSError, match="Too many open files"):
+            salvage(source, tmp_path / "out")
+    assert salvage(source, tmp_path / "out").ok
+
+
+def test_nothing_is_known_of_the_offsets_of_a_single_file(tmp_path: Path) -> None:
+    log = tmp_path / "in" / "a-0" / f"{30:020}.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    lines = [line.strip() for line in salvage(log.parent, tmp_path / "out").lines()]
+    assert lines[0] == "a-0: no good batch in 1 file"
+    assert lines[1] == "not in the new log, as a file could not be read: offsets that are not known"

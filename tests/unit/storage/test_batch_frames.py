@@ -1,0 +1,76 @@
+"""Fingerprints and checksums of single batches of a file, and where preallocated zeros begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import builders
+import pytest
+
+import kafkarec
+from kafkarec.storage import batch_frames
+
+FIRST = builders.good_batch(base_offset=7)
+SECOND = builders.good_batch(base_offset=10)
+MESSAGES = [builders.message(magic=magic, offset=3, value=b"old") for magic in (0, 1)]
+
+
+def segment(tmp_path: Path, *pieces: bytes) -> kafkarec.Segment:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(pieces))
+    opened = kafkarec.open(path)
+    assert isinstance(opened, kafkarec.Segment)
+    return opened
+
+
+def test_a_fingerprint_is_everything_up_to_the_checksum(tmp_path: Path) -> None:
+    log = segment(tmp_path, FIRST, SECOND)
+    known = batch_frames.fingerprint(log, len(FIRST))
+    assert known == SECOND[:21]
+    assert batch_frames.is_unchanged(log, len(FIRST), log.size, known)
+    assert not batch_frames.is_unchanged(log, 0, log.size, known), "another batch"
+    assert not batch_frames.is_unchanged(log, len(FIRST), log.size + 1, known), "the file is shorter"
+
+
+@pytest.mark.parametrize("position", [0, 8, 12, 16, 17, 20])
+def test_each_field_of_a_fingerprint_tells_batches_apart(tmp_path: Path, position: int) -> None:
+    other = builders.patched(SECOND, position, bytes([SECOND[position] ^ 1]))
+    log = segment(tmp_path, other)
+    assert not batch_frames.is_unchanged(log, 0, log.size, SECOND[:21])
+
+
+@pytest.mark.parametrize("raw", [FIRST, *MESSAGES], ids=["magic 2", "magic 0", "magic 1"])
+def test_a_checksum_is_valid_for_the_whole_unchanged_batch_only(tmp_path: Path, raw: bytes) -> None:
+    log = segment(tmp_path, SECOND, raw)
+    start = len(SECOND)
+    assert batch_frames.has_valid_checksum(log, start, log.size)
+    assert not batch_frames.has_valid_checksum(log, start, log.size - 1)
+    assert not batch_frames.has_valid_checksum(log, start, start + 16)
+    assert not batch_frames.has_valid_checksum(log, start, log.size + 1), "the file ends before the batch"
+    for changed in (raw[:-1] + bytes([raw[-1] ^ 1]), builders.patched(raw, 16, b"\x03")):
+        log = segment(tmp_path, SECOND, changed)
+        assert not batch_frames.has_valid_checksum(log, start, log.size)
+
+
+def test_the_first_offset_is_unknown_below_magic_2(tmp_path: Path) -> None:
+    log = segment(tmp_path, FIRST, SECOND, *MESSAGES)
+    positions = [0, len(FIRST), len(FIRST + SECOND), len(FIRST + SECOND + MESSAGES[0])]
+    assert [batch_frames.first_offset(log, position) for position in positions] == [7, 10, None, None]
+
+
+def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
+    log = segment(tmp_path, FIRST, SECOND, bytes(100))
+    end = len(FIRST + SECOND)
+    assert [batch_frames.preallocated_from(log, position) for position in (0, len(FIRST), end)] == [end] * 3
+    assert [batch_frames.is_preallocated(log, position) for position in (0, len(FIRST), end)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [b"", SECOND[:30], bytes(16), bytes(12) + b"\1" + bytes(20), builders.patched(SECOND, 8, b"\xff")],
+    ids=["the end", "a cut batch", "fewer zeros than a batch's start", "no length", "a negative length"],
+)
+def test_what_is_no_preallocated_tail(tmp_path: Path, tail: bytes) -> None:
+    log = segment(tmp_path, FIRST, tail)
+    assert batch_frames.preallocated_from(log, 0) is None
+    assert not batch_frames.is_preallocated(log, len(FIRST))

@@ -1,0 +1,93 @@
+"""Which Spark can do what: the table that docs/spark.md shows, and that `tests/spark/test_versions.py` proves.
+
+A line is a step of tests/support/spark/apps/versions.py. On each version it has the rows that the standalone library
+has, or fails with one known error.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+# The newest release of each version, as it was tried. The last one is that of requirements/executor.txt.
+RELEASES = {"3.5": "3.5.9", "4.0": "4.0.5", "4.1": "4.1.4", "4.2": "4.2.1", "4.3": "4.3.0"}
+BEGIN, END = "<!-- versions, written by make docs -->\n", "<!-- end of the versions -->\n"
+
+
+class Line(NamedTuple):
+    """step: its name in the application; since: the first version that can do it; before that, `error` is part of the
+    message, and `instead` does the same."""
+
+    step: str
+    what: str
+    since: str = "3.5"
+    error: str = ""
+    instead: str = ""
+
+    def works_on(self, version: str) -> bool:
+        return list(RELEASES).index(version) >= list(RELEASES).index(self.since)
+
+
+_NO_SOURCE = "Failed to find the data source: kafkarec"
+LINES = (
+    Line("register", "`spark_udfs.register(spark)`, again too"),
+    Line("doctor", "`doctor(spark)`"),
+    Line("arrow_values", "values stay Arrow arrays in the workers"),
+    Line("sql_decode", "SQL `kafka_decode`"),
+    Line("sql_decode_permissive", "SQL `kafka_decode`, PERMISSIVE, 231 damaged values"),
+    Line("failfast", "the error of FAILFAST names byte and offset"),
+    Line("sql_scan", "SQL `kafka_scan`"),
+    Line("sql_encode", "SQL `kafka_encode`"),
+    Line("sql_internal", "SQL `kafka_internal`"),
+    Line("column_functions", "the four as Column functions, with options"),
+    Line("beside_a_function_of_the_user", "`kafka_decode` of and inside an iterator `pandas_udf`"),
+    Line("in_new_york", "times, in a session whose zone is not UTC"),
+    Line("explode", "`functions.kafka_explode(df, col)`"),
+    Line("internal_rows", "`functions.kafka_internal_rows(df, ...)`"),
+    Line("damage_report", "`damage_report(spark, path)`"),
+    Line("read_log", "`read_log(spark, path, **options)`"),
+    Line("write_log", "`write_log(df, path)`, appending"),
+    Line(
+        "lateral",
+        "`LATERAL kafka_explode(value)`",
+        "4.0",
+        "NeedsNewerSpark: LATERAL kafka_explode needs Spark 4.0",
+        "`inline_outer(kafka_decode(value))`",
+    ),
+    Line("read", '`spark.read.format("kafkarec")`, SQL views', "4.0", _NO_SOURCE, "`read_log(spark, path)`"),
+    Line("write", '`df.write.format("kafkarec")`', "4.0", _NO_SOURCE, "`write_log(df, path)`"),
+    Line("stream", "`readStream`: restarts, new segments and partitions, `lag`", "4.0", _NO_SOURCE, "`read_log` again"),
+    Line("stream_data_loss", "`readStream` of a truncated log fails", "4.0", _NO_SOURCE, "`read_log` again"),
+    Line(
+        "stream_limit",
+        "`readStream` with `maxOffsetsPerTrigger`",
+        "4.2",
+        "NeedsNewerSpark: maxOffsetsPerTrigger needs Spark 4.2",
+        "no limit",
+    ),
+    Line("write_stream", "`df.writeStream`, restarted", "4.0", _NO_SOURCE, "`write_log` in `foreachBatch`"),
+)
+
+
+def expected_error(line: Line, version: str) -> str | None:
+    """Part of the message of a step that this version cannot do; None: it can."""
+    if line.works_on(version):
+        return None
+    # Without Python data sources Spark itself refuses, before any code of ours.
+    return line.error if line.step == "lateral" or version != "3.5" else _NO_SOURCE
+
+
+def block() -> str:
+    """The lines as a table; what a version cannot do is written as what does the same there."""
+    rows = [f"| | {' | '.join(RELEASES.values())} |", f"|---|{'---|' * len(RELEASES)}"]
+    for line in LINES:
+        cells = ["yes" if line.works_on(version) else line.instead for version in RELEASES]
+        rows.append(f"| {line.what} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def page() -> str:
+    """docs/spark.md with the current table."""
+    before, rest = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8").split(BEGIN)
+    return f"{before}{BEGIN}\n{block()}\n{END}{rest.split(END)[1]}"
