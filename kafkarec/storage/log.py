@@ -20,7 +20,8 @@ class LeftOut(NamedTuple):
     """A file or folder that is not read.
 
     why    the reason, one sentence
-    kind   one word: that of `names.explain`, or "unreadable" for what could not be read
+    kind   one word: that of `names.explain`, "unreadable" for what could not be read, or
+           "removed" for a folder that was removed after its parent was listed
     cause  of what could not be read: a key of `read_failures.REMEDIES`
     """
 

@@ -13,7 +13,7 @@ from typing import Any
 from . import names
 from .folders import Folder, FolderEntry, RemoteFolder, map_folders
 from .log import LeftOut, Log
-from .read_failures import read_failure
+from .read_failures import is_gone, read_failure
 from .segment import Readable, Segment, columns_of_several_logs
 
 
@@ -125,5 +125,8 @@ def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:
             raise
         name = folder.path.rstrip("/").rpartition("/")[2]
         failure = read_failure(error, folder.path)
+        if is_gone(error, folder.path):
+            why = "no longer there: a broker deleted or moved it"
+            return LeftOut(name, why, names.REMOVED, is_folder=True, cause=failure.cause)
         why = f"cannot be listed: {failure.why}"
         return LeftOut(name, why, names.UNREADABLE, is_folder=True, cause=failure.cause)

@@ -24,8 +24,9 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-# Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read.
-FOREIGN, UNREADABLE = "foreign", "unreadable"
+# Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read; a folder that
+# a broker removed or renamed after its parent was listed.
+FOREIGN, UNREADABLE, REMOVED = "foreign", "unreadable", "removed"
 
 _LONG_MAX, _INT_MAX = (1 << 63) - 1, (1 << 31) - 1
 ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")

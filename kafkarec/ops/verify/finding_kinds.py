@@ -158,7 +158,7 @@ KINDS: dict[str, FindingKind] = {
         no_log=("a file without any batch", "kafkarec ls lists the files of a folder"),
         empty_file=("the file is empty", "nothing to do if the log was just rolled"),
         removed_meanwhile=(
-            "a file was removed after the folder was listed: a broker deletes and replaces files",
+            "a file or folder was removed after its folder was listed: a broker deletes, moves and replaces them",
             "verify again if no broker runs there",
         ),
         file_left_out=("not read, on purpose", "nothing to do"),

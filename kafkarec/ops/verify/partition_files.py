@@ -59,6 +59,8 @@ def _left_out(folder: Any, findings: FindingCollector) -> None:
 def _kind_of_left_out(one: LeftOut) -> str:
     if one.kind == names.UNREADABLE:
         return "unreadable_folder"
+    if one.kind == names.REMOVED:
+        return "removed_meanwhile"
     parsed = names.segment(one.name)
     return "file_beside_log" if parsed is not None and parsed.suffix == ".log" else "file_left_out"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import builders
@@ -86,6 +88,24 @@ def test_a_folder_that_cannot_be_listed_is_reported_and_the_rest_is_verified(
     assert "locked-0: cannot be listed: permission denied" in str(report)
     assert report.exit_status() == 3 and report.total("batches") == 1
     assert str(report).startswith("COULD NOT READ EVERYTHING: 1 file or folder; the rest is not damaged")
+
+
+def test_a_partition_that_a_broker_deletes_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleting a topic renames the folders of its partitions, in a live data folder at any moment."""
+    for name in ("good-0", "gone-0"):
+        made(tmp_path, {0: [good(0)]}, name)
+    listed = LocalFolder.entries
+
+    def entries(folder: LocalFolder) -> object:
+        if folder.path.endswith("gone-0"):
+            os.rename(folder.path, f"{folder.path}.{'a' * 32}-delete")
+        return listed(folder)
+
+    monkeypatch.setattr(LocalFolder, "entries", entries)
+    report = verified(tmp_path)
+    [finding] = report.own_findings
+    assert (finding.kind, finding.severity) == ("removed_meanwhile", "note")
+    assert report.exit_status() == 0 and report.total("batches") == 1
 
 
 def test_remote_files_are_fetched_once() -> None:
@@ -243,3 +263,49 @@ def test_a_segment_that_the_cleaner_replaces_meanwhile(tmp_path: Path) -> None:
 
     report = verified(folder, progress=clean)
     assert report.exit_status() == 0, str(report)
+
+
+_watched: list[Callable[[str], None]] = []
+
+
+def _file_operation(event: str, arguments: tuple[object, ...]) -> None:
+    if _watched and event in ("open", "os.scandir", "os.listdir"):
+        _watched[0](str(arguments[0]))
+
+
+@pytest.fixture(scope="module")
+def file_operations() -> list[Callable[[str], None]]:
+    """What is called with the path before each file or folder is opened or listed. An audit hook stays for ever."""
+    sys.addaudithook(_file_operation)
+    return _watched
+
+
+@pytest.mark.parametrize("name", ["txn-0", "all-codecs-0", "compacted-0"])
+def test_a_topic_that_is_deleted_at_any_moment(
+    tmp_path: Path, name: str, file_operations: list[Callable[[str], None]]
+) -> None:
+    """A broker renames the partition's folder before any one of the files that verify opens."""
+    topic = name.rpartition("-")[0]
+    deleted = operation = 0
+    while deleted == operation:
+        folder = copied(tmp_path / f"data-{operation}", name)
+        for checkpoint in ("replication-offset-checkpoint", "recovery-point-offset-checkpoint"):
+            (folder.parent / checkpoint).write_text(f"0\n1\n{topic} 0 60\n")
+        left = operation
+
+        def opened(path: str, folder: Path = folder) -> None:
+            nonlocal left, deleted
+            if path.startswith(str(folder.parent)):
+                left -= 1
+                if left == -1:
+                    folder.rename(f"{folder}.{'a' * 32}-delete")
+                    deleted += 1
+
+        file_operations.append(opened)
+        try:
+            report = verified(folder.parent)
+        finally:
+            file_operations.clear()
+        assert report.exit_status() == 0, f"deleted before operation {operation}: {report}"
+        operation += 1
+    assert deleted > 20
