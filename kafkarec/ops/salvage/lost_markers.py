@@ -40,7 +40,7 @@ _ASIDE, _OPEN = "aside", "open"
 def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> bool:
     """Whether markers may be lost: offsets are missing, or a .txnindex lists ABORT markers, which the log may lack in a
     gap or behind its end."""
-    if report.lost or report.missing:
+    if report.lost or report.missing or report.never_compacted:
         return True
     segments = (segment for source in partition.sources for segment in source.segments)
     return report.next_offset is not None and any(True for _ in _index_entries(segments))
@@ -98,7 +98,7 @@ def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
 
 
 def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
-    """The holes of the new log: what its sources lost to damage."""
+    """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
     damage = [(one["file"], one["position"], one["length"], one["lost_from"], one["lost_to"]) for one in report.damage]
@@ -111,7 +111,9 @@ def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
         if place[0] in segments
     ]
     holes = []
-    for first, last in (*report.lost, *report.missing):
+    unproven = [] if report.never_compacted else report.missing  # the log cleaner leaves such gaps, too
+    gaps = [*report.missing, *report.inner_gaps] if report.never_compacted else unproven
+    for first, last in (*report.lost, *gaps):
         if first is None:
             continue
         numbers = [
@@ -121,8 +123,8 @@ def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
         ]
         hole = Hole(first, last, tuple(numbers))
         inside = [one for one in damage if _overlaps(one[3], one[4], hole)]
-        if (first, last) in report.missing and not inside:
-            continue  # the log cleaner leaves such gaps, too
+        if (first, last) in unproven and not inside:
+            continue
         if len(inside) == 1 and inside[0][0] in segments:
             file, position, length, *_ = inside[0]
             hole = examined(hole, length, segments[file].marker_input().raw(position, MARKER_SIZE))

@@ -23,6 +23,7 @@ from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
 SET_ASIDE = "set-aside"
 _INT32_MAX = 2**31 - 1  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
 _FLUSH_BYTES = 8 << 20
+_MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were never compacted are used
 
 
 class PartitionWriter:
@@ -79,6 +80,8 @@ class PartitionWriter:
                 at = bisect_right(self._base_offsets, row.base)
                 if at and merged.gap[0] < self._base_offsets[at - 1]:  # a segment is named by its first offset
                     report.missing.append((merged.gap[0], self._base_offsets[at - 1] - 1))
+                elif len(report.inner_gaps) < _MOST_GAPS:
+                    report.inner_gaps.append(merged.gap)
         elif row.damaged and report.next_offset is None and report.start_offset is None and row.base > 0:
             report.lost.append((None, row.base - 1))
         report.compacted = report.compacted or row.has_fewer_records

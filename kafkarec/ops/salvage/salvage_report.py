@@ -104,6 +104,7 @@ class SalvagedPartition:
                    compacted
     proofs         sentences why some of `missing` are lost, not compacted: see ops.end_witnesses.proofs
     gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
+    inner_gaps     (first, last) of the first of them that are within a segment
     gaps_end       the offset behind the last of them; 0: there are none
     compacted      whether batches lack records, which only the log cleaner removes
     never_compacted   whether there are gaps above the log start though the cleaner never worked on the log: their
@@ -139,6 +140,7 @@ class SalvagedPartition:
     missing: list[tuple[int, int]] = field(default_factory=list)
     proofs: list[str] = field(default_factory=list)
     gaps: int = 0
+    inner_gaps: list[tuple[int, int]] = field(default_factory=list)
     gaps_end: int = 0
     compacted: bool = False
     never_compacted: bool = False
@@ -200,6 +202,7 @@ class SalvagedPartition:
         report.markers = [Decision(*(one[name] for name in Decision._fields)) for one in data["markers"]]
         report.lost = [(one[0], one[1]) for one in data["lost"]]
         report.missing = [(one[0], one[1]) for one in data["missing"]]
+        report.inner_gaps = [(one[0], one[1]) for one in data["inner_gaps"]]
         report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
         report.unread = [ReadFailure(*one) for one in data["unread"]]
         report.beside = [BesideFile(**one) for one in data["beside"]]
@@ -214,6 +217,7 @@ _LISTS = (
     "restored",
     "lost",
     "missing",
+    "inner_gaps",
     "set_aside",
     "tails",
     "problems",

@@ -234,6 +234,29 @@ def test_a_marker_that_was_cut_out(files: int, tmp_path: Path) -> None:
     assert committed(tmp_path / "out") == [4, 5, 7]
 
 
+@pytest.mark.parametrize("files", [1, 2])
+@pytest.mark.parametrize("cleaned", [None, "", "a 0 1\n", "b 0 1\n"])
+def test_a_marker_that_was_cut_out_of_a_log_that_was_never_cleaned(
+    files: int, cleaned: str | None, tmp_path: Path
+) -> None:
+    """Without .txnindex only the gap tells, and only where the log cleaner did not make it."""
+    folder = source(tmp_path / "data" / "a-0", [], ())
+    parts = [[EVENTS[0].batch], [event.batch for event in EVENTS[2:]]]
+    for base, batches in zip((0, 4), parts if files == 2 else [parts[0] + parts[1]], strict=False):
+        (folder / f"{base:020}.log").write_bytes(b"".join(batches))
+    (folder.parent / "meta.properties").write_text("version=1\nbroker.id=1\n")
+    if cleaned is not None:
+        (folder.parent / "cleaner-offset-checkpoint").write_text(f"0\n{cleaned.count(chr(10))}\n{cleaned}")
+    report = saved(folder, tmp_path / "out")
+    if cleaned is None or cleaned.startswith("a 0"):
+        assert report.markers == [] and committed(tmp_path / "out") == [0, 1, 2, 4, 5, 7]
+    else:
+        [one] = report.markers
+        assert (one.outcome, one.proven, one.marker_offset) == ("abort", False, 3)
+        assert committed(tmp_path / "out") == [4, 5, 7]
+    assert salvage(folder, tmp_path / "tried", dry_run=True).partitions[0].markers == report.markers
+
+
 def test_a_dry_run_says_the_same(tmp_path: Path) -> None:
     folder = source(tmp_path / "a-0")
     tried = salvage(folder, tmp_path / "out", dry_run=True)
