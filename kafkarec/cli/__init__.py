@@ -1,5 +1,16 @@
 """The command line, `kafkarec` and `python -m kafkarec`."""
 
-from .app import main
+from __future__ import annotations
+
+from collections.abc import Sequence
 
 __all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line (without the program's name) and return its exit status."""
+    try:
+        from .app import main as run
+    except KeyboardInterrupt:  # importing takes long enough to press Ctrl-C
+        return 130
+    return run(argv)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import sys
 import tempfile
 from bisect import bisect_right
@@ -25,6 +24,7 @@ from kafkarec.support.command_line import command
 from . import explain_output, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
+from .spool import copy
 
 DESCRIPTION = """Prints every byte of one batch: hex on the left, the field, its value and its meaning on the
 right; for a compressed batch also its decompressed payload. A damaged batch is explained as far as it can be read,
@@ -142,8 +142,7 @@ def spooled(path: str) -> Iterator[str]:
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
     with tempfile.NamedTemporaryFile(prefix="kafkarec-") as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
+        copy(sys.stdin.buffer, spool)
         yield spool.name
 
 

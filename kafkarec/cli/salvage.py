@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from kafkarec.support.text_table import safe
 from . import input_logs, output_files, progress, shared_options
 from .problems import say
 from .shared_options import CouldNot, WrongUse
+from .spool import copy
 
 DESCRIPTION = """Copies every good batch of a damaged log to a new one, byte for byte, with new indexes, and reports
 what is lost. Reads any file (a disk image, lost+found/#12345, - for standard input), partition folders and data
@@ -173,6 +173,5 @@ def spooled(sources: list[str], out: str, dry_run: bool) -> Iterator[list[str]]:
         raise CouldNot("standard input is closed")
     above = None if dry_run else os.path.dirname(os.path.abspath(out))
     with tempfile.NamedTemporaryFile(prefix=".kafkarec-stdin-", dir=above) as spool:
-        shutil.copyfileobj(sys.stdin.buffer, spool)
-        spool.flush()
+        copy(sys.stdin.buffer, spool, above)
         yield [spool.name if source == "-" else source for source in sources]

@@ -16,23 +16,24 @@ class Writable(Protocol):
     def flush(self) -> None: ...
 
 
-def copy(pipe: BinaryIO, spool: Writable) -> None:
-    """Copy the rest of a pipe. CouldNot if the disk is full."""
+def copy(pipe: BinaryIO, spool: Writable, folder: str | None = None) -> None:
+    """Copy the rest of a pipe. folder: of `spool`; None: that for temporary files. CouldNot if the disk is full."""
     size = 0
     with progress.bytes_counted("copying standard input") as tick:
         while block := pipe.read(_STEP):
             try:
                 spool.write(block)
             except OSError as error:
-                raise _failed(error) from error
+                raise _failed(error, folder) from error
             size += len(block)
             tick(size)
     try:
         spool.flush()
     except OSError as error:
-        raise _failed(error) from error
+        raise _failed(error, folder) from error
 
 
-def _failed(error: OSError) -> CouldNot:
+def _failed(error: OSError, folder: str | None) -> CouldNot:
     why = (error.strerror or str(error)).lower()
-    return CouldNot(f"copy of standard input in {tempfile.gettempdir()}: {why} (TMPDIR names another folder)")
+    advice = "" if folder else " (TMPDIR names another folder)"
+    return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")

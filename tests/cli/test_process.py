@@ -318,3 +318,14 @@ def test_without_pyarrow_text_and_json_work_and_arrow_names_the_command() -> Non
     arrow = subprocess.run([*arguments, "--format", "arrow"], capture_output=True, env=ENVIRONMENT, check=False)
     assert (arrow.returncode, arrow.stdout) == (3, b"")
     assert arrow.stderr == b"kafkarec: --format arrow needs pyarrow: pip install 'kafkarec[arrow]'\n"
+
+
+def test_ctrl_c_while_modules_are_imported() -> None:
+    """The first imports take long enough for it; nothing has begun, so nothing is said."""
+    code = (
+        "import builtins, sys\nfrom kafkarec.cli import main\nreal = builtins.__import__\n"
+        "def interrupted(name, *rest):\n    if name == 'app': raise KeyboardInterrupt\n    return real(name, *rest)\n"
+        "builtins.__import__ = interrupted\nsys.exit(main(['ls', 'nothing']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
