@@ -29,7 +29,6 @@ mutants: ## small changes to the C core, one at a time: how many does test-core 
 
 wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of them
 	@sh tools/setup wheelhouse
-	@$(ENV) $(PYTHON) tools/wheelhouse.py
 
 build: ## compile kafkarec in place
 	@sh tools/setup build
@@ -69,6 +68,6 @@ docs: ## write the generated pages and build the site (build/docs/index.html), w
 	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c
+	rm -rf .venv .venv-executor .venv-cross .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,7 +12,8 @@ import os
 
 import crc32c as library
 
-_SYMBOL = "_crc32c_hw_adler"
+# Of the library on x86-64 and on aarch64.
+_SYMBOLS = ("_crc32c_hw_adler", "_crc32c_hw_arm64")
 _ONES = 0xFFFFFFFF
 
 
@@ -26,8 +27,9 @@ def find() -> tuple[int, str]:
     try:
         from crc32c import _crc32c
 
-        routine = getattr(ctypes.CDLL(_crc32c.__file__), _SYMBOL)
-    except (ImportError, OSError, AttributeError, TypeError):
+        exported = ctypes.CDLL(_crc32c.__file__)
+        routine = next(getattr(exported, name) for name in _SYMBOLS if hasattr(exported, name))
+    except (ImportError, OSError, StopIteration, TypeError):
         return 0, "own"
     routine.restype = ctypes.c_uint32
     routine.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_ulong)

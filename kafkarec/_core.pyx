@@ -14,7 +14,7 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport BATCH_MAGIC, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch
-from kafkarec._c.checksum cimport checksums_install, checksums_prepare, checksums_sse42, crc32, crc32c, crc32c_own
+from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare, crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
 )
@@ -57,7 +57,7 @@ CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_
 _address, CRC32C_WAY = _checksum.find()
 checksums_prepare(CRC32C_WAY != "table")
 checksums_install(<size_t>_address)
-if CRC32C_WAY == "own" and not checksums_sse42():
+if CRC32C_WAY == "own" and not checksums_has_instructions():
     CRC32C_WAY = "table"
 
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on

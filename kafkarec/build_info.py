@@ -22,7 +22,7 @@ def build_info() -> dict[str, Any]:
     """Versions and implementations in use, for `doctor`: the package, its build, the CRC routine, each codec."""
     crc_routines = {
         "library": "hardware routine of the crc32c library, by pointer",
-        "own": "own SSE4.2 routine",
+        "own": "own routine, with the processor's CRC instructions",
         "table": "own table, no hardware",
     }
     return {

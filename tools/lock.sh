@@ -12,6 +12,8 @@ lock() {
     echo "requirements/$name.txt: $(grep -c '==' "$name.txt") packages"
 }
 lock test --upgrade
+lock glibc217 --upgrade # another cramjam than that of test.txt
+lock cross --upgrade
 for name in build runtime executor spark bench; do
     lock "$name" --upgrade -c test.txt
 done

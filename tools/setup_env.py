@@ -36,6 +36,7 @@ DRIVER = Environment(VENV, ("build", "spark"))
 TEST = Environment(VENV, ("build", "test"))
 BENCH = Environment(VENV, ("build", "test", "bench"))
 BARE = Environment(EXECUTOR, ("executor",))
+CROSS = Environment(ROOT / ".venv-cross", ("cross",))
 
 
 class Plan(NamedTuple):
@@ -43,13 +44,13 @@ class Plan(NamedTuple):
 
     environments: tuple[Environment, ...]
     core: bool = False  # built in place
-    wheels: bool = False  # the wheelhouse, current
+    wheels: tuple[str, ...] | None = None  # the wheelhouse, current, by these options of tools/wheelhouse.py
 
 
 PLANS = {
-    "demo": Plan((DRIVER, BARE), wheels=True),
-    "test": Plan((TEST, BARE), core=True, wheels=True),
-    "wheelhouse": Plan((BUILD,)),
+    "demo": Plan((DRIVER, BARE), wheels=("--here", "--python", f"{sys.version_info[0]}.{sys.version_info[1]}")),
+    "test": Plan((TEST, BARE), core=True, wheels=("--here",)),
+    "wheelhouse": Plan((BUILD, CROSS), wheels=()),
     "build": Plan((TEST,), core=True),
     "lint": Plan((TEST,), core=True),
     "bench": Plan((BENCH,), core=True),
@@ -152,6 +153,7 @@ WHEEL_SOURCES = (
     "pyspark_kafkarec/*.py*",
     "tools/wheelhouse*.py",
     "requirements/runtime.txt",
+    "requirements/glibc217.txt",
 )
 
 
@@ -178,19 +180,21 @@ def build_core() -> None:
     say(f"built in {time.monotonic() - began:.0f} s")
 
 
-def build_wheels() -> None:
-    """tools/wheelhouse.py, if one of its inputs has changed or the spark_udfs wheel is missing."""
+def build_wheels(options: tuple[str, ...]) -> None:
+    """tools/wheelhouse.py, if one of its inputs has changed or the wheels are for fewer platforms or interpreters."""
     wanted = digest_of(WHEEL_SOURCES)
     stamp = WORK / "built-wheels"
-    if any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and stamp.exists() and stamp.read_text() == wanted:
+    made, _, made_by = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
+    enough = set(made_by.split()) <= set(options)  # each option is a limit
+    if any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and made == wanted and enough:
         return
     say("filling wheelhouse/")
     began = time.monotonic()
-    run("wheelhouse", [str(python_of(VENV)), "tools/wheelhouse.py"], clean_env())
+    run("wheelhouse", [str(python_of(VENV)), "tools/wheelhouse.py", *options], clean_env())
     for line in (WORK / "wheelhouse.log").read_text().splitlines():
         if line.startswith(WHEELHOUSE_NEWS):
             say(f"  {line}")
-    stamp.write_text(wanted)
+    stamp.write_text(" ".join((wanted, *options)))
     say(f"filled in {time.monotonic() - began:.0f} s")
 
 
@@ -203,8 +207,8 @@ def main(arguments: list[str]) -> int:
         install(environment)
     if plan.core:
         build_core()
-    if plan.wheels:
-        build_wheels()
+    if plan.wheels is not None:
+        build_wheels(plan.wheels)
     return 0
 
 

@@ -1,19 +1,21 @@
-"""Fills wheelhouse/: the kafkarec wheel, its dependency wheels, and one wheel `spark_udfs` that contains
-them.
+"""Fills wheelhouse/: the kafkarec wheels, their dependency wheels, and one wheel `spark_udfs` that contains them.
 
-    python tools/wheelhouse.py [--out wheelhouse] [--python 3.12 ...]
+    python tools/wheelhouse.py [--out wheelhouse] [--platform NAME ... | --here] [--python 3.12 ...]
 
-That wheel is pure Python by its tag and contains, as data, every wheel that CPython 3.11 to 3.14 needs on
-this platform, with a fixed manifest (file, project, version, sha256, size); `spark_udfs.bootstrap` chooses
-among them on the executors. The same sources give the same bytes. Downloads are kept in .cache/wheels, so
-that a second run needs no network. Every interpreter of this machine then decodes a few batches with that
-wheel alone.
+That wheel is pure Python by its tag and contains, as data, every wheel that CPython 3.11 to 3.14 needs on Linux with
+glibc 2.17 or later, x86-64 and aarch64, with a fixed manifest (file, project, version, sha256, size);
+`spark_udfs.bootstrap` chooses among them on the executors. The same sources give the same bytes. Debugging information
+is left out, after the hashes of the locks were compared. Downloads are kept in .cache/wheels, so that a second run
+needs no network. Every interpreter of this machine then decodes a few batches with that wheel alone.
 
 | file | what |
 |---|---|
 | wheelhouse.py | the steps, in order |
-| wheelhouse_build.py | compiles the kafkarec wheel and sets the platform tag that its symbols need |
+| wheelhouse_platforms.py | the table of platforms |
+| wheelhouse_build.py | compiles the kafkarec wheel of this machine and sets the platform tag that its symbols need |
+| wheelhouse_cross.py | compiles it for other platforms |
 | wheelhouse_fetch.py | the locked dependency wheels, from the cache or by pip download |
+| wheelhouse_strip.py | compiled modules without debugging information |
 | wheelhouse_pack.py | writes wheels with fixed bytes |
 | wheelhouse_check.py | finds interpreters and tries the spark_udfs wheel in each |
 """
@@ -32,11 +34,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import wheelhouse_build  # noqa: E402
 import wheelhouse_check  # noqa: E402
+import wheelhouse_cross  # noqa: E402
 import wheelhouse_fetch  # noqa: E402
 import wheelhouse_pack  # noqa: E402
+import wheelhouse_platforms  # noqa: E402
+from wheelhouse_platforms import BY_NAME, PLATFORMS, Platform  # noqa: E402
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
-LOCK = ROOT / "requirements" / "runtime.txt"
 
 
 def version() -> str:
@@ -54,6 +58,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=ROOT / "wheelhouse", help="folder for the wheels")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="folder for downloads and builds")
+    parser.add_argument("--platform", action="append", choices=BY_NAME, help="only for this one; may be repeated")
+    parser.add_argument("--here", action="store_true", help="only for the platform of this machine")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated")
     parser.add_argument("--no-check", action="store_true", help="do not try the result in this machine's interpreters")
     options = parser.parse_args(arguments)
@@ -63,22 +69,50 @@ def main(arguments: list[str] | None = None) -> int:
         return fill(options)
 
 
+def chosen(options: argparse.Namespace) -> list[Platform]:
+    """The platforms of the wheels."""
+    here = wheelhouse_platforms.here()
+    if here is None:
+        raise SystemExit(f"no platform of tools/wheelhouse_platforms.py is this machine's: {', '.join(BY_NAME)}")
+    if options.here:
+        return [here]
+    if options.platform:
+        return [BY_NAME[name] for name in options.platform]
+    return [one for one in PLATFORMS if one.fat or one == here]
+
+
+def wheels_of(
+    platform: Platform, native: Path, sources: Path, pythons: tuple[str, ...], cache: Path
+) -> tuple[Path, list[Path], dict[str, list[str]]]:
+    """(kafkarec's wheel, its dependencies' wheels, CPython -> lines about wheels that do not exist)."""
+    ours = native
+    if platform != wheelhouse_platforms.here():
+        ours = wheelhouse_cross.kafkarec_wheel(native, sources, cache / "build" / "cross", platform)
+    return ours, *wheelhouse_fetch.dependency_wheels(platform, pythons, cache / "wheels")
+
+
 def fill(options: argparse.Namespace) -> int:
     """Runs all steps; returns the exit status, 1 if an interpreter failed."""
     pythons = tuple(options.python or PYTHONS)
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
 
-    kafkarec = wheelhouse_build.kafkarec_wheel(ROOT, options.cache / "build", version())
-    print(f"built     {kafkarec.name}")
-    dependencies, absent = wheelhouse_fetch.dependency_wheels(LOCK, pythons, options.cache / "wheels")
-    for wheel in dependencies:
-        print(f"have      {wheel.name}")
-    for line in [line for lines in absent.values() for line in lines]:
-        print(f"no wheel  {line}")
+    native, sources = wheelhouse_build.kafkarec_wheel(ROOT, options.cache / "build", version())
+    carried: set[Path] = set()
+    absent: dict[str, list[str]] = {}
+    for platform in chosen(options):
+        ours, dependencies, missing = wheels_of(platform, native, sources, pythons, options.cache)
+        print(f"built     {ours.name}")
+        carried |= {wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in (ours, *dependencies)}
+        for line in [line for lines in missing.values() for line in lines]:
+            print(f"no wheel  {line}")
+        if platform == wheelhouse_platforms.here():
+            absent = missing
 
-    carried = [wheelhouse_pack.copy(wheel, options.out) for wheel in [kafkarec, *dependencies]]
-    fat = wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version(), carried, options.out)
+    carried = {wheelhouse_pack.copy(wheel, options.out) for wheel in carried}
+    for wheel in sorted(carried):
+        print(f"have      {wheel.name}  {wheel.stat().st_size / 1e6:.2f} MB")
+    fat = wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version(), sorted(carried), options.out)
     for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
         stale.unlink()
     size = fat.stat().st_size / 1e6

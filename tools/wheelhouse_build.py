@@ -7,7 +7,9 @@ compiled module has the glibc version of each symbol it uses; the highest one de
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
+import os
 import re
 import shutil
 import subprocess
@@ -24,10 +26,17 @@ BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 3)}
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1"}
 
 
-def kafkarec_wheel(root: Path, work: Path, version: str) -> Path:
-    """Builds and returns the wheel, `kafkarec-<version>-cp311-abi3-manylinux_2_N_<machine>.whl` on Linux."""
+def kafkarec_wheel(root: Path, work: Path, version: str) -> tuple[Path, Path]:
+    """(the wheel, `kafkarec-<version>-cp311-abi3-manylinux_2_N_<machine>.whl` on Linux; the folder of its C files).
+
+    Compiled once per content of the sources.
+    """
+    copy, final, stamp = work / "source", work / "final", work / "digest"
+    wanted = _digest(root)
+    built = next(final.glob(f"kafkarec-{version}-*.whl"), None)
+    if built is not None and stamp.exists() and stamp.read_text() == wanted:
+        return built, copy / "kafkarec"
     shutil.rmtree(work, ignore_errors=True)
-    copy = work / "source"
     copy.mkdir(parents=True)
     for name in SOURCES:
         if (root / name).is_dir():
@@ -44,9 +53,21 @@ def kafkarec_wheel(root: Path, work: Path, version: str) -> Path:
     if built is None:
         raise SystemExit(f"pip built no kafkarec-{version} wheel in {work / 'built'}")
     platform = built.name.removesuffix(".whl").rsplit("-", 1)[1]
-    final = work / "final"
     final.mkdir()
-    return wheelhouse_pack.retagged(built, _manylinux_tag(built, platform), final)
+    wheel = wheelhouse_pack.retagged(built, _manylinux_tag(built, platform), final)
+    stamp.write_text(wanted)
+    return wheel, copy / "kafkarec"
+
+
+def _digest(root: Path) -> str:
+    """Of all that decides what the wheel has: the sources, this interpreter, the compiler's name."""
+    found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
+    for name in SOURCES:
+        files = sorted((root / name).rglob("*")) if (root / name).is_dir() else [root / name]
+        for file in files:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix not in (".so", ".c", ".pyc"):
+                found.update(f"{file.relative_to(root)} {file.stat().st_size} ".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def _have_build_tools() -> bool:

@@ -1,7 +1,7 @@
-"""The dependency wheels at their locked versions, per CPython, from .cache/wheels or else by pip download.
+"""The dependency wheels at their locked versions, per platform and CPython, from .cache/wheels or else by pip download.
 
-The lock (requirements/runtime.txt) holds hashes, so pip refuses a file that is not the locked one; a cached
-wheel is compared with the same hashes.
+The locks (requirements/) hold hashes, so pip refuses a file that is not the locked one; a cached wheel is compared with
+the same hashes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from wheelhouse_pack import sha256
+from wheelhouse_platforms import LOCKS, Platform
 
 from spark_udfs.bootstrap import tags
 
@@ -27,29 +28,39 @@ def locked(lock: Path) -> dict[str, tuple[str, frozenset[str]]]:
     return found
 
 
-def dependency_wheels(lock: Path, pythons: tuple[str, ...], cache: Path) -> tuple[list[Path], dict[str, list[str]]]:
+def dependencies(platform: Platform) -> dict[str, tuple[str, frozenset[str]]]:
+    """The same for the locks of a platform, without what has no wheel for it."""
+    found: dict[str, tuple[str, frozenset[str]]] = {}
+    for name in platform.locks:
+        found |= locked(LOCKS / f"{name}.txt")
+    return {project: line for project, line in found.items() if project not in platform.lacks}
+
+
+def dependency_wheels(
+    platform: Platform, pythons: tuple[str, ...], cache: Path
+) -> tuple[list[Path], dict[str, list[str]]]:
     """(the wheels, CPython -> a line for each of its wheels that does not exist). Pure wheels serve all."""
     cache.mkdir(parents=True, exist_ok=True)
     wheels: set[Path] = set()
     absent: dict[str, list[str]] = {}
-    for project, (version, hashes) in locked(lock).items():
+    for project, (version, hashes) in dependencies(platform).items():
         for python in pythons:
-            wheel = _cached(cache, project, version, hashes, python)
+            wanted = platform.interpreter(python)
+            wheel = _cached(cache, project, version, hashes, wanted)
             if wheel is None:
-                said = _download(cache, project, version, hashes, python)
-                wheel = _cached(cache, project, version, hashes, python)
+                said = _download(cache, project, version, hashes, wanted)
+                wheel = _cached(cache, project, version, hashes, wanted)
             if wheel is None:
-                absent.setdefault(python, []).append(f"{project} {version} for CPython {python} here ({said})")
+                absent.setdefault(python, []).append(
+                    f"{project} {version} for CPython {python} on {platform.name} ({said})"
+                )
             else:
                 wheels.add(wheel)
     return sorted(wheels), absent
 
 
-def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], python: str) -> Path | None:
-    here = tags.this_interpreter()
-    major, minor = map(int, python.split("."))
-    wanted = tags.compatible_tags(tags.Interpreter((major, minor), "", here.platforms, here.libc))
-    rank = {tag: place for place, tag in enumerate(wanted)}
+def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], wanted: tags.Interpreter) -> Path | None:
+    rank = {tag: place for place, tag in enumerate(tags.compatible_tags(wanted))}
     stem = project.replace("-", "_")
     fitting = [
         (min(rank[tag] for tag in tags.wheel_tags(file.name) if tag in rank), file)
@@ -61,17 +72,19 @@ def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], pyt
     return min(good)[1] if good else None
 
 
-def _download(cache: Path, project: str, version: str, hashes: frozenset[str], python: str) -> str:
+def _download(cache: Path, project: str, version: str, hashes: frozenset[str], wanted: tags.Interpreter) -> str:
     """Runs pip; returns the last line of its output, for the case that no wheel was downloaded."""
-    wanted = cache / "wanted.txt"
-    wanted.write_text(
+    line = cache / "wanted.txt"
+    line.write_text(
         f"{project}=={version} " + " ".join(f"--hash=sha256:{digest}" for digest in sorted(hashes)) + "\n",
         encoding="utf-8",
     )
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", python]
-    command += ["--dest", str(cache), "-r", str(wanted)]
+    command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", ".".join(map(str, wanted.version))]
+    for tag in wanted.platforms:
+        command += ["--platform", tag]
+    command += ["--dest", str(cache), "-r", str(line)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    wanted.unlink()
+    line.unlink()
     lines = (done.stderr or done.stdout).strip().splitlines()
     return lines[-1] if lines else "pip gave no reason"

@@ -15,6 +15,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import wheelhouse_strip
+
 # The earliest time a zip can contain; with the build time every build would be another file.
 FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 FIXED_MODE = 0o100644 << 16
@@ -32,6 +34,16 @@ def copy(wheel: Path, folder: Path) -> Path:
     target = folder / wheel.name
     shutil.copyfile(wheel, target.with_suffix(".part"))
     return target.with_suffix(".part").replace(target)
+
+
+def stripped(wheel: Path, cache: Path) -> Path:
+    """The same wheel without the debugging information of its compiled modules, made once per content."""
+    target = cache / sha256(wheel)[:16] / wheel.name
+    if not target.exists():
+        files, dist_info = read_wheel(wheel)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_wheel(target, {name: wheelhouse_strip.stripped(content) for name, content in files.items()}, dist_info)
+    return target
 
 
 def write_wheel(target: Path, files: dict[str, bytes], dist_info: str) -> Path:
@@ -65,9 +77,11 @@ def read_wheel(wheel: Path) -> tuple[dict[str, bytes], str]:
     return files, dist_info
 
 
-def retagged(wheel: Path, platform: str, folder: Path) -> Path:
-    """The same wheel with another platform tag and fixed bytes."""
+def retagged(wheel: Path, platform: str, folder: Path, modules: dict[str, bytes] | None = None) -> Path:
+    """The same wheel with another platform tag and fixed bytes; modules: name -> content of its compiled modules, for
+    another machine."""
     files, dist_info = read_wheel(wheel)
+    files |= modules or {}
     stem, python, abi, _ = wheel.name.removesuffix(".whl").rsplit("-", 3)
     described = files[f"{dist_info}/WHEEL"].decode()
     described = re.sub(r"(?m)^Tag: .*$", f"Tag: {python}-{abi}-{platform}", described)

@@ -5,8 +5,8 @@
 
 CRC-32C uses the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import if
 it returns the same results as the library's Python function. For less than 256 bytes, and where the library has no such
-symbol, a routine of this file is used: with SSE4.2 where the processor has it, else with tables. CRC-32 uses tables
-(slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
+symbol, a routine of this file is used: with the processor's CRC instructions (SSE4.2, ARMv8) where it has them, else with
+tables. CRC-32 uses tables (slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
@@ -20,7 +20,7 @@ cdef extern from * nogil:
 
     static uint32_t kr_table_32[8][256], kr_table_32c[8][256];
     static kr_crc_fn kr_library_crc32c = NULL;
-    static int kr_sse42 = 0;
+    static int kr_instructions = 0;
 
     static void kr_fill_table(uint32_t table[8][256], uint32_t polynomial) {
         uint32_t i, crc;
@@ -50,8 +50,9 @@ cdef extern from * nogil:
 
     #if defined(__x86_64__)
     #include <nmmintrin.h>
-    __attribute__((target("sse4.2")))
-    static uint32_t kr_crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+    /* clang wants crc32 beside sse4.2, which gcc takes too. */
+    __attribute__((target("sse4.2,crc32")))
+    static uint32_t kr_crc32c_instructions(uint32_t crc, const uint8_t *p, size_t n) {
         uint64_t c = (uint32_t)~crc, word;
         while (n >= 8) {
             memcpy(&word, p, 8);
@@ -62,27 +63,52 @@ cdef extern from * nogil:
         while (n-- > 0) c = _mm_crc32_u8((uint32_t)c, *p++);
         return ~(uint32_t)c;
     }
-    static int kr_has_sse42(void) { return __builtin_cpu_supports("sse4.2") ? 1 : 0; }
+    static int kr_has_instructions(void) { return __builtin_cpu_supports("sse4.2") ? 1 : 0; }
+    #elif defined(__AARCH64EL__)
+    #if defined(__linux__)
+    #include <sys/auxv.h>
+    static int kr_has_instructions(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; }  /* HWCAP_CRC32 */
+    #elif defined(__APPLE__)
+    static int kr_has_instructions(void) { return 1; }  /* all of Apple's 64-bit processors */
     #else
-    static uint32_t kr_crc32c_sse42(uint32_t crc, const uint8_t *p, size_t n) {
+    static int kr_has_instructions(void) { return 0; }
+    #endif
+    /* Assembler: gcc and clang have these under different names, and only with flags for the whole file. */
+    static uint32_t kr_crc32c_instructions(uint32_t crc, const uint8_t *p, size_t n) {
+        uint64_t word;
+        uint32_t c = ~crc;
+        while (n >= 8) {
+            memcpy(&word, p, 8);
+            __asm__(".arch_extension crc\\n\\tcrc32cx %w0, %w0, %x1" : "+r"(c) : "r"(word));
+            p += 8;
+            n -= 8;
+        }
+        while (n-- > 0) {
+            uint32_t byte = *p++;
+            __asm__(".arch_extension crc\\n\\tcrc32cb %w0, %w0, %w1" : "+r"(c) : "r"(byte));
+        }
+        return ~c;
+    }
+    #else
+    static uint32_t kr_crc32c_instructions(uint32_t crc, const uint8_t *p, size_t n) {
         return kr_sliced(kr_table_32c, crc, p, n);
     }
-    static int kr_has_sse42(void) { return 0; }
+    static int kr_has_instructions(void) { return 0; }
     #endif
 
     static void checksums_prepare(int hardware) {
         kr_fill_table(kr_table_32, 0xEDB88320u);
         kr_fill_table(kr_table_32c, 0x82F63B78u);
-        kr_sse42 = hardware && kr_has_sse42();
+        kr_instructions = hardware && kr_has_instructions();
     }
 
     static void checksums_install(size_t address) { kr_library_crc32c = (kr_crc_fn)address; }
-    static inline int checksums_sse42(void) { return kr_sse42; }
+    static inline int checksums_has_instructions(void) { return kr_instructions; }
 
     /* Continues `crc` (0 at the beginning) with n more bytes. */
     static inline uint32_t crc32c_on(uint32_t crc, const uint8_t *p, size_t n) {
         if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(~crc, p, (unsigned long)n);
-        return kr_sse42 ? kr_crc32c_sse42(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);
+        return kr_instructions ? kr_crc32c_instructions(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);
     }
 
     static inline uint32_t crc32_on(uint32_t crc, const uint8_t *p, size_t n) {
@@ -92,14 +118,14 @@ cdef extern from * nogil:
     static inline uint32_t crc32c(const uint8_t *p, size_t n) { return crc32c_on(0, p, n); }
 
     static inline uint32_t crc32c_own(const uint8_t *p, size_t n) {
-        return kr_sse42 ? kr_crc32c_sse42(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
+        return kr_instructions ? kr_crc32c_instructions(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
     }
 
     static inline uint32_t crc32(const uint8_t *p, size_t n) { return crc32_on(0, p, n); }
     """
     void checksums_prepare(int hardware)
     void checksums_install(size_t address)
-    int checksums_sse42()
+    int checksums_has_instructions()
     uint32_t crc32c(const uint8_t* p, size_t n)
     uint32_t crc32c_own(const uint8_t* p, size_t n)
     uint32_t crc32(const uint8_t* p, size_t n)

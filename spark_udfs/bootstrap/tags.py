@@ -73,11 +73,17 @@ def _musl_version() -> str:
     return "unknown"
 
 
-def platform_tags(libc: str) -> Iterator[str]:
-    """Platform tags, best first, for this machine and the given libc."""
+def this_machine() -> str:
+    """The processor that this interpreter is compiled for."""
     machine = platform.machine() or "unknown"
     if sys.maxsize <= 2**32:  # a 32-bit interpreter on a 64-bit kernel
         machine = {"x86_64": "i686", "aarch64": "armv7l"}.get(machine, machine)
+    return machine
+
+
+def platform_tags(libc: str, machine: str = "") -> Iterator[str]:
+    """Platform tags, best first, for a libc and a machine; "": this one."""
+    machine = machine or this_machine()
     family, _, version = libc.partition("-")
     numbers = [int(part) for part in re.findall(r"\d+", version)]
     if family == "glibc" and len(numbers) >= 2:

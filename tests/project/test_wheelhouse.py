@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 import wheelhouse_fetch
 import wheelhouse_pack
+import wheelhouse_platforms
+import wheelhouse_strip
 
 import kafkarec
 import wheelhouse
 from spark_udfs.bootstrap import tags, wheels
 
-LOCK = wheelhouse.LOCK
+HERE = wheelhouse_platforms.here()
+assert HERE is not None, "no wheel is made for this platform"
 
 
 def manifest(fat: Path) -> dict[str, object]:
@@ -69,15 +72,14 @@ def test_every_wheel_inside_is_complete(fat: Path) -> None:
 
 @pytest.mark.parametrize("python", wheelhouse.PYTHONS)
 def test_every_promised_interpreter_finds_its_wheels(fat: Path, python: str) -> None:
-    interpreter = tags.this_interpreter()
-    major, minor = map(int, python.split("."))
-    target = tags.Interpreter((major, minor), "", interpreter.platforms, interpreter.libc)
-    chosen = wheels.choose(manifest(fat), target)
-    assert {wheel.project for wheel in chosen} == {"kafkarec", *wheelhouse_fetch.locked(LOCK)}
+    """The oldest system that is promised: glibc 2.17, such as Amazon Linux 2."""
+    chosen = wheels.choose(manifest(fat), HERE.interpreter(python))
+    assert {wheel.project for wheel in chosen} == {"kafkarec", *wheelhouse_fetch.dependencies(HERE)}
 
 
 def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
-    (ours,) = [line["file"] for line in manifest(fat)["wheels"] if line["project"] == "kafkarec"]
+    chosen = wheels.choose(manifest(fat), HERE.interpreter(wheelhouse.PYTHONS[0]))
+    (ours,) = [wheel.file for wheel in chosen if wheel.project == "kafkarec"]
     if not sys.platform.startswith("linux"):
         pytest.skip(f"manylinux tags are for Linux, this is {sys.platform}")
     assert "linux_" in ours
@@ -91,7 +93,7 @@ def test_kafkarec_wheel_has_the_right_tags(fat: Path) -> None:
 
 def test_lower_bounds_and_modules_of_the_dependencies(fat: Path) -> None:
     contents = manifest(fat)
-    assert set(contents["requires"]) == set(wheelhouse_fetch.locked(LOCK))
+    assert set(contents["requires"]) == set(wheelhouse_fetch.dependencies(HERE))
     assert contents["modules"]["python-snappy"] == ["snappy"]
     assert contents["modules"]["kafkarec"] == ["kafkarec"]
 
@@ -100,10 +102,47 @@ def test_a_cached_wheel_that_is_not_locked_is_not_used(tmp_path: Path) -> None:
     name = "python_snappy-0.7.3-py3-none-any.whl"
     (tmp_path / name).write_bytes(b"something else")
     good = wheelhouse_pack.sha256(tmp_path / name)
-    python = wheelhouse.PYTHONS[0]
+    python = HERE.interpreter(wheelhouse.PYTHONS[0])
     cached = wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset([good]), python)
     assert cached == tmp_path / name
     assert wheelhouse_fetch._cached(tmp_path, "python-snappy", "0.7.3", frozenset(["0" * 64]), python) is None
+
+
+def test_what_is_stripped_is_what_nothing_loads(fat: Path) -> None:
+    """Each compiled module of the carried wheels is as small as it can be, and keeps what its program headers name."""
+    for line in manifest(fat)["wheels"]:
+        with zipfile.ZipFile(fat) as archive:
+            content = archive.read(f"{wheelhouse_pack.DATA_FOLDER}/{line['file']}")
+        for name, module in wheels.members(content, line["file"]):
+            if module.startswith(wheelhouse_strip.MAGIC):
+                assert all(each.flags & 2 for title, each in wheelhouse_strip.sections(module)[1:-1]), name
+                assert wheelhouse_strip.stripped(module) == module
+
+
+def test_stripping_changes_nothing_that_is_loaded() -> None:
+    from kafkarec import _core
+
+    module = Path(_core.__file__).read_bytes()
+    small = wheelhouse_strip.stripped(module)
+    assert len(small) < len(module)
+    header = 64  # has the place of the section headers
+    for first, end in wheelhouse_strip.loaded(module):
+        assert small[max(first, header) : end] == module[max(first, header) : end]
+    names = {name for name, _ in wheelhouse_strip.sections(small)}
+    assert ".dynsym" in names and ".symtab" not in names
+    assert wheelhouse_strip.stripped(b"#!/bin/sh\n") == b"#!/bin/sh\n"
+
+
+@pytest.mark.parametrize("platform", wheelhouse_platforms.PLATFORMS, ids=lambda one: one.name)
+def test_tags_of_each_platform(platform: wheelhouse_platforms.Platform) -> None:
+    """The kafkarec wheel that is compiled for it fits its interpreters, and those of no other platform."""
+    wheel = f"kafkarec-1-cp311-abi3-{platform.tag}.whl"
+    fitting = [
+        one.name
+        for one in wheelhouse_platforms.PLATFORMS
+        if set(tags.wheel_tags(wheel)) & set(tags.compatible_tags(one.interpreter("3.13")))
+    ]
+    assert fitting == [platform.name]
 
 
 def test_wheelhouse_is_not_committed() -> None:

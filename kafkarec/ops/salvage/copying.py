@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import sys
 from bisect import bisect_right
 from typing import Any
 
@@ -29,7 +30,7 @@ class Output(NewFile):
 
     def __init__(self, folder: str, name: str) -> None:
         super().__init__(folder, name)
-        self._kernel = [_copy_file_range, _sendfile]
+        self._kernel = list(_KERNEL)
 
     def copy(self, segment: Segment, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
@@ -124,6 +125,10 @@ def _copy_file_range(source: int, target: int, position: int, length: int, at: i
 def _sendfile(source: int, target: int, position: int, length: int, at: int) -> int:
     os.lseek(target, at, os.SEEK_SET)
     return os.sendfile(target, source, position, length)
+
+
+# What copies from file to file in the kernel; sendfile does only on Linux.
+_KERNEL = [_copy_file_range] * hasattr(os, "copy_file_range") + [_sendfile] * (sys.platform == "linux")
 
 
 def digest(path: str) -> str:
