@@ -1,6 +1,6 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core mutants wheelhouse build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo test test-core mutants wheelhouse aarch64 build lint bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -29,6 +29,11 @@ mutants: ## small changes to the C core, one at a time: how many does test-core 
 
 wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs wheel with all of them
 	@sh tools/setup wheelhouse
+
+aarch64: ## the wheels for aarch64 under qemu-user: bootstrap, vectors, odd inputs (Debian, Ubuntu)
+	@sh tools/setup wheelhouse
+	@sh tools/setup build
+	@$(PYTHON) tools/aarch64.py $(ARGS)
 
 build: ## compile kafkarec in place
 	@sh tools/setup build

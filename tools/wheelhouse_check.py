@@ -87,13 +87,19 @@ def find_interpreter(python: str) -> str | None:
 
 def _try(executable: str, fat: Path, root: Path) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as cache:
+        return try_in(executable, fat, root, Path(cache) / "root")
+
+
+def try_in(executable: str, fat: Path, root: Path, cache: Path) -> Outcome:
+    """The wheel in an interpreter; its bootstrap unpacks below `cache`."""
+    with tempfile.TemporaryDirectory(prefix="kafkarec-check-") as empty:
         done = subprocess.run(
             [executable, "-I", "-S", "-c", PROGRAM, str(fat), str(root / "tests" / "vectors" / "vectors")],
             capture_output=True,
             text=True,
             check=False,
-            cwd=cache,
-            env={"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": os.path.join(cache, "root")},
+            cwd=empty,
+            env={"PATH": os.environ.get("PATH", ""), "KAFKAREC_CACHE": str(cache)},
         )
     if done.returncode == 0:
         return Outcome(True, True, done.stdout.strip())

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
-from paths import ROOT, SUPPORT
+from paths import SUPPORT
 
 BLOCK_PYARROW = """
 import sys
@@ -72,7 +73,10 @@ def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
 
 def run(code: str, *, timeout: int = 120) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT), str(SUPPORT)]))
+    found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/aarch64.py)
+    assert found is not None and found.origin is not None
+    path = [os.path.dirname(os.path.dirname(found.origin)), str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(path))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout, env=env, check=False
     )
