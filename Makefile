@@ -1,6 +1,6 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core mutants wheelhouse aarch64 build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo test test-core mutants wheelhouse aarch64 release build lint bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -34,6 +34,10 @@ aarch64: ## the wheels for aarch64 under qemu-user: bootstrap, vectors, odd inpu
 	@sh tools/setup wheelhouse
 	@sh tools/setup build
 	@$(PYTHON) tools/aarch64.py $(ARGS)
+
+release: ## sources, wheels for every platform, the spark_udfs wheel, checked, in dist/ (see RELEASING.md)
+	@sh tools/setup release
+	@$(PYTHON) tools/release.py $(ARGS)
 
 build: ## compile kafkarec in place
 	@sh tools/setup build
@@ -73,6 +77,6 @@ docs: ## write the generated pages and build the site (build/docs/index.html), w
 	@echo "the site: build/docs/index.html"
 
 clean: ## remove everything that was built, downloaded or generated, the environments too
-	rm -rf .venv .venv-executor .venv-cross .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c
+	rm -rf .venv .venv-executor .venv-cross .venv-release .work .cache build dist wheelhouse/* *.egg-info kafkarec/_*.so kafkarec/_*.c
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

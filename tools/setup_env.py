@@ -1,6 +1,6 @@
 """Makes the virtual environments and builds the core in place; called by tools/setup, standard library only.
 
-usage: setup_env.py demo|test|wheelhouse|build|lint|bench
+usage: setup_env.py demo|test|wheelhouse|release|build|lint|bench
 
 Every step has a stamp that holds a hash of what the step depends on, so a second call does nothing and a
 changed lock file or source redoes exactly its step.
@@ -37,6 +37,7 @@ TEST = Environment(VENV, ("build", "test"))
 BENCH = Environment(VENV, ("build", "test", "bench"))
 BARE = Environment(EXECUTOR, ("executor",))
 CROSS = Environment(ROOT / ".venv-cross", ("cross",))
+RELEASE = Environment(ROOT / ".venv-release", ("release",))
 
 
 class Plan(NamedTuple):
@@ -51,6 +52,7 @@ PLANS = {
     "demo": Plan((DRIVER, BARE), wheels=("--here", "--python", f"{sys.version_info[0]}.{sys.version_info[1]}")),
     "test": Plan((TEST, BARE), core=True, wheels=("--here",)),
     "wheelhouse": Plan((BUILD, CROSS), wheels=()),
+    "release": Plan((BUILD, CROSS, RELEASE)),
     "build": Plan((TEST,), core=True),
     "lint": Plan((TEST,), core=True),
     "bench": Plan((BENCH,), core=True),

@@ -1,0 +1,179 @@
+"""`make release`: everything that is published, in dist/, built from what is committed and checked.
+
+    kafkarec-<v>.tar.gz                        the sources
+    kafkarec-<v>-cp311-abi3-<platform>.whl     one per platform of tools/wheelhouse_platforms.py
+    spark_udfs-<v>-py3-none-any.whl            for spark-submit --py-files: the wheels of Linux, x86-64 and aarch64
+    sbom.json                                  CycloneDX: what `pip install kafkarec` brings, with versions and hashes
+    SHA256SUMS                                 of all of these
+
+Checked: the stable ABI is kept (abi3audit), the Linux tags are honest (auditwheel), the metadata is accepted (twine),
+the wheel and the sources can be installed in empty environments and decode, in each CPython of this machine.
+RELEASING.md has the steps around it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import wheelhouse_build  # noqa: E402
+import wheelhouse_check  # noqa: E402
+import wheelhouse_cross  # noqa: E402
+import wheelhouse_pack  # noqa: E402
+import wheelhouse_platforms  # noqa: E402
+from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
+
+import wheelhouse  # noqa: E402
+
+TOOLS = ROOT / ".venv-release" / "bin"
+SMOKE = """
+import kafkarec, subprocess, sys
+data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
+found = kafkarec.decode(data, check_crcs="all")
+assert [r.value for r in found] == [b"v%d" % n for n in range(1000)]
+"""
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+def step(text: str) -> None:
+    print(f"release: {text}", flush=True)
+
+
+def run(*command: object, **options: object) -> str:
+    """Standard output; ends the release with all output if the command fails."""
+    words = list(map(str, command))
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=env, **options)  # type: ignore[call-overload]
+    if done.returncode:
+        raise SystemExit(f"release: {' '.join(words)} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return str(done.stdout)
+
+
+def exported(folder: Path) -> Path:
+    """What is committed, without what lies about in the checkout."""
+    target = folder / "source"
+    target.mkdir()
+    archive = folder / "source.tar"
+    run("git", "archive", "--format=tar", "-o", archive, "HEAD", cwd=ROOT)
+    run("tar", "-xf", archive, "-C", target)
+    return target
+
+
+def build(source: Path, out: Path, cache: Path) -> list[Path]:
+    """The sources and one wheel per platform."""
+    run(TOOLS / "python", "-m", "build", "--sdist", "--outdir", out, source)
+    native, c_files = wheelhouse_build.kafkarec_wheel(source, cache / "release", wheelhouse.version())
+    wheels = []
+    for platform in PLATFORMS:
+        step(f"kafkarec for {platform.name}")
+        wheel = native
+        if platform != wheelhouse_platforms.here():
+            wheel = wheelhouse_cross.kafkarec_wheel(native, c_files, cache / "release" / "cross", platform)
+        stripped = wheelhouse_pack.stripped(wheel, cache / "stripped")
+        wheels.append(wheelhouse_pack.copy(stripped, out))
+    return wheels
+
+
+def check_wheels(files: list[Path]) -> None:
+    """With the tools that are made for it."""
+    run(TOOLS / "twine", "check", *files)
+    for wheel in files:
+        if not wheel.name.startswith("kafkarec-") or wheel.suffix != ".whl":
+            continue
+        said = run(TOOLS / "abi3audit", "--strict", "--summary", wheel)
+        step(
+            f"abi3audit: {' '.join(said.split())}" if said.strip() else f"abi3audit: {wheel.name} keeps the stable ABI"
+        )
+        tag = wheel.name.removesuffix(".whl").rsplit("-", 1)[1]
+        if tag.startswith(("manylinux", "musllinux")):
+            shown = " ".join(run(TOOLS / "auditwheel", "show", wheel).split())
+            allowed = re.search(r'platform tag: "(\w+)"', shown)
+            if allowed is None or not _covers(tag, allowed[1]):
+                raise SystemExit(f"release: {wheel.name} does not deserve its tag: {shown}")
+            step(f"auditwheel: {wheel.name} could also be {allowed[1]}")
+
+
+def _covers(tag: str, allowed: str) -> bool:
+    """Whether a system of `tag` has all that a wheel of `allowed` needs."""
+    family, _, rest = tag.partition("_")
+    other, _, needed = allowed.partition("_")
+    numbers = [tuple(map(int, re.findall(r"^(\d+)_(\d+)", each)[0])) for each in (rest, needed)]
+    return family == other and numbers[0] >= numbers[1] and tag.endswith(allowed.split("_", 3)[3])
+
+
+def try_installed(out: Path, sdist: Path, here: Platform) -> None:
+    """`pip install` in an empty environment of each CPython of this machine; the sources in that of this one."""
+    for python in wheelhouse.PYTHONS:
+        executable = wheelhouse_check.find_interpreter(python)
+        if executable is None:
+            step(f"CPython {python}: not tried, no such interpreter on this machine")
+            continue
+        _try(executable, python, ["kafkarec", "--find-links", str(out), "--only-binary=kafkarec"])
+    _try(sys.executable, f"{here.name}, from the sources", [str(sdist)])
+
+
+def _try(executable: str, what: str, wanted: list[str]) -> None:
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
+        run(executable, "-m", "venv", folder)
+        python = Path(folder) / "bin" / "python"
+        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted)
+        for codec in CODECS:
+            run(python, "-c", SMOKE, codec, cwd=folder)
+        said = run(python, "-m", "kafkarec", "doctor", cwd=folder).split("\n")
+        run(Path(folder) / "bin" / "kafkarec", "--version", cwd=folder)
+    step(f"CPython {what}: installed, every codec written and read, {said[-2]} ({time.monotonic() - began:.0f} s)")
+
+
+def write_sums(out: Path) -> None:
+    lines = [f"{wheelhouse_pack.sha256(file)}  {file.name}\n" for file in sorted(out.iterdir())]
+    (out / "SHA256SUMS").write_text("".join(lines))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="release.py", description="Builds and checks a release in dist/.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    options = parser.parse_args(arguments)
+    began = time.monotonic()
+    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
+    if changed:
+        step("not committed, and so not in it:\n" + changed.rstrip())
+    here = wheelhouse_platforms.here()
+    if here is None:
+        raise SystemExit("release: this machine is none of the platforms")
+    out, cache = options.out.resolve(), ROOT / ".cache"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
+        wheels = build(exported(Path(folder)), out, cache)
+    step("the spark_udfs wheel")
+    with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
+        if wheelhouse.main(["--out", folder, "--no-check"]):
+            return 1
+        fat = wheelhouse_pack.copy(next(Path(folder).glob("spark_udfs-*.whl")), out)
+    (sdist,) = out.glob("kafkarec-*.tar.gz")
+    check_wheels([sdist, *wheels, fat])
+    try_installed(out, sdist, here)
+    run(
+        *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
+        *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", out / "sbom.json"),
+    )
+    write_sums(out)
+    for file in sorted(out.iterdir()):
+        step(f"{file.stat().st_size:>10,}  {file.name}")
+    step(f"dist/ is complete, {time.monotonic() - began:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
