@@ -22,6 +22,7 @@ import wheelhouse_pack
 SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "kafkarec")
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.egg-info")
 BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 3)}
+OLDEST_GLIBC = 17  # 2.17, that of manylinux2014: what the dependencies have wheels for, and auditwheel knows
 # PEP 600: libraries that every manylinux system has.
 SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1"}
 
@@ -92,5 +93,4 @@ def _manylinux_tag(wheel: Path, platform: str) -> str:
     if not minors or needed - SYSTEM_LIBRARIES:
         return platform  # musl, or a library that not every system has: the tag stays unchanged
     machine = platform.removeprefix("linux_")
-    # manylinux begins at 2.5 on x86-64 and at 2.17 on everything younger.
-    return f"manylinux_2_{max([*minors, 5 if machine == 'x86_64' else 17])}_{machine}"
+    return f"manylinux_2_{max([*minors, OLDEST_GLIBC])}_{machine}"
