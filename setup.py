@@ -6,11 +6,15 @@ KAFKAREC_SANITIZE=address,undefined   compile and link with these sanitizers
 """
 
 import os
+import sys
 import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+
+if sys.platform == "win32":
+    sys.exit("kafkarec does not run on Windows: its file access and its locks are POSIX. Install it in WSL.")
 
 ABI3 = os.environ.get("KAFKAREC_ABI3", "1") != "0" and not sysconfig.get_config_var("Py_GIL_DISABLED")
 DEBUG = os.environ.get("KAFKAREC_DEBUG", "0") == "1"

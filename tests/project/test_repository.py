@@ -121,9 +121,10 @@ def test_locks_pin_with_hashes_and_name_no_host(path: Path) -> None:
 
 def test_locks_agree_with_each_other() -> None:
     everything = locked(ROOT / "requirements" / "test.txt")
+    other_version = "glibc217"  # of wheels for old systems; the bootstrap's tests and `make aarch64` run them
     for path in LOCKS:
         for name, versions in locked(path).items():
-            assert versions <= everything.get(name, versions), f"{path.name}: {name}"
+            assert path.stem == other_version or versions <= everything.get(name, versions), f"{path.name}: {name}"
 
 
 def test_executors_get_three_packages_and_their_requirements() -> None:
