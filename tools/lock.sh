@@ -13,8 +13,6 @@ lock() {
 }
 lock test --upgrade
 lock glibc217 --upgrade # another cramjam than that of test.txt
-lock cross --upgrade
-lock release --upgrade
-for name in build runtime executor spark bench; do
+for name in build runtime executor spark bench cross release; do
     lock "$name" --upgrade -c test.txt
 done
