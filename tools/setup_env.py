@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -205,12 +206,17 @@ def main(arguments: list[str]) -> int:
         print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
         return 2
     plan = PLANS[arguments[0]]
-    for environment in plan.environments:
-        install(environment)
-    if plan.core:
-        build_core()
-    if plan.wheels is not None:
-        build_wheels(plan.wheels)
+    install(BUILD)  # the compiler of the steps below; the rest is independent
+    with ThreadPoolExecutor() as pool:
+        steps = [pool.submit(install, environment) for environment in plan.environments]
+        steps += [pool.submit(build_core)] if plan.core else []
+        steps += [pool.submit(build_wheels, plan.wheels)] if plan.wheels is not None else []
+        try:
+            for step in as_completed(steps):
+                step.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
     return 0
 
 
