@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -43,6 +44,8 @@ JVM_NOTES = (
     "Picked up JAVA_TOOL_OPTIONS",
     "Picked up _JAVA_OPTIONS",
 )
+
+DAEMON = os.path.join("pyspark", "daemon.py")
 
 # Settings for another Spark or Python that would affect this one.
 FOREIGN = (
@@ -82,10 +85,26 @@ def run(command: list[str], env: dict[str, str]) -> int:
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, env=env, stderr=pipe, text=True, errors="replace") as job:
         assert job.stderr is not None
-        for line in job.stderr:
-            if not line.startswith(JVM_NOTES):
-                sys.stderr.write(line)
+        for line in without_noise(job.stderr):
+            sys.stderr.write(line)
     return job.returncode
+
+
+def without_noise(lines: Iterable[str]) -> Iterator[str]:
+    """The lines of standard error without the JVM's start-up notes, and without the traceback of pyspark's daemon whose
+    pipe the JVM has closed when it ended first: a race in Spark that concerns nobody."""
+    traceback: list[str] = []
+    for line in lines:
+        if traceback or line.startswith("Traceback (most recent call last):"):
+            traceback.append(line)
+            if line.startswith((" ", "\n", "Traceback", "During handling")):
+                continue
+            if not (line.startswith("BrokenPipeError") and any(DAEMON in each for each in traceback)):
+                yield from traceback
+            traceback = []
+        elif not line.startswith(JVM_NOTES):
+            yield line
+    yield from traceback
 
 
 def application_folders() -> set[Path]:

@@ -1,0 +1,30 @@
+"""What `make demo` prints besides the application's own output."""
+
+from __future__ import annotations
+
+import run_demo
+
+DAEMON = [
+    "Traceback (most recent call last):\n",
+    '  File "/x/python3.11/runpy.py", line 1, in _run\n',
+    "    code\n",
+    '  File "/x/site-packages/pyspark/daemon.py", line 233, in manager\n',
+    "    write_int(pid, stdout)\n",
+    "BrokenPipeError: [Errno 32] Broken pipe\n",
+]
+
+
+def shown(lines: list[str]) -> list[str]:
+    return list(run_demo.without_noise(lines))
+
+
+def test_the_jvms_notes_and_the_daemons_pipe_are_not_shown() -> None:
+    assert shown(["WARNING: Using incubator modules: jdk\n", "one\n", *DAEMON, "two\n"]) == ["one\n", "two\n"]
+
+
+def test_every_other_error_is_shown() -> None:
+    other = [*DAEMON[:-1], "ValueError: a cause\n"]
+    not_the_daemon = [DAEMON[0], '  File "x.py", line 1, in f\n', DAEMON[-1]]
+    cut = DAEMON[:3]
+    for lines in (other, not_the_daemon, cut, ["BrokenPipeError: x\n"]):
+        assert shown(["one\n", *lines]) == ["one\n", *lines]
