@@ -4,7 +4,7 @@
     tasks    read and check every batch; return the damaged ranges and counts of each split
     driver   combines them by file
 
-The ranges are those that the data source reports in PERMISSIVE mode.
+The ranges are those of the rows that the data source returns in PERMISSIVE mode with the same options.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, registration
@@ -41,13 +42,26 @@ OPTIONS = (
     "minPartitions",
     "splitScan",
     "checkCrcs",
+    "restore",
     "maxDecompressedBytes",
+    "endOfLog",
 )
 # Per split, so that the ranges of a completely damaged disk fit in the driver's memory; further ones are only counted.
 MOST_RANGES = 10_000
 _SHOWN = 20
 _PIECE_BYTES = 8 << 20
-_COUNTS = ("bytes", "batches", "records", "damaged", "damaged_bytes", "remaining")
+_COUNTS = (
+    "bytes",
+    "batches",
+    "records",
+    "control_records",
+    "damaged",
+    "damaged_bytes",
+    "remaining",
+    "incomplete",
+)
+# Of the last split of a file that has it.
+_OF_THE_LAST = ("incomplete_position", "last_offset")
 
 
 @dataclass(frozen=True)
@@ -55,8 +69,15 @@ class DamageReport:
     """The damage and the files that were checked. Printable.
 
     rows: one dict per damaged range, by file and position, with the columns of `frame`
-    files: one dict per file that was read: topic, partition, file, bytes, batches, records, damaged (ranges),
-           damaged_bytes, remaining (bytes of an incomplete batch at the end of a log, which is no damage)
+    files: one dict per file that was read:
+        topic, partition, file
+        bytes: all bytes that were read = those of good batches + damaged_bytes + remaining
+        batches, records, control_records: good batches; their records, those of control batches counted apart
+        damaged, damaged_bytes: damaged ranges, and the sum of their lengths
+        remaining: bytes after the last batch that are no damage: an incomplete batch, or preallocated zeros
+        incomplete, incomplete_position: bytes of an incomplete batch at the log's end, and where it begins; 0 and None
+            if there is none. With endOfLog=strict it is one of the damaged ranges, otherwise part of `remaining`
+        last_offset: the last offset of the last good batch; None: there is none
     left_out: ranges that are counted in `files` only
     """
 
@@ -75,26 +96,51 @@ class DamageReport:
     def __str__(self) -> str:
         sums = {name: sum(each[name] for each in self.files) for name in _COUNTS}
         bad = [each for each in self.files if each["damaged"]]
+        cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
+        ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
+        control = f" and {_many(sums['control_records'], 'control record')}" if sums["control_records"] else ""
         lines = [
-            f"{len(bad)} of {len(self.files)} files damaged: {sums['damaged']} ranges, {sums['damaged_bytes']} of "
-            f"{sums['bytes']} bytes; {sums['batches']} batches with {sums['records']} records are good"
+            f"{len(bad)} of {len(self.files)} files damaged{ends}: {_many(sums['damaged'], 'range')}, "
+            f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {_many(sums['batches'], 'batch', 'batches')} with "
+            f"{_many(sums['records'], 'record')}{control} are good"
         ]
         shown = self.rows[:_SHOWN]
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
-            lines.append(f"    byte {row['position']}, {row['length']} bytes: {row['reason']}{_lost(row)}")
+            lines.append(f"    byte {row['position']}, {_many(row['length'], 'byte')}: {row['reason']}{_lost(row)}")
         if sums["damaged"] > len(shown):
-            lines.append(f"  and {sums['damaged'] - len(shown)} ranges more")
-        return "\n".join(lines)
+            lines.append(f"  and {_many(sums['damaged'] - len(shown), 'range')} more")
+        return "\n".join([*lines, *_incomplete_ends(cut)])
 
     __repr__ = __str__
 
 
+def _incomplete_ends(files: list[dict[str, Any]]) -> Iterator[str]:
+    for each in files[:_SHOWN]:
+        last = each["last_offset"]
+        after = "without a batch before it" if last is None else f"after offset {last}"
+        yield f"  {each['file']}"
+        yield f"    byte {each['incomplete_position']}, {_many(each['incomplete'], 'byte')}: incomplete batch, {after}"
+    if len(files) > _SHOWN:
+        yield f"  and {_many(len(files) - _SHOWN, 'incomplete batch', 'incomplete batches')} more"
+    if files:
+        yield "  (incomplete batch: a broker is or was writing it, or the file was cut; endOfLog=strict: it is damage)"
+
+
+def _many(count: int, one: str, several: str | None = None) -> str:
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
 def _lost(row: dict[str, Any]) -> str:
+    """Which offsets are lost, as far as the batches on both sides tell."""
     first, last = row["lost_from"], row["lost_to"]
-    if first is None or last is None:
-        return ""
+    if first is None and last is None:
+        return ", lost offsets unknown"
+    if first is None:
+        return f", offsets up to {last} lost"
+    if last is None:
+        return f", offsets from {first} on lost"
     if last < first:
         return ", no offset lost"
     return f", offset {first} lost" if first == last else f", offsets {first} to {last} lost"
@@ -130,9 +176,10 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     rows = []
     for each in counts:
         identity = {name: each[name] for name in ("topic", "partition", "file")}
-        sums = files.setdefault(each["file"], identity | dict.fromkeys(_COUNTS, 0))
+        sums = files.setdefault(each["file"], identity | dict.fromkeys(_COUNTS, 0) | dict.fromkeys(_OF_THE_LAST))
         for name in _COUNTS:
             sums[name] += each[name]
+        sums |= {name: each[name] for name in _OF_THE_LAST if each[name] is not None}
         rows += [identity | one for one in each["ranges"]]
     left_out = sum(each["damaged"] for each in counts) - len(rows)
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
@@ -158,6 +205,7 @@ class CheckTask:
                 for split, each in zip(self.tasks[number], results, strict=True):
                     counters.add_split(split)
                     counters.add(*(each[name] for name in ("bytes", "batches", "records", "damaged")))
+                    counters.incomplete += each["incomplete"]
                 counters.log()
                 counts = [json.dumps(each) for each in results]
                 yield pa.RecordBatch.from_arrays([pa.array(counts, pa.string())], ["result"])
@@ -170,20 +218,51 @@ def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     import kafkarec
 
     counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
-    counts |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0)}
+    counts |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_OF_THE_LAST)}
     try:
-        for piece in _pieces(split, _without_data_loss_errors(chosen)):
-            _count(counts, piece.damage)
-            counts["batches"] += len(piece.batches)
-            counts["records"] += len(piece)
-            counts["bytes"] += sum(piece.batches.column("size_in_bytes")) + piece.remaining
-            counts["remaining"] += piece.remaining
+        for part, current in _parts(split, _without_data_loss_errors(chosen)):
+            _check_part(counts, part, current, chosen)
     except (kafkarec.KafkaRecordError, OSError) as error:
         begin = split.begin + counts["bytes"]
         length = max(0, (begin if split.end is None else split.end) - begin)
         reason = str(error.reason) if isinstance(error, kafkarec.KafkaRecordError) else "unreadable"
         _count(counts, [kafkarec.Damage(split.path, begin, length, None, None, begin + length, reason, str(error))])
     return counts
+
+
+def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: options.SourceOptions) -> None:
+    from .source.log_end import SplitEnd
+
+    end = SplitEnd(part, split)
+    stream = part.stream(
+        batch_bytes=_PIECE_BYTES,
+        columns=["offset"],
+        control=True,
+        check_crcs=chosen["checkCrcs"],
+        errors="skip",
+        restore=chosen["restore"],
+        max_decompressed_bytes=chosen["maxDecompressedBytes"],
+    )
+    with closing(stream) as pieces:
+        for piece in pieces:
+            batches = piece.batches
+            control = sum(compress(batches.column("record_count"), batches.column("is_control")))
+            _count(counts, piece.damage)
+            counts["batches"] += len(batches)
+            counts["records"] += len(piece) - control
+            counts["control_records"] += control
+            counts["bytes"] += sum(batches.column("size_in_bytes")) + piece.remaining
+            counts["remaining"] += piece.remaining
+            end.add(batches, piece.remaining)
+    counts["last_offset"] = end.last_offset
+    incomplete = end.incomplete()
+    if incomplete is None:
+        return
+    counts |= {"incomplete": incomplete.length, "incomplete_position": incomplete.position}
+    if chosen["endOfLog"] == "strict":
+        counts["remaining"] -= incomplete.length
+        counts["bytes"] -= incomplete.length  # which _count adds again
+        _count(counts, [incomplete])
 
 
 def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
@@ -201,7 +280,8 @@ def _without_data_loss_errors(chosen: options.SourceOptions) -> options.SourceOp
     return changed
 
 
-def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.RecordColumns]:
+def _parts(split: Split, chosen: options.SourceOptions) -> Iterator[tuple[kafkarec.Segment, Split]]:
+    """The bytes of a split and the split itself; of a file that was replaced, those of the new one, once."""
     try:
         part = relocated.open_part(chosen, split)
     except (relocated.FileReplaced, FileNotFoundError) as error:
@@ -209,16 +289,7 @@ def _pieces(split: Split, chosen: options.SourceOptions) -> Iterator[kafkarec.Re
             raise
         logger.info("%s", error)
         if not split.begin and isinstance(error, relocated.FileReplaced):
-            yield from _pieces(split._replace(end=None, file=None), chosen)
+            yield from _parts(split._replace(end=None, file=None), chosen)
         return
-    stream = part.stream(
-        batch_bytes=_PIECE_BYTES,
-        columns=["offset"],
-        control=True,
-        check_crcs=chosen["checkCrcs"],
-        errors="skip",
-        restore=chosen["restore"],
-        max_decompressed_bytes=chosen["maxDecompressedBytes"],
-    )
-    with closing(stream) as pieces, closing(part):
-        yield from pieces
+    with closing(part):
+        yield part, split

@@ -8,7 +8,7 @@ Spark's int), and `headers` where a value has any (no headers become null).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ from .schema import SparkColumn
 
 if TYPE_CHECKING:
     import kafkarec
+
+    # As `RecordLists.damage`.
+    DamageInValues = Sequence[tuple[int, int, kafkarec.Damage]]
 
 # The fields of `_corrupt_record`, in this order; `path` comes first where there is a file.
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
@@ -122,8 +125,9 @@ def _pieces(
         begin = done
         try:
             for piece in each(values.slice(begin)):
+                damage = damage_of(piece, chosen)
                 done += piece.stop - piece.start
-                yield reassemble(piece, columns)
+                yield reassemble(piece, columns, damage)
         except kafkarec.KafkaRecordError as error:
             if chosen.mode != "PERMISSIVE" or error.value_index is None:
                 _add_notes(error, values.slice(begin))
@@ -134,6 +138,28 @@ def _pieces(
                 yield from _pieces(each, values.slice(done, bad - done), chosen, columns)
             yield _lost_value(error, _size(values, bad), columns)
             done = bad + 1
+
+
+def damage_of(piece: kafkarec.RecordLists, chosen: function_options.FunctionOptions) -> DamageInValues:
+    """The damage of a piece, with end_of_log="strict" also each value's incomplete end; in FAILFAST mode the first such
+    end is raised."""
+    if not chosen.is_strict or not piece.incomplete:
+        return piece.damage
+    if chosen.mode == "FAILFAST":
+        value, _, damage = piece.incomplete[0]
+        error = error_of(damage)
+        error.value_index = value
+        error.add_note("end_of_log='tail', the default, leaves an incomplete batch at a value's end out")
+        raise error
+    return tuple(sorted([*piece.damage, *piece.incomplete], key=lambda each: each[:2]))
+
+
+def error_of(damage: kafkarec.Damage) -> kafkarec.CorruptRecordError:
+    """The error for an incomplete batch at the end of a value or of a log."""
+    import kafkarec
+
+    names = ("position", "next_position", "reason", "expected", "found", "cause", "file")
+    return kafkarec.CorruptRecordError(damage.detail, **{name: getattr(damage, name) for name in names})
 
 
 def _lost_value(error: kafkarec.KafkaRecordError, size: int, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
@@ -166,12 +192,13 @@ def _arguments(batches: Iterator[Any], name: str) -> Iterator[tuple[pa.Array, fu
         yield arguments.as_binary(values, name), mode.value(*rest or [None])
 
 
-def reassemble(piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...]) -> pa.ListArray:
-    """One RecordLists of kafkarec as Spark's array<struct>."""
+def reassemble(
+    piece: kafkarec.RecordLists, columns: tuple[SparkColumn, ...], damage: DamageInValues = ()
+) -> pa.ListArray:
+    """One RecordLists of kafkarec as Spark's array<struct>, with an element for each damaged range."""
     lists = pa.array(piece)
     records = lists.values
     count = len(records)
-    damage = piece.damage
     layout = _DamageRows(count, damage) if damage else None
     by_name = {field.name: index for index, field in enumerate(lists.type.value_type)}
     children = []

@@ -1,7 +1,8 @@
 """The options of kafka_decode and kafka_scan: checked on the driver, passed to the workers as one short literal.
 
-A SQL call has the mode only (`kafka_decode(v, 'PERMISSIVE')`; Spark refuses named arguments for Arrow
-functions). The Column functions put every option into the same second argument, as JSON.
+A SQL call has one more argument (Spark refuses named ones for Arrow functions): the mode, `kafka_decode(v,
+'PERMISSIVE')`, or JSON, `kafka_decode(v, '{"mode": "PERMISSIVE", "end_of_log": "strict"}')`. The Column functions write
+the same texts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 MODES = ("FAILFAST", "PERMISSIVE")
+# Also the option endOfLog of the data source.
+ENDS = ("tail", "strict")
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class FunctionOptions:
     max_output_bytes: a piece of output ends at the value (kafka_explode: the record) that reaches this size
     control: also return the records of control batches
     restore: PERMISSIVE returns batches of which only length or magic is damaged and the checksum proves the right one
+    end_of_log: tail leaves an incomplete batch at a value's end out, as a consumer does; strict: it is damage
     """
 
     mode: str = "FAILFAST"
@@ -33,6 +37,12 @@ class FunctionOptions:
     max_output_bytes: int = 8 << 20  # measured: with 4 to 16 MiB Spark processes a piece while the next one is decoded
     control: bool = False
     restore: bool = True
+    end_of_log: str = ENDS[0]
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether an incomplete batch at a value's end is damage."""
+        return self.end_of_log == ENDS[1]
 
     @property
     def errors(self) -> str:
@@ -53,6 +63,8 @@ def make(**given: Any) -> FunctionOptions:
             raise ValueError(f"option {name} must be above 0, not {value}")
     if "mode" in given:
         given["mode"] = check_mode(given["mode"])
+    if "end_of_log" in given:
+        given["end_of_log"] = _check_end(given["end_of_log"])
     return FunctionOptions(**given)
 
 
@@ -67,6 +79,12 @@ def check_mode(mode: str) -> str:
     return mode.upper()
 
 
+def _check_end(end: str) -> str:
+    if end.lower() not in ENDS:
+        raise ValueError(f"option end_of_log must be one of {', '.join(ENDS)}, not {end!r}")
+    return end.lower()
+
+
 def to_literal(options: FunctionOptions) -> str:
     """Only what differs from the defaults: `PERMISSIVE`, or JSON if any other option is set."""
     changed = {name: value for name, value in asdict(options).items() if value != getattr(FunctionOptions, name)}
@@ -79,6 +97,10 @@ def from_literal(text: str | None) -> FunctionOptions:
     """The inverse of `to_literal`; in SQL a user may have written the text."""
     if text is None:
         raise ValueError(f"the mode of kafka_decode is null; the modes are {' and '.join(MODES)}")
-    if text.startswith("{"):
+    if not text.lstrip().startswith("{"):
+        return make(mode=text)
+    try:
         return make(**json.loads(text))
-    return make(mode=text)
+    except json.JSONDecodeError as error:
+        example = '{"mode": "PERMISSIVE", "end_of_log": "strict"}'
+        raise ValueError(f"the options of kafka_decode must be JSON such as {example}: {error}") from None

@@ -96,6 +96,7 @@ def kafka_decode(
     max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
+    end_of_log: str = "tail",
 ) -> Column:
     """The records of a binary column of raw batches: array<struct<...>>, names as in Spark's Kafka source.
 
@@ -106,6 +107,8 @@ def kafka_decode(
     max_output_bytes: a task sends its output in pieces of about this size, cut between values
     control: also the records of control batches (transaction markers)
     restore: PERMISSIVE returns batches of which only length or magic is damaged and the checksum proves the right one
+    end_of_log: tail leaves an incomplete batch at a value's end out, as a consumer does: a Fetch response often ends in
+        one; strict makes it damage. In SQL: kafka_decode(value, '{"mode": "PERMISSIVE", "end_of_log": "strict"}')
 
     >>> df.select("file", kafka_decode("value")[0]["offset"].alias("first")).orderBy("file").collect()
     [Row(file='00000000000000000000.log', first=0), Row(file='00000000000000000030.log', first=31)]
@@ -119,14 +122,16 @@ def kafka_decode(
     "value[, mode]",
     "the batches of such a column, headers only, nothing decompressed",
 )
-def kafka_scan(col: Column | str, mode: str = "FAILFAST") -> Column:
+def kafka_scan(col: Column | str, mode: str = "FAILFAST", *, end_of_log: str = "tail") -> Column:
     """The batches of a binary column of raw record batches, from their headers alone: array<struct<...>>.
+
+    mode, end_of_log: as for kafka_decode
 
     >>> batches = df.select(F.inline(kafka_scan("value")))
     >>> batches.groupBy("compression").count().orderBy("compression").collect()[:2]
     [Row(compression='gzip', count=24), Row(compression='lz4', count=49)]
     """
-    return _call("kafka_scan", col, options=_literal(function_options.make(mode=mode)))
+    return _call("kafka_scan", col, options=_literal(function_options.make(mode=mode, end_of_log=end_of_log)))
 
 
 @_sql(
@@ -189,6 +194,7 @@ def kafka_explode(
     max_output_bytes: int = function_options.FunctionOptions.max_output_bytes,
     control: bool = False,
     restore: bool = True,
+    end_of_log: str = "tail",
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 

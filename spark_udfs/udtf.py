@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NAME = "kafka_explode"
 _NAMES = tuple(column.name for column in schema.RECORD_COLUMNS)
-_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control", "restore")
+_CONSTANTS = ("mode", "check_crcs", "max_decompressed_bytes", "control", "restore", "end_of_log")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULLS = (None,) * (len(_NAMES) - 1)
 
@@ -60,11 +60,12 @@ class KafkaExplode:
         max_decompressed_bytes: int = function_options.FunctionOptions.max_decompressed_bytes,
         control: bool = function_options.FunctionOptions.control,
         restore: bool = function_options.FunctionOptions.restore,
+        end_of_log: str = function_options.FunctionOptions.end_of_log,
     ) -> Iterator[tuple[Any, ...]]:
         """The records of one value; none for NULL."""
         if value is None:
             return iter(())
-        key = (mode, check_crcs, max_decompressed_bytes, control, restore)
+        key = (mode, check_crcs, max_decompressed_bytes, control, restore, end_of_log)
         if key not in self._chosen:
             self._chosen[key] = function_options.make(**dict(zip(_CONSTANTS, key, strict=True)))
         bootstrap.load()
@@ -87,7 +88,7 @@ def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tup
             restore=chosen.restore,
         )
         for piece in pieces:
-            yield from _with_damage(_records(piece), piece.damage)
+            yield from _with_damage(_records(piece), decoding.damage_of(piece, chosen))
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
             raise

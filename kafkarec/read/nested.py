@@ -5,15 +5,17 @@ from __future__ import annotations
 import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from kafkarec._core import Decoder, arrow_values
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import LOG_OVERHEAD
 from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Table
 
 from .decode_options import NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions, request, request_of
+from .incomplete import incomplete_batch
 
 _BATCH_ROW_BYTES = 128
 
@@ -46,6 +48,24 @@ def _getter(values: Any) -> tuple[int, Any]:
     raise TypeError(f"values: an Arrow binary array or a sequence of buffers, not {type(values).__name__}")
 
 
+class _Cut(NamedTuple):
+    """A value that ends in mid-batch: its index, the row after its last one, the byte at which that batch begins, its
+    first bytes, how many there are, and the row of the value's last good batch, if it has one."""
+
+    value: int
+    row: int
+    position: int
+    head: bytes
+    left: int
+    batch: int | None
+
+    @classmethod
+    def of(cls, data: Any, value: int, row: int, left: int, batch: int | None) -> _Cut:
+        view = memoryview(data).cast("B")
+        position = len(view) - left
+        return cls(value, row, position, bytes(view[position : position + LOG_OVERHEAD]), left, batch)
+
+
 class RecordLists:
     """Values [start, stop) of a column, decoded: list i has rows offsets[i] .. offsets[i + 1] of `.records`.
 
@@ -53,10 +73,18 @@ class RecordLists:
     .offsets    memoryview of int32, stop - start + 1 entries
     .validity   bytes, a bit per value: a null value is a null list
     .damage     tuple of (value index, row, Damage): the damaged range precedes that row of `.records`
+    .incomplete the same for each value that ends in mid-batch, as a Fetch response may; not in `.damage`
     """
 
     def __init__(
-        self, start: int, records: Table, offsets: memoryview, validity: bytes, nulls: int, damage: tuple[Any, ...]
+        self,
+        start: int,
+        records: Table,
+        offsets: memoryview,
+        validity: bytes,
+        nulls: int,
+        damage: tuple[Any, ...],
+        cuts: Sequence[_Cut] = (),
     ) -> None:
         self.start = start
         self.stop = start + len(offsets) - 1
@@ -65,6 +93,19 @@ class RecordLists:
         self.validity = validity
         self.nulls = nulls
         self.damage: tuple[tuple[int, int, Damage], ...] = damage
+        self._cuts = cuts
+
+    @property
+    def incomplete(self) -> tuple[tuple[int, int, Damage], ...]:
+        if not self._cuts:
+            return ()
+        batches = self.records if isinstance(self.records, BatchTable) else cast(RecordColumns, self.records).batches
+        following = batches.column("next_offset")
+        return tuple(
+            (one.value, one.row, incomplete_batch(one.head, one.position, one.left, lost_from))
+            for one in self._cuts
+            for lost_from in [None if one.batch is None else following[one.batch]]
+        )
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -82,29 +123,33 @@ class RecordLists:
         return f"<RecordLists: values {self.start}..{self.stop}, {len(self.records)} rows, {len(self.damage)} damaged>"
 
 
-def _lists(start: int, table: Table, offsets: list[int], nulls: list[int], damage: list[Any]) -> RecordLists:
+def _lists(
+    start: int, table: Table, offsets: list[int], nulls: list[int], damage: list[Any], cuts: list[_Cut]
+) -> RecordLists:
     count = len(offsets) - 1
     bits = bytearray(b"\xff" * ((count + 7) // 8))
     for i in nulls:
         bits[i >> 3] &= ~(1 << (i & 7)) & 0xFF
     view = memoryview(array.array("i", offsets)).toreadonly()
-    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage))
+    return RecordLists(start, table, view, bytes(bits), len(nulls), tuple(damage), cuts)
 
 
 def _each(
     values: Any,
     decoder: Decoder,
     max_bytes: int,
-    filled: Callable[[Decoder], tuple[int, int]],
+    filled: Callable[[Decoder], tuple[int, int, int]],
     make: Callable[[Decoder], Table],
     of_batches: bool = False,
 ) -> Iterator[RecordLists]:
-    """Decodes value after value. filled: (rows, bytes) decoded so far; make: moves these rows from the decoder to a
-    table."""
+    """Decodes value after value. filled: (rows, batches, bytes) decoded so far; make: moves these rows from the decoder
+    to a table."""
     count, get = _getter(values)
     start, offsets = 0, [0]
     nulls: list[int] = []
     damage: list[tuple[int, int, Damage]] = []
+    cuts: list[_Cut] = []
+    batches = 0
     for i in range(count):
         value = get(i)
         if value is None:
@@ -117,12 +162,15 @@ def _each(
                 error.value_index = i
                 raise
             damage += [(i, batch if of_batches else row, one) for batch, row, one in decoder.pop_damage()]
-        rows, size = filled(decoder)
+        before = batches
+        rows, batches, size = filled(decoder)
         offsets.append(rows)
+        if value is not None and decoder.remaining:
+            cuts.append(_Cut.of(value, i, rows, decoder.remaining, batches - 1 if batches > before else None))
         if size >= max_bytes and i + 1 < count:
-            yield _lists(start, make(decoder), offsets, nulls, damage)
-            start, offsets, nulls, damage = i + 1, [0], [], []
-    yield _lists(start, make(decoder), offsets, nulls, damage)
+            yield _lists(start, make(decoder), offsets, nulls, damage, cuts)
+            start, offsets, nulls, damage, cuts, batches = i + 1, [0], [], [], [], 0
+    yield _lists(start, make(decoder), offsets, nulls, damage, cuts)
 
 
 def decode_each(
@@ -164,9 +212,8 @@ def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> 
             restored=tuple(Restored.of(*one) for one in decoder.pop_restored()),
         )
 
-    def filled(decoder: Decoder) -> tuple[int, int]:
-        records, _, size = decoder.filled
-        return records, size
+    def filled(decoder: Decoder) -> tuple[int, int, int]:
+        return decoder.filled
 
     return _each(values, decode_request.decoder(options), min(max_bytes, 1 << 30), filled, make)
 
@@ -179,8 +226,8 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     def make(decoder: Decoder) -> BatchTable:
         return BatchTable.of([decoder.take()[1]])
 
-    def filled(decoder: Decoder) -> tuple[int, int]:
+    def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled
-        return rows, rows * _BATCH_ROW_BYTES
+        return rows, rows, rows * _BATCH_ROW_BYTES
 
     return _each(values, decode_request.decoder(options, NO_COLUMNS), max_output_bytes, filled, make, of_batches=True)

@@ -2,13 +2,16 @@
 
 A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length, leader epoch, magic and
 checksum. They differ between any two batches of a log, so a follower detects by them that a log was truncated and
-written again. In a file that the broker preallocated, zeros follow the last batch.
+written again. In a file that the broker preallocated, zeros follow the last batch. A file that is cut, or whose last
+batch is still being written, ends in an incomplete batch.
 """
 
 from __future__ import annotations
 
+from kafkarec.damage import Damage
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
+from kafkarec.read.incomplete import incomplete_batch
 
 from .segment import Segment
 
@@ -57,6 +60,19 @@ def preallocated_from(segment: Segment, position: int) -> int | None:
             return None
         position += LOG_OVERHEAD + batch_length(head)
     return position
+
+
+def incomplete_end(segment: Segment, position: int, remaining: int, lost_from: int | None) -> Damage | None:
+    """The incomplete batch at the end of what was read of a segment, as Damage. None: nothing is left, or preallocated
+    zeros. Fewer than 12 zeros are no preallocated ones here: base offset and length of a batch may begin like that.
+
+    position: where the last `remaining` bytes begin, which were neither batches nor damage
+    lost_from: the next offset of the last good batch; None: there is none
+    """
+    head = segment.raw(position, min(remaining, LOG_OVERHEAD))
+    if not remaining or (len(head) == LOG_OVERHEAD and not any(head)):
+        return None
+    return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 
 
 def _are_zeros(head: bytes) -> bool:

@@ -40,7 +40,7 @@ from .folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
 from .remote_errors import display_url
-from .sources import ByteSource, core_source
+from .sources import ByteSource, LocalFile, core_source
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
@@ -298,6 +298,7 @@ class Segment(Readable):
         self.base_offset = names.base_offset(name)
         self._folder, self._given, self._mapped = folder, source, mapped
         self._size = size
+        self._known_size: int | None = None
         self._open: ByteSource | None = None
         self._core: Source | None = None
         self._users = 0
@@ -350,7 +351,10 @@ class Segment(Readable):
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
             raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
-        return self._folder.open(self.name)
+        source = self._folder.open(self.name)
+        if self._known_size is not None and isinstance(source, LocalFile):
+            source.size = min(source.size, self._known_size)
+        return source
 
     def _close_source(self) -> None:
         opened, self._open, self._core = self._open, None, None
@@ -441,10 +445,19 @@ class Segment(Readable):
 
     def named(self, decode_request: DecodeRequest) -> DecodeRequest:
         """The request with this file's name, topic and partition for errors and columns."""
-        file = display_url(self.path) if "://" in self.path else self.path  # without a signature in it
-        named = {"file": file, "topic": self.topic, "partition": self.partition, "later_segment": self.later_segment}
+        named = {
+            "file": self.display_path,
+            "topic": self.topic,
+            "partition": self.partition,
+            "later_segment": self.later_segment,
+        }
         options = decode_request.options if self.restore else replace(decode_request.options, restore=False)
-        return decode_request._replace(options=options, named=named | {"facts": self.facts})
+        return decode_request._replace(options=options, named=named)
+
+    @property
+    def display_path(self) -> str:
+        """The path for messages: a URL without a signature in it."""
+        return display_url(self.path) if "://" in self.path else self.path
 
     @property
     def facts(self) -> LogFacts:
@@ -476,9 +489,13 @@ class Segment(Readable):
     def _start(self, record_range: RecordRange) -> int:
         return max(self.begin, ranges.start_position(self, record_range))
 
-    def between(self, begin: int, end: int) -> Segment:
+    def between(self, begin: int, end: int, *, has_grown: bool = False) -> Segment:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
-        of batches or the file's end: see `splits`. Positions stay those in the file."""
+        of batches or the file's end: see `splits`. Positions stay those in the file.
+
+        has_grown: `end` was the end of the log: what a plain file on this machine has after it is not looked at, and an
+        incomplete batch before it is no damage
+        """
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
         part = Segment(
@@ -488,10 +505,11 @@ class Segment(Readable):
             source=self._given,
             topic=self.topic,
             partition=self.partition,
-            size=self.size,
-            later_segment=self.later_segment or end < self.size,
+            size=end if has_grown else self.size,
+            later_segment=self.later_segment or (end < self.size and not has_grown),
             mapped=self._mapped,
         )
+        part._known_size = end if has_grown else self._known_size
         part.begin, part.end, part.restore, part.prepared = begin, end, self.restore, self.prepared
         return part
 

@@ -13,6 +13,7 @@
 | isolation | read_committed: aborted and open transactions, from the first segment that is read |
 | relocated | in a task: opens the planned file or, if it was replaced, the files that have its records now |
 | reading | in a task: reads a split as Arrow record batches |
+| log_end | in a task: whether a split ends in an incomplete batch |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 from spark_udfs import bootstrap, schema
 
 MODES = ("FAILFAST", "PERMISSIVE", "DROPMALFORMED")
+# An incomplete batch at a log's end: where a broker is or was writing, or damage.
+ENDS = ("tail", "strict")
 VIEWS = ("records", "batches")
 # What an overwrite replaces: each topic that the option or the rows name, in all its partitions; or the partitions that
 # have rows. The words are those of spark.sql.sources.partitionOverwriteMode.
@@ -74,6 +76,8 @@ def parse(given: Mapping[str, str], use: str) -> SourceOptions:
     _check_one_of(options, "subscribe", "subscribePattern", "assign")
     _check_one_of(options, "isolationLevel", "kafka.isolation.level")
     _check_one_of(options, "maxOffsetsPerTrigger", "maxBytesPerTrigger")
+    if use == "stream" and options["endOfLog"] == "strict":
+        raise ValueError(_NO_STRICT_STREAM)
     return options
 
 
@@ -255,6 +259,12 @@ _NO_PUSHED_FILTERS = (
     "the option out, and limit what is read by subscribe, assign, startingOffsets, startingTimestamp and their ends"
 )
 
+_NO_STRICT_STREAM = (
+    "option endOfLog=strict is for read, not for stream: a stream reads whole batches, and waits for the rest of an "
+    "incomplete one at a log's end. spark_udfs.damage_report(spark, path) lists such ends; spark.read with "
+    "endOfLog=strict fails on them"
+)
+
 # ---- the table ----------------------------------------------------------------------------------------------
 
 TABLE = (
@@ -293,6 +303,9 @@ TABLE = (
     Option("columnNameOfCorruptRecord", text, schema.CORRUPT, "read stream", "adds this column, for damaged ranges"),
     Option("checkCrcs", flag, True, "read stream", "verify the checksum of every batch"),
     Option("restore", flag, True, "read stream", "not in FAILFAST: return batches with proven header fields"),
+    Option(
+        "endOfLog", one_of(ENDS), ENDS[0], "read stream", "an incomplete batch at a log's end: tail, or strict: damage"
+    ),
     # tasks
     Option("maxPartitionBytes", size, 128 << 20, "read stream", "approximate bytes per task"),
     Option("minPartitions", count, 1, "read stream", "at least this many tasks, if there is enough to read"),

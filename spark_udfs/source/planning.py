@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # The cost of opening a file, in bytes, when small ones are combined; as spark.sql.files.openCostInBytes.
 _OPEN_COST = 4 << 20
-_NO_END = (1 << 63) - 1
+NO_END = (1 << 63) - 1
 
 
 class Uncommitted(NamedTuple):
@@ -71,6 +71,11 @@ class Split(NamedTuple):
     first_offset: int | None = None
     until_offset: int | None = None
     file: PlannedFile | None = None
+
+    @property
+    def is_log_end(self) -> bool:
+        """Whether a query reads its log's last bytes here. A stream does not: it asks for offsets of whole batches."""
+        return not self.later_segment and self.until_offset is None
 
 
 class Task(InputPartition):
@@ -181,7 +186,7 @@ def is_read_committed(options: SourceOptions) -> bool:
 
 def _uncommitted_of(partition: PartitionPaths, options: SourceOptions, start: int | None) -> Uncommitted:
     state = isolation.read_transactions(partition, options, start)
-    return Uncommitted(state.aborted, _NO_END if state.stable_offset is None else state.stable_offset)
+    return Uncommitted(state.aborted, NO_END if state.stable_offset is None else state.stable_offset)
 
 
 def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition: PartitionPaths) -> Uncommitted | None:
@@ -191,7 +196,7 @@ def _of_segment(uncommitted: Uncommitted | None, segment: SegmentPath, partition
         return uncommitted
     base = segment.base_offset
     later = (each.base_offset for each in partition.segments if each.base_offset is not None)
-    until = min((each for each in later if each > base), default=_NO_END)
+    until = min((each for each in later if each > base), default=NO_END)
     return uncommitted._replace(
         aborted=tuple(span for span in uncommitted.aborted if span[2] >= base and span[1] < until)
     )

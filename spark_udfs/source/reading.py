@@ -26,6 +26,7 @@ from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
 
 from . import relocated
+from .log_end import SplitEnd
 from .options import SourceOptions
 from .paths import shown
 from .planning import Split, is_read_committed
@@ -60,9 +61,9 @@ def read_split(
 ) -> Iterator[pa.RecordBatch]:
     """The record batches of one split, of at most 64 MiB and maxRecordsPerBatch rows, in the file's order.
 
-    FAILFAST: yields all records before the damage, then raises KafkaRecordError. If a file was replaced since it was
-    listed, its offsets are read from the files that have them now; DataLoss if they are gone, unless failOnDataLoss is
-    false.
+    FAILFAST: yields all records before the damage, then raises KafkaRecordError. An incomplete batch at the log's end
+    is damage if endOfLog=strict, otherwise it is logged. If a file was replaced since it was listed, its offsets are
+    read from the files that have them now; DataLoss if they are gone, unless failOnDataLoss is false.
     """
     import kafkarec
 
@@ -73,20 +74,48 @@ def read_split(
             for current_split, part in parts:
                 counters.add_split(current_split)
                 rows = rows if current_split is split else _RowBuilder(current_split, options, columns)
+                end = SplitEnd(part, current_split)
                 with closing(_pieces(part, current_split, options, rows)) as pieces:
                     for piece in pieces:
                         counters.add_piece(piece)
+                        end.add(_batches(piece), piece.remaining)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+                yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
             raise  # not damage
         if options["mode"] == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
-            error.add_note(_advice(split, error, counters))
+            if not hasattr(error, "__notes__"):
+                error.add_note(_advice(split, error, counters))
             raise
         lost = _damage_of(split, error)  # not a segment at all, for example an encrypted object
         counters.add_damage(lost)
         yield rows.damage_only([lost])
+
+
+def _incomplete_end(
+    end: SplitEnd, rows: _RowBuilder, options: SourceOptions, counters: TaskCounters
+) -> Iterator[pa.RecordBatch]:
+    """The row of an incomplete batch at the log's end, if endOfLog=strict; in FAILFAST mode its error."""
+    incomplete = end.incomplete()
+    if incomplete is None:
+        return
+    is_damage = options["endOfLog"] == "strict"
+    counters.add_incomplete(incomplete, is_logged=not is_damage)
+    if not is_damage:
+        return
+    if options["mode"] == "FAILFAST":
+        error = decoding.error_of(incomplete)
+        if end.has_grown:
+            error.add_note("the file has grown since it was listed: endOfLog=strict is for logs that nothing writes to")
+        error.add_note(
+            "endOfLog=tail, the default, ends before it: a broker may be writing there. Mode PERMISSIVE keeps "
+            "everything else; the column columnNameOfCorruptRecord then has the reason"
+        )
+        raise error
+    counters.add_damage(incomplete)
+    yield rows.damage_only([incomplete])
 
 
 def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: _RowBuilder) -> Generator[Piece]:
@@ -232,7 +261,7 @@ class TaskCounters:
     def __init__(self, what: str = "read") -> None:
         self.what = what
         self.paths: dict[str, None] = {}
-        self.bytes = self.batches = self.records = self.damaged = 0
+        self.bytes = self.batches = self.records = self.damaged = self.incomplete = 0
         self.started = time.monotonic()
 
     def add_split(self, split: Split) -> None:
@@ -255,8 +284,13 @@ class TaskCounters:
         self.damaged += 1
         self.bytes += damage.length
         if self.damaged <= 100:  # a completely damaged disk must not fill the log
-            fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
-            logger.warning("damaged: %s", json.dumps(fields))
+            _warn("damaged", damage)
+
+    def add_incomplete(self, damage: kafkarec.Damage, is_logged: bool = True) -> None:
+        """Counts the bytes of an incomplete batch at a log's end; logs it unless it is logged as damage."""
+        self.incomplete += damage.length
+        if is_logged:
+            _warn("incomplete batch at the log's end", damage)
 
     def close(self) -> None:
         self.log()
@@ -265,16 +299,22 @@ class TaskCounters:
         seconds = time.monotonic() - self.started
         first = next(iter(self.paths), "nothing")
         logger.info(
-            "kafkarec %s files=%d bytes=%d batches=%d records=%d damaged=%d seconds=%.3f first=%s",
+            "kafkarec %s files=%d bytes=%d batches=%d records=%d damaged=%d incomplete=%d seconds=%.3f first=%s",
             self.what,
             len(self.paths),
             self.bytes,
             self.batches,
             self.records,
             self.damaged,
+            self.incomplete,
             seconds,
             first,
         )
+
+
+def _warn(what: str, damage: kafkarec.Damage) -> None:
+    fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
+    logger.warning("%s: %s", what, json.dumps(fields))
 
 
 def log_to_stderr() -> None:

@@ -60,7 +60,7 @@ def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
     size, end = (0, 0) if split.end is None else (part.size, split.end)
     if split.begin or split.end is not None:
         stop = min(end, size) if split.end is not None else part.size
-        part = part.between(min(split.begin, stop), stop)
+        part = part.between(min(split.begin, stop), stop, has_grown=split.is_log_end and stop < size)
         part.later_segment = split.later_segment
     part.__enter__()
     try:

@@ -146,9 +146,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
+        reading.log_to_stderr()
         bootstrap.load()
         tails = self._retry(lambda: self._updated_tails(self._subscribed(self._listed()), {}, committed=False))
         self._target_ends = {key: tail.end for key, tail in tails.items()}
+        for key, tail in tails.items():
+            unread = tail.unread_end()
+            if unread is not None:
+                reading.logger.warning(
+                    "%s: the log stops in mid-batch after offset %d, and this query ends there; %s from byte %d on, "
+                    "%d bytes, has no whole batch",
+                    *(_name(key), tail.end - 1, *unread),
+                )
 
     # ---- batches
 

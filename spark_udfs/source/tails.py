@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import isolation
 from .admission import PendingBatch
 from .options import SourceOptions
-from .paths import PartitionPaths, SegmentPath, open_segment
+from .paths import PartitionPaths, SegmentPath, open_segment, shown
 from .planning import PlannedFile, Split, Uncommitted
 from .selection import LATEST
 
@@ -175,6 +175,21 @@ class Tail:
                 return known
         first = self.paths.segments[0]
         return first.base_offset or 0, LogPosition(first.path)
+
+    def unread_end(self) -> tuple[str, int, int] | None:
+        """(path, position, length) of the bytes after the log's end, as of the last update; None: there are none,
+        preallocated zeros, or the file is gone."""
+        from kafkarec.storage import batch_frames
+
+        last = self.paths.segments[-1].path
+        border = self._last[1] if self._last else LogPosition(last)
+        position = border.position if border.path == last else 0
+        try:
+            with self._opened(last) as opened:
+                incomplete = batch_frames.incomplete_end(opened, position, max(0, opened.size - position), None)
+        except FileNotFoundError:
+            return None
+        return None if incomplete is None else (shown(last), position, incomplete.length)
 
     # ---- positions of offsets
 

@@ -45,8 +45,9 @@ def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Pa
         (row["file"], row["position"], row["reason"]) for row in result.rows
     ]
     good = [row for row in rows if not row[schema.CORRUPT]]
-    control = sum(each["records"] for each in result.files) - len(good)
-    assert control == sum(record.is_control for record in log.read(errors="skip", control=True))
+    assert sum(each["records"] for each in result.files) == len(good)
+    control = sum(record.is_control for record in log.read(errors="skip", control=True, columns=["is_control"]))
+    assert sum(each["control_records"] for each in result.files) == control
 
 
 def test_an_unfinished_batch_at_the_end_is_no_damage(tmp_path: Path) -> None:
@@ -85,20 +86,50 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypa
     assert f"and {result.left_out} ranges more" in str(result)
 
 
+LOSSES = [(3, 7), (3, 3), (3, 2), (None, 2), (3, None), (None, None)]
+
+
 def test_text_names_file_byte_reason_and_offsets() -> None:
     place = {"topic": "t", "partition": 0, "file": "/logs/t-0/0.log"}
     row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
-    rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in [(3, 7), (3, 3), (3, 2), (None, 2)])
-    sums = {"bytes": 30, "batches": 1, "records": 2, "damaged": 4, "damaged_bytes": 20, "remaining": 0}
+    rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in LOSSES)
+    sums = {"bytes": 40, "batches": 1, "records": 2, "damaged": 6, "damaged_bytes": 30, "remaining": 0}
+    sums |= {"control_records": 0, "incomplete": 0}
     text = str(damage.DamageReport(rows, (place | sums, place | dict.fromkeys(sums, 0)), 0, None))
     assert text.splitlines() == [
-        "1 of 2 files damaged: 4 ranges, 20 of 30 bytes; 1 batches with 2 records are good",
+        "1 of 2 files damaged: 6 ranges, 30 of 40 bytes; 1 batch with 2 records are good",
         "  /logs/t-0/0.log",
         "    byte 10, 5 bytes: crc_mismatch, offsets 3 to 7 lost",
         "    byte 10, 5 bytes: crc_mismatch, offset 3 lost",
         "    byte 10, 5 bytes: crc_mismatch, no offset lost",
-        "    byte 10, 5 bytes: crc_mismatch",
+        "    byte 10, 5 bytes: crc_mismatch, offsets up to 2 lost",
+        "    byte 10, 5 bytes: crc_mismatch, offsets from 3 on lost",
+        "    byte 10, 5 bytes: crc_mismatch, lost offsets unknown",
     ]
+
+
+def test_text_counts_control_records_apart_and_has_each_incomplete_end() -> None:
+    counts = dict.fromkeys(damage._COUNTS, 0)
+    files = [
+        {"file": f"/logs/t-{number}/0.log"}
+        | counts
+        | {"bytes": 90, "batches": 2, "records": 3, "control_records": number % 2, "remaining": 9, "incomplete": 9}
+        | {"incomplete_position": 81, "last_offset": number or None}
+        for number in range(25)
+    ]
+    files.append(files[0] | {"incomplete": 0})  # preallocated zeros
+    lines = str(damage.DamageReport((), tuple(files), 0, None)).splitlines()
+    assert lines[0] == (
+        "0 of 26 files damaged, 25 end in an incomplete batch: 0 ranges, 0 of 2340 bytes; "
+        "52 batches with 78 records and 12 control records are good"
+    )
+    assert lines[1:5] == [
+        "  /logs/t-0/0.log",
+        "    byte 81, 9 bytes: incomplete batch, without a batch before it",
+        "  /logs/t-1/0.log",
+        "    byte 81, 9 bytes: incomplete batch, after offset 1",
+    ]
+    assert lines[-2] == "  and 5 incomplete batches more" and len(lines) == 43
 
 
 @pytest.mark.parametrize(

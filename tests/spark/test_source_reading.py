@@ -154,7 +154,9 @@ def test_each_task_writes_one_log_line(caplog: pytest.LogCaptureFixture) -> None
     (line,) = caplog.messages
     size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
     assert len(job.tasks) == 1
-    assert line.startswith(f"kafkarec read files=2 bytes={size} batches=149 records=267 damaged=0 seconds=")
+    assert line.startswith(
+        f"kafkarec read files=2 bytes={size} batches=149 records=267 damaged=0 incomplete=0 seconds="
+    )
 
 
 @pytest.mark.parametrize("indexed", [True, False])

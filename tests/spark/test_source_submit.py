@@ -86,7 +86,9 @@ def test_results_are_exact_when_a_worker_is_killed(results: dict[str, Any]) -> N
 
 
 def test_one_line_per_task_in_the_executors_log(results: dict[str, Any]) -> None:
-    line = r"kafkarec read files=\d+ bytes=\d+ batches=\d+ records=\d+ damaged=(\d+) seconds=[\d.]+ first=\S+"
+    line = (
+        r"kafkarec read files=\d+ bytes=\d+ batches=\d+ records=\d+ damaged=(\d+) incomplete=0 seconds=[\d.]+ first=\S+"
+    )
     counts = re.findall(line, results["executors"])
     assert len(counts) > 50 and any(int(each) for each in counts)
     assert "damaged: {" in results["executors"]

@@ -188,7 +188,7 @@ def test_small_files_share_tasks_as_in_sparks_file_sources() -> None:
 def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog: pytest.LogCaptureFixture) -> None:
     (folder / BAD).write_bytes(NOISE)
     size = sum(path.stat().st_size for path in folder.glob("*.log"))
-    line = f"files=3 bytes={size} batches=2 records=40 damaged=1 seconds="
+    line = f"files=3 bytes={size} batches=2 records=40 damaged=1 incomplete=0 seconds="
     with caplog.at_level(logging.INFO, "spark_udfs"):
         Read({"path": str(folder), "mode": "PERMISSIVE", "view": view})
         report(folder)

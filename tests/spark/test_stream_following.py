@@ -261,6 +261,19 @@ def test_available_now_ends_at_the_offsets_of_its_start(broker: Broker) -> None:
     assert query.rows == broker.rows
 
 
+def test_available_now_tells_of_a_batch_that_is_not_whole(broker: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    broker.write(10)
+    for cut in (0, 40):  # zeros; then the first bytes of a batch in their place
+        broker.begin_batch(20, cut=cut, zeros=5000 - cut)
+        query = Query(broker.root)
+        query.restart(available_now=True)
+        query.run()
+        assert query.rows == broker.rows
+        said = [each.message for each in caplog.records if "mid-batch" in each.message]
+        assert len(said) == bool(cut)
+    assert "orders-0: the log stops in mid-batch after offset 9" in said[0] and "5000 bytes" in said[0]
+
+
 def test_available_now_after_a_crash_in_the_first_batch(broker: Broker) -> None:
     broker.write(10)
     query = Query(broker.root, startingOffsets="latest")

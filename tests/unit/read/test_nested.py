@@ -181,3 +181,24 @@ def test_uncompressed_bytes_do_not_count_against_the_budget() -> None:
     one = builders.batch([builders.record(value=bytes(50_000))])
     [piece] = kafkarec.decode_each([one * 4], max_decompressed_bytes=100_000)
     assert len(piece.records) == 4
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+@pytest.mark.parametrize("max_output_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("each", [kafkarec.decode_each, kafkarec.scan_each])
+def test_values_that_end_in_mid_batch_are_listed(each: Any, errors: str, max_output_bytes: int) -> None:
+    good = builders.good_batch(base_offset=7)
+    following = kafkarec.scan(good).column("next_offset")[0]
+    values = [good + good[:30], None, b"", good, good[:11], bytearray(good * 2 + good[:12])]
+    pieces = list(each(values, errors=errors, max_output_bytes=max_output_bytes))
+    found = [(value, row - piece.offsets[0], *one) for piece in pieces for value, row, one in piece.incomplete]
+    assert [(each[0], each[3], each[4], each[5], each[6], each[8]) for each in found] == [
+        (0, len(good), 30, following, None, "length_beyond_end"),
+        (4, 0, 11, None, None, "length_beyond_end"),
+        (5, 2 * len(good), 12, following, None, "length_beyond_end"),
+    ]
+    for piece in pieces:
+        for value, row, one in piece.incomplete:
+            assert row == piece.offsets[value - piece.start + 1], "after the last row of its value"
+            assert one.detail.endswith("the value ends in mid-batch") and one.file is None
+    assert not any(piece.damage for piece in pieces)

@@ -74,3 +74,22 @@ def test_what_is_no_preallocated_tail(tmp_path: Path, tail: bytes) -> None:
     log = segment(tmp_path, FIRST, tail)
     assert batch_frames.preallocated_from(log, 0) is None
     assert not batch_frames.is_preallocated(log, len(FIRST))
+
+
+@pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])
+def test_an_incomplete_end_is_damage_with_both_lengths(tmp_path: Path, left: int) -> None:
+    log = segment(tmp_path, FIRST, SECOND[:left])
+    found = batch_frames.incomplete_end(log, len(FIRST), left, 8)
+    assert found is not None
+    assert found[:7] == (log.path, len(FIRST), left, 8, None, len(FIRST) + left, "length_beyond_end")
+    assert (found.expected, found.found) == (len(SECOND) if left >= 12 else None, left)
+    assert ("(base offset 10)" in found.detail) == (left >= 12)
+    assert found.detail.endswith(f"left {left}, the file ends in mid-batch")
+
+
+@pytest.mark.parametrize(("zeros", "is_incomplete"), [(0, False), (1, True), (11, True), (12, False), (500, False)])
+def test_zeros_are_an_incomplete_end_only_where_a_batch_may_begin_so(
+    tmp_path: Path, zeros: int, is_incomplete: bool
+) -> None:
+    log = segment(tmp_path, FIRST, bytes(zeros))
+    assert (batch_frames.incomplete_end(log, len(FIRST), zeros, 8) is not None) == is_incomplete

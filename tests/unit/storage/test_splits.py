@@ -114,3 +114,19 @@ def test_a_growing_file_is_split_at_its_first_size(tmp_path: Path) -> None:
     assert splits[-1][1] == size and len(splits) > 2
     parts = [segment.between(*ends).read() for ends in splits]
     assert [record.offset for part in parts for record in part] == list(range(50))
+
+
+@pytest.mark.parametrize("cut", [1, 40])
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_the_end_of_a_file_that_has_grown_is_no_damage(tmp_path: Path, cut: int, errors: str) -> None:
+    """A batch was half written at `end`; by now it is whole, and others follow."""
+    batch = kafkarec.encode([(None, 0, None, b"value", [])], base_offset=0)
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(b"".join(number.to_bytes(8, "big") + batch[8:] for number in range(9)))
+    end = 3 * len(batch) + cut
+    with kafkarec.open(path) as log:
+        part = log.between(0, end, has_grown=True)
+        got = part.read(errors=errors)
+        assert (len(got), got.remaining, got.damage, part.size, log.size) == (3, cut, (), end, 9 * len(batch))
+        assert sum(len(table) for table in part.scan_pieces(errors=errors)) == 3
+        assert len(log.between(0, end).read(errors="skip").damage) == 1

@@ -1,0 +1,359 @@
+"""A log or a value that stops in mid-batch is never taken for a complete one: it is counted and logged, and damage with
+endOfLog=strict. Preallocated zeros, a cut at a batch's end and offsets that end before it are no such end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+import golden
+import pytest
+from damage_reports import nothing_is_shipped, report  # noqa: F401
+from paths import SEGMENTS
+from source_rows import Read, log_folder, read, repeated, spoil
+
+import kafkarec
+from spark_udfs import decoding, function_options, functions, schema, udtf
+from spark_udfs.damage import check_split
+from spark_udfs.source import options, reading
+
+LOG = (SEGMENTS / "all-codecs-0" / "00000000000000000000.log").read_bytes()
+TXN = [(SEGMENTS / "txn-0" / f"{base:020}.log").read_bytes() for base in (0, 30)]
+BATCHES = kafkarec.scan(LOG)
+CORRUPT = {"columnNameOfCorruptRecord": schema.CORRUPT}
+# The batch that is cut: where it begins, its first offset, its size.
+AT, OFFSET = BATCHES.column("position")[14], BATCHES.column("base_offset")[14]
+SIZE = BATCHES.column("size_in_bytes")[14]
+# Bytes of it that are left. Its first 6 bytes are zeros.
+CUTS = [1, 5, 6, 11, 12, 16, 17, 60, 61, 62, SIZE - 1]
+
+
+def damage_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [json.loads(row[schema.CORRUPT]) for row in rows if row[schema.CORRUPT]]
+
+
+@pytest.mark.parametrize("left", CUTS)
+@pytest.mark.parametrize("split", ["4k", "1g"])
+def test_a_cut_log_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture, left: int, split: str) -> None:
+    folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    given = {"maxPartitionBytes": split} | CORRUPT
+    with caplog.at_level(logging.INFO, "spark_udfs"):
+        rows = read(tmp_path, mode="FAILFAST", **given)
+    assert len(rows) == OFFSET and not damage_of(rows)
+    (warning,) = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    file = str(folder / f"{0:020}.log")
+    text, _, fields = warning.partition(": ")
+    said = json.loads(fields)
+    assert text == "incomplete batch at the log's end"
+    assert (said["path"], said["position"], said["length"], said["lost_from"]) == (file, AT, left, OFFSET)
+    counted = [int(each) for each in re.findall(r" incomplete=(\d+) ", caplog.text)]
+    assert counted and sum(counted) == left
+
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        read(tmp_path, mode="FAILFAST", endOfLog="strict", **given)
+    error = caught.value
+    assert (error.file, error.position, error.found, error.reason) == (file, AT, left, "length_beyond_end")
+    assert error.expected == (SIZE if left >= 12 else None)
+    assert file in str(error) and f"at byte {AT}" in str(error) and f"left {left}" in str(error)
+    assert any("endOfLog=tail" in note for note in error.__notes__)
+
+    strict = read(tmp_path, mode="PERMISSIVE", endOfLog="strict", **given)
+    assert strict[:-1] == rows
+    (damage,) = damage_of(strict)
+    assert {name: damage[name] for name in ("path", "position", "length", "lost_from", "lost_to", "reason")} == {
+        "path": file,
+        "position": AT,
+        "length": left,
+        "lost_from": OFFSET,
+        "lost_to": None,
+        "reason": "length_beyond_end",
+    }
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "spark_udfs"):
+        assert read(tmp_path, mode="DROPMALFORMED", endOfLog="strict", **given) == rows
+    assert [each.message[:9] for each in caplog.records if each.levelno == logging.WARNING] == ["damaged: "]
+
+
+@pytest.mark.parametrize("left", CUTS)
+@pytest.mark.parametrize("split", ["4k", "1g"])
+def test_damage_report_prints_it(tmp_path: Path, left: int, split: str) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    log_folder(tmp_path / "orders-1", (0, LOG))
+    found = report(tmp_path, maxPartitionBytes=split)
+    cut, whole = found.files
+    assert (cut["incomplete"], cut["incomplete_position"], cut["remaining"]) == (left, AT, left)
+    assert (cut["last_offset"], whole["last_offset"]) == (OFFSET - 1, 864)
+    assert (whole["incomplete"], whole["incomplete_position"], whole["remaining"]) == (0, None, 0)
+    head, *lines = str(found).splitlines()
+    assert head.startswith("0 of 2 files damaged, 1 ends in an incomplete batch: 0 ranges, 0 of ")
+    assert lines[0] == f"  {cut['file']}"
+    assert re.fullmatch(f"    byte {AT}, {left} bytes?: incomplete batch, after offset {OFFSET - 1}", lines[1])
+    assert "endOfLog=strict" in lines[2] and len(lines) == 3
+
+    strict = report(tmp_path, maxPartitionBytes=split, endOfLog="strict")
+    (row,) = strict.rows
+    assert (row["position"], row["length"], row["lost_from"], row["lost_to"]) == (AT, left, OFFSET, None)
+    assert strict.files[0]["remaining"] == 0 and strict.files[0]["incomplete"] == left
+    assert str(strict).startswith("1 of 2 files damaged: 1 range, ")
+    assert f"length_beyond_end, offsets from {OFFSET} on lost" in str(strict)
+    assert "incomplete batch" not in str(strict)
+
+
+@pytest.mark.parametrize("zeros", [0, 12, 16, 17, 4096])
+@pytest.mark.parametrize("end", [AT, len(LOG)])
+def test_a_batchs_end_and_preallocated_zeros_are_no_such_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, zeros: int, end: int
+) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[:end] + bytes(zeros)))
+    with caplog.at_level(logging.INFO, "spark_udfs"):
+        for mode in options.MODES:
+            rows = read(tmp_path, mode=mode, endOfLog="strict", **CORRUPT)
+            assert len(rows) == (OFFSET if end == AT else 865) and not damage_of(rows)
+    assert {each.levelno for each in caplog.records} == {logging.INFO}
+    found = report(tmp_path, endOfLog="strict")
+    (file,) = found.files
+    assert (file["incomplete"], file["remaining"], file["damaged"]) == (0, zeros, 0)
+    assert "incomplete" not in str(found)
+
+
+@pytest.mark.parametrize("left", [11, 17, SIZE - 40])
+def test_a_cut_batch_before_zeros_is_told(tmp_path: Path, left: int) -> None:
+    """With more zeros than the batch lacks it is a whole one with a wrong checksum, or a wrong size: damage anyway."""
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]))
+    log_folder(tmp_path / "orders-1", (0, LOG[: AT + left] + bytes(3 * SIZE)))
+    strict = report(tmp_path, endOfLog="strict")
+    assert [each["damaged"] for each in strict.files] == [1, 1]
+    assert [each["damaged"] for each in report(tmp_path).files] == [0, 1]
+
+
+@pytest.mark.parametrize("end_of_log", options.ENDS)
+@pytest.mark.parametrize("left", CUTS)
+def test_an_earlier_segment_that_is_cut_is_damage_in_both(tmp_path: Path, end_of_log: str, left: int) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + left]), (1000, repeated(LOG, 2, 1000)[len(LOG) :]))
+    with pytest.raises(kafkarec.CorruptRecordError, match=f"at byte {AT} "):
+        read(tmp_path, mode="FAILFAST", endOfLog=end_of_log)
+    rows = read(tmp_path, mode="PERMISSIVE", endOfLog=end_of_log, **CORRUPT)
+    assert [(each["position"], each["length"]) for each in damage_of(rows)] == [(AT, left)]
+    found = report(tmp_path, endOfLog=end_of_log)
+    assert [(row["position"], row["length"]) for row in found.rows] == [(AT, left)]
+    assert [each["incomplete"] for each in found.files] == [0, 0]
+
+
+@pytest.mark.parametrize("view", options.VIEWS)
+def test_every_view_has_it(tmp_path: Path, view: str) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    rows = read(tmp_path, mode="PERMISSIVE", endOfLog="strict", view=view, **CORRUPT)
+    assert len(rows) == {"records": OFFSET, "batches": 14}[view] + 1
+    assert damage_of(rows)[0]["position"] == AT
+    with pytest.raises(kafkarec.CorruptRecordError, match=f"byte {AT}"):
+        read(tmp_path, endOfLog="strict", view=view)
+
+
+@pytest.mark.parametrize("view", options.VIEWS)
+@pytest.mark.parametrize(("end", "is_told"), [(OFFSET - 300, False), (OFFSET - 1, False), (OFFSET, False)])
+def test_offsets_that_end_before_it_are_complete(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, view: str, end: int, is_told: bool
+) -> None:
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    given = {"endOfLog": "strict", "view": view, "mode": "PERMISSIVE"} | CORRUPT
+    with caplog.at_level(logging.WARNING, "spark_udfs"):
+        rows = read(tmp_path, endingOffsets=json.dumps({"orders": {"0": end}}), **given)
+    assert len(damage_of(rows)) == is_told and not caplog.records
+    assert damage_of(read(tmp_path, startingOffsets=json.dumps({"orders": {"0": end}}), **given))
+
+
+@pytest.mark.parametrize("left", [3, 40, 77])
+def test_read_committed_tells_it_behind_an_open_transaction(tmp_path: Path, left: int) -> None:
+    """The cut marker leaves its transaction open, so reading stops far before the cut."""
+    markers = [each for each in kafkarec.scan(TXN[1]) if each["is_control"]]
+    cut = max(markers, key=lambda each: each["position"])["position"] + left
+    log_folder(tmp_path / "txn-0", (0, TXN[0]), (30, TXN[1][:cut]))
+    given = {"isolationLevel": "read_committed", "mode": "PERMISSIVE", "endOfLog": "strict"} | CORRUPT
+    job = Read({"path": str(tmp_path), **given})
+    (damage,) = damage_of(job.rows)
+    assert (damage["position"], damage["length"]) == (cut - left, left)
+    assert damage["lost_from"] == 292, "the last offset of the log, not that of the last record that is returned"
+    stable = min(split.uncommitted.last_stable_offset for task in job.tasks for split in task.value)
+    assert stable < 292
+    assert not damage_of(read(tmp_path, endingOffsets=json.dumps({"txn": {"0": stable - 1}}), **given))
+    with pytest.raises(kafkarec.CorruptRecordError, match="ends in mid-batch"):
+        read(tmp_path, **given | {"mode": "FAILFAST"})
+
+
+@pytest.mark.parametrize("end", [AT + 200, AT + SIZE, AT + SIZE + 600, len(LOG)])
+@pytest.mark.parametrize("split", ["4k", "1g"])
+def test_a_log_that_is_written_to_between_listing_and_reading(tmp_path: Path, end: int, split: str) -> None:
+    """The rows are those of the planned bytes, whatever follows them by now; with strict the error says that the file
+    has grown."""
+    folder = log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    job = Read({"path": str(tmp_path), "maxPartitionBytes": split})
+    (folder / f"{0:020}.log").write_bytes(LOG[:end])
+    splits = [split for task in job.tasks for split in task.value]
+
+    def rows(**given: str) -> list[Any]:
+        chosen = options.parse({"path": str(tmp_path), **given}, "read")
+        return [row for batch in reading.read_splits(splits, chosen, job.reader.columns) for row in batch.to_pylist()]
+
+    for mode in options.MODES:
+        assert rows(mode=mode) == job.rows and len(job.rows) == OFFSET
+    counts = [check_split(split, options.parse({"path": str(tmp_path)}, "read")) for split in splits]
+    assert [sum(each[name] for each in counts) for name in ("damaged", "incomplete", "bytes")] == [0, 100, AT + 100]
+    with pytest.raises(kafkarec.CorruptRecordError, match="left 100, the file ends in mid-batch") as caught:
+        rows(endOfLog="strict")
+    assert any("has grown" in note for note in caught.value.__notes__)
+
+
+def test_a_stream_takes_the_tail_only() -> None:
+    with pytest.raises(ValueError, match="endOfLog=strict is for read, not for stream: a stream reads whole batches"):
+        options.parse({"endoflog": "STRICT"}, "stream")
+    assert options.parse({"endoflog": "tail"}, "stream")["endOfLog"] == "tail"
+    with pytest.raises(ValueError, match="must be one of tail, strict"):
+        options.parse({"endOfLog": "lenient"}, "read")
+
+
+# ---- what the two reports count -------------------------------------------------------------------------------------
+
+NAMES = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
+
+
+@pytest.mark.parametrize("end_of_log", options.ENDS)
+@pytest.mark.parametrize("restore", ["true", "false"])
+@pytest.mark.parametrize("folder", ["all-codecs-0", "txn-0", "compacted-0", "logappend-0"])
+def test_rows_of_permissive_are_those_of_the_report(tmp_path: Path, folder: str, end_of_log: str, restore: str) -> None:
+    for seed in range(6):
+        for path in (SEGMENTS / folder).glob("*.log"):
+            data = spoil(path.read_bytes(), seed, 3)
+            log_folder(tmp_path / str(seed) / folder, (int(path.stem), data[: len(data) - 7 * (seed % 3)]))
+        given = {"endOfLog": end_of_log, "restore": restore, "maxPartitionBytes": "4k"}
+        found = report(tmp_path / str(seed), **given)
+        rows = read(tmp_path / str(seed), mode="PERMISSIVE", **given, **CORRUPT)
+        damage = damage_of(rows)
+        assert [{"path": row["file"]} | {name: row[name] for name in NAMES} for row in found.rows] == damage
+        assert sum(each["damaged"] for each in found.files) == len(damage)
+        assert sum(each["damaged_bytes"] for each in found.files) == sum(each["length"] for each in damage)
+        assert sum(each["records"] for each in found.files) == len(rows) - len(damage)
+        control = read(tmp_path / str(seed), mode="DROPMALFORMED", includeControl="true", **given)
+        assert sum(each["records"] + each["control_records"] for each in found.files) == len(control)
+        apart = sum(each["control_records"] for each in found.files)
+        assert apart or folder != "txn-0"
+        assert (f" and {apart} control record" in str(found)) == bool(apart)
+        printed = [line for line in str(found).splitlines() if ", offset" in line or "no offset lost" in line]
+        known = [row for row in found.rows if row["lost_from"] is not None or row["lost_to"] is not None]
+        assert len(printed) == len(known) <= 20
+
+
+# ---- values ---------------------------------------------------------------------------------------------------------
+
+GOOD = golden.vector("v2-none-logappend").bytes
+CUT_VALUES = [GOOD + GOOD[:left] for left in (1, 11, 12, 16, 17, 60, 61, len(GOOD) - 1)]
+
+
+def decoded(values: list[bytes | None], **given: Any) -> list[Any]:
+    import pyarrow as pa
+
+    pieces = list(decoding.decode_values(pa.array(values, pa.binary()), function_options.make(**given)))
+    for piece in pieces:
+        piece.validate(full=True)
+    return pa.concat_arrays(pieces).to_pylist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("value", CUT_VALUES, ids=len)
+@pytest.mark.parametrize("piece", [1, 1 << 20])
+def test_a_cut_value_is_damage_if_strict(value: bytes, piece: int) -> None:
+    left = len(value) - len(GOOD)
+    values = [GOOD, None, value, b"", GOOD[:30], GOOD]
+    tail = decoded(values, max_output_bytes=piece)
+    assert [None if each is None else len(each) for each in tail] == [5, None, 5, 0, 0, 5]
+    strict = decoded(values, mode="PERMISSIVE", end_of_log="strict", max_output_bytes=piece)
+    assert [None if each is None else len(each) for each in strict] == [5, None, 6, 0, 1, 5]
+    damage = json.loads(strict[2].pop()[schema.CORRUPT])
+    assert strict[2] == tail[2]
+    assert damage | {"detail": ""} == dict(
+        zip(NAMES, [len(GOOD), left, 15, None, len(value), "length_beyond_end", ""], strict=True)
+    )
+    with pytest.raises(
+        kafkarec.CorruptRecordError, match=f"at byte {len(GOOD)}.*: .*left {left}, the value ends"
+    ) as one:
+        decoded(values, end_of_log="strict", max_output_bytes=piece)
+    notes = " ".join(one.value.__notes__)
+    assert "in row 2 of an input batch of 6" in notes or "in row 0" in notes
+    assert "end_of_log='tail'" in notes
+
+
+@pytest.mark.parametrize("value", CUT_VALUES, ids=len)
+def test_explode_and_the_table_function_have_it(value: bytes) -> None:
+    import pyarrow as pa
+
+    chosen = function_options.make(mode="PERMISSIVE", end_of_log="strict")
+    batch = pa.RecordBatch.from_arrays([pa.array(["a"]), pa.array([value])], ["name", "value"])
+    exploded = pa.Table.from_batches(decoding.Explode(function_options.to_literal(chosen), outer=False)(iter([batch])))
+    texts = [each for each in exploded.column(schema.CORRUPT).to_pylist() if each]
+    assert [json.loads(each)["length"] for each in texts] == [len(value) - len(GOOD)]
+    assert [row[-1] for row in udtf.rows(value, chosen)] == [None] * 5 + texts
+    assert [row[-1] for row in udtf.rows(value, function_options.make())] == [None] * 5
+    with pytest.raises(kafkarec.CorruptRecordError, match="the value ends in mid-batch"):
+        list(udtf.rows(value, function_options.make(end_of_log="strict")))
+
+
+@pytest.mark.parametrize("value", CUT_VALUES, ids=len)
+def test_scan_has_it(value: bytes) -> None:
+    import pyarrow as pa
+
+    def scanned(literal: str) -> list[Any]:
+        arrays = (pa.array([value, GOOD], pa.binary()), pa.array([literal] * 2))
+        return pa.concat_arrays(decoding.kafka_scan(iter([arrays]))).to_pylist()  # type: ignore[no-any-return]
+
+    assert [len(each) for each in scanned("FAILFAST")] == [1, 1]
+    first, second = scanned('{"mode": "permissive", "end_of_log": "Strict"}')
+    assert [len(first), len(second)] == [2, 1]
+    assert json.loads(first[1][schema.CORRUPT])["position"] == len(GOOD)
+    with pytest.raises(kafkarec.CorruptRecordError, match="the value ends in mid-batch"):
+        scanned('{"end_of_log": "strict"}')
+
+
+def test_wrong_ends_are_refused() -> None:
+    with pytest.raises(ValueError, match="end_of_log must be one of tail, strict, not 'lenient'"):
+        functions.kafka_decode("value", end_of_log="lenient")
+    with pytest.raises(ValueError, match="end_of_log must be one of"):
+        functions.kafka_scan("value", end_of_log="")
+    with pytest.raises(ValueError, match="did you mean end_of_log"):
+        function_options.from_literal('{"endOfLog": "strict"}')
+    with pytest.raises(ValueError, match=r"must be JSON such as \{"):
+        function_options.from_literal("{end_of_log: strict}")
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_sql_and_columns_in_a_session(spark_session: Any, tmp_path: Path) -> None:
+    rows = [("good", GOOD), ("cut", GOOD + GOOD[:30]), ("null", None)]
+    frame = spark_session.createDataFrame(rows, "name string, v binary")
+    frame.createOrReplaceTempView("cut_values")
+    strict = """'{"mode": "PERMISSIVE", "end_of_log": "strict"}'"""
+    counts = {"good": 5, "cut": 6, "null": None}
+    for call in (f"kafka_decode(v, {strict})", "kafka_decode(v)"):
+        found = spark_session.sql(f"SELECT name, size({call}) AS n FROM cut_values").collect()
+        expected = counts if strict in call else counts | {"cut": 5}
+        assert {row.name: row.n for row in found} == expected
+    column = functions.kafka_decode("v", "PERMISSIVE", end_of_log="strict")
+    assert {
+        row.name: row.n
+        for row in frame.selectExpr("name", "v")
+        .select("name", column.alias("a"))
+        .selectExpr("name", "size(a) AS n")
+        .collect()
+    } == counts
+    exploded = functions.kafka_explode(frame, "v", "PERMISSIVE", keep=["name"], end_of_log="strict")
+    (bad,) = exploded.where(f"{schema.CORRUPT} IS NOT NULL").collect()
+    assert bad.name == "cut"
+    lateral = "SELECT r.* FROM cut_values, LATERAL kafka_explode(v, mode => 'PERMISSIVE', end_of_log => 'strict') AS r"
+    assert spark_session.sql(lateral).where(f"{schema.CORRUPT} IS NOT NULL").count() == 1
+    scanned = frame.select(functions.kafka_scan("v", "PERMISSIVE", end_of_log="strict").alias("a"))
+    assert sorted(row.n or 0 for row in scanned.selectExpr("size(a) AS n").collect()) == [0, 1, 2]
+    log_folder(tmp_path / "orders-0", (0, LOG[: AT + 100]))
+    reader = spark_session.read.format("kafkarec")
+    assert reader.load(str(tmp_path)).count() == OFFSET
+    with pytest.raises(Exception, match=f"at byte {AT} .*left 100, the file ends in mid-batch"):
+        reader.option("endOfLog", "strict").load(str(tmp_path)).count()
