@@ -47,6 +47,7 @@ LINES = (
     Line("internal_rows", "`functions.kafka_internal_rows(df, ...)`"),
     Line("damage_report", "`damage_report(spark, path)`"),
     Line("read_log", "`read_log(spark, path, **options)`"),
+    Line("end_of_log", "`endOfLog`, `end_of_log`: logs and values that stop in mid-batch"),
     Line("write_log", "`write_log(df, path)`, appending"),
     Line(
         "lateral",

@@ -190,12 +190,33 @@ def test_damage_of_files(run: Run) -> None:
     log = kafkarec.open(run.work / "damaged" / "orders-0").read(errors="skip")
     (damage,) = log.damage
     printed, rows = run.rows("damage_report")
-    assert printed.startswith(f"1 of 1 files damaged: 1 ranges, {damage.length} of ")
+    assert printed.startswith(f"1 of 1 files damaged: 1 range, {damage.length} of ")
     lost = [damage.position, damage.length, damage.lost_from, damage.lost_to, damage.next_position, damage.reason]
     assert rows == [["orders", 0, *lost]]
     reasons = [json.loads(bad) for _, bad in run.rows("read_log")["damaged"] if bad]
     assert [(each["position"], each["reason"]) for each in reasons] == [(damage.position, damage.reason)]
     assert sorted(offset for offset, bad in run.rows("read_log")["damaged"] if not bad) == [each.offset for each in log]
+
+
+def test_a_log_and_a_value_that_stop_in_mid_batch(run: Run) -> None:
+    whole = kafkarec.open(SEGMENTS / "txn-0" / f"{30:020}.log")
+    last = whole.scan()[-1]
+    records = len(whole.read()) - (0 if last["is_control"] else last["record_count"])
+    left = last["size_in_bytes"] - 5
+    found = run.rows("end_of_log")
+    assert (found["tail"], found["values"]) == (records, records)
+    for name in ("strict", "strict values"):
+        ((offset, bad),) = found[name]
+        damage = json.loads(bad)
+        assert (offset, damage["position"], damage["length"]) == (None, last["position"], left)
+    place = f"at byte {last['position']} (base offset {last['base_offset']}): claimed {left + 5}, left {left}, the "
+    assert place + "file ends in mid-batch" in found["failfast"]
+    assert place + "value ends in mid-batch" in found["strict column"]
+    assert found["report"].startswith("0 of 1 files damaged, 1 ends in an incomplete batch: ")
+    assert (
+        f"byte {last['position']}, {left} bytes: incomplete batch, after offset {last['base_offset'] - 1}"
+        in (found["report"])
+    )
 
 
 def test_rows_of_files(run: Run) -> None:

@@ -243,6 +243,27 @@ def read_log():
 
 
 @step
+def end_of_log():
+    """A log, and a value of it, that stop in the middle of their last batch."""
+    folder, data = WORK / "cut" / "txn-0", (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:-5]
+    folder.mkdir(parents=True)
+    (folder / f"{30:020}.log").write_bytes(data)
+    path, kept = str(folder), {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "bad", "columns": ["offset", "bad"]}
+    values = table([("cut", data)], "cut_values")
+    json_options = json.dumps({"mode": "PERMISSIVE", "end_of_log": "strict"})
+    decoded = "SELECT offset, _corrupt_record FROM (SELECT inline(kafka_decode(v{})) FROM cut_values)"
+    return {
+        "tail": spark_udfs.read_log(spark, path).count(),
+        "strict": listed(spark_udfs.read_log(spark, path, endOfLog="strict", **kept).where("bad IS NOT NULL")),
+        "failfast": message(lambda: spark_udfs.read_log(spark, path, endOfLog="strict").count()),
+        "report": str(spark_udfs.damage_report(spark, path)),
+        "values": spark.sql(decoded.format("")).count(),
+        "strict values": listed(spark.sql(decoded.format(f", '{json_options}'")).where("_corrupt_record IS NOT NULL")),
+        "strict column": message(values.select(K.kafka_decode("v", end_of_log="strict")).collect),
+    }
+
+
+@step
 def write_log():
     records = spark.range(100).selectExpr("'made' AS topic", "int(id % 2) AS partition", "id AS offset")
     records = records.selectExpr(
