@@ -69,8 +69,10 @@ def incomplete_end(segment: Segment, position: int, remaining: int, lost_from: i
     position: where the last `remaining` bytes begin, which were neither batches nor damage
     lost_from: the next offset of the last good batch; None: there is none
     """
+    if not remaining:
+        return None
     head = segment.raw(position, min(remaining, LOG_OVERHEAD))
-    if not remaining or (len(head) == LOG_OVERHEAD and not any(head)):
+    if len(head) == LOG_OVERHEAD and not any(head):
         return None
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 

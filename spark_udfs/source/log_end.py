@@ -36,8 +36,8 @@ class SplitEnd:
         """The batches of a piece, and how many bytes after them were neither batches nor damage."""
         self._remaining += remaining
         if len(batches):
-            self.last_offset = batches.column("last_offset")[-1]
-            self._next_offset = batches.column("next_offset")[-1]
+            last = batches[-1]
+            self.last_offset, self._next_offset = last["last_offset"], last["next_offset"]
 
     @property
     def has_grown(self) -> bool:

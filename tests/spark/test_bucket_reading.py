@@ -143,3 +143,17 @@ def test_a_stream_follows_an_object_that_is_replaced_by_a_longer_one(bucket: Ser
     bucket.put(f"{folder}/{0:020}.log", LOG[:middle])
     with pytest.raises(RuntimeError, match=r"data loss in t-0: .*866"):
         query.run()
+
+
+def test_an_object_that_stops_in_mid_batch_is_told(bucket: Server, library: str) -> None:
+    position, size = (kafkarec.scan(LOG).column(name)[-1] for name in ("position", "size_in_bytes"))
+    bucket.put(f"cut/t-0/{0:020}.log", LOG[:-7])
+    given = {"path": f"s3://{BUCKET}/cut", "storageOptions": storage_options(bucket, "fsspec")}
+    assert len(Read(given).rows) < 865
+    kept = {"mode": "PERMISSIVE", "endOfLog": "strict", "columnNameOfCorruptRecord": "bad", "maxPartitionBytes": "4k"}
+    (damage,) = (json.loads(row["bad"]) for row in Read({**given, **kept}).rows if row["bad"])
+    assert (damage["position"], damage["length"]) == (position, size - 7)
+    with pytest.raises(
+        kafkarec.CorruptRecordError, match=f"s3://.* at byte {position} .*left {size - 7}, the file ends"
+    ):
+        Read({**given, "endOfLog": "strict"})
