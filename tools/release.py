@@ -95,12 +95,22 @@ def check_wheels(files: list[Path]) -> None:
             f"abi3audit: {' '.join(said.split())}" if said.strip() else f"abi3audit: {wheel.name} keeps the stable ABI"
         )
         tag = wheel.name.removesuffix(".whl").rsplit("-", 1)[1]
-        if tag.startswith(("manylinux", "musllinux")):
+        if tag.startswith("manylinux"):
             shown = " ".join(run(TOOLS / "auditwheel", "show", wheel).split())
             allowed = re.search(r'platform tag: "(\w+)"', shown)
             if allowed is None or not _covers(tag, allowed[1]):
                 raise SystemExit(f"release: {wheel.name} does not deserve its tag: {shown}")
             step(f"auditwheel: {wheel.name} could also be {allowed[1]}")
+        elif tag.startswith("musllinux"):  # auditwheel looks for the libraries, and so needs a system with musl
+            needed = {name for content in _modules(wheel) for name in wheelhouse_build.needed_libraries(content)}
+            if needed != {"libc.so"} or any(b"GLIBC_" in content for content in _modules(wheel)):
+                raise SystemExit(f"release: {wheel.name} needs {', '.join(sorted(needed))}, not only musl's libc.so")
+            step(f"{wheel.name} needs libc.so, and no version of a symbol")
+
+
+def _modules(wheel: Path) -> list[bytes]:
+    files, _ = wheelhouse_pack.read_wheel(wheel)
+    return [content for name, content in files.items() if name.endswith(".so")]
 
 
 def _covers(tag: str, allowed: str) -> bool:

@@ -83,12 +83,17 @@ def _have_build_tools() -> bool:
     return True
 
 
+def needed_libraries(module: bytes) -> set[str]:
+    """The names of libraries among the texts of a compiled module."""
+    return {name.decode() for name in re.findall(rb"\0(lib[\w+.-]*\.so[.\d]*)(?=\0)", module)}
+
+
 def _manylinux_tag(wheel: Path, platform: str) -> str:
     if not platform.startswith("linux_"):
         return platform
     files, _ = wheelhouse_pack.read_wheel(wheel)
     libraries = [content for name, content in files.items() if name.endswith(".so")]
-    needed = {lib.decode() for code in libraries for lib in re.findall(rb"\0(lib[\w+.-]+\.so[.\d]*)(?=\0)", code)}
+    needed = {name for code in libraries for name in needed_libraries(code)}
     minors = [int(minor) for code in libraries for minor in re.findall(rb"GLIBC_2\.(\d+)", code)]
     if not minors or needed - SYSTEM_LIBRARIES:
         return platform  # musl, or a library that not every system has: the tag stays unchanged

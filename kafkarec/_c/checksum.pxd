@@ -5,8 +5,8 @@
 
 CRC-32C uses the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import if
 it returns the same results as the library's Python function. For less than 256 bytes, and where the library has no such
-symbol, a routine of this file is used: with the processor's CRC instructions (SSE4.2, ARMv8) where it has them, else with
-tables. CRC-32 uses tables (slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
+symbol, a routine of this file is used: with the processor's CRC instructions (SSE4.2, ARMv8) where it has them, else
+with tables. CRC-32 uses tables (slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
 """
 from libc.stdint cimport uint8_t, uint32_t
 
