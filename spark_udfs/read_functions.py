@@ -14,7 +14,8 @@ from . import bootstrap, cluster, registration
 from .schema import SparkColumn
 from .source import columns, options, planning
 from .source.batch import BatchReader
-from .source.paths import existing
+from .source.key_folders import KeyTypes, check_values
+from .source.paths import checked_key_types
 from .source.planning import Split
 
 Tasks = list[tuple[Split, ...]]
@@ -23,15 +24,23 @@ Tasks = list[tuple[Split, ...]]
 def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     """See `spark_udfs.read_log`."""
     chosen = options.parse(texts(path, given), "read")
-    wanted = columns.chosen(chosen)
     registration.ship(spark)
-    return over_tasks(spark, planned(spark, plan, chosen), ReadTask, chosen, wanted, result=columns.struct(wanted))
+    found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
+    wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
+    tasks = planned(spark, plan, chosen)
+    check_values((split for task in tasks for split in task), wanted)
+    return over_tasks(spark, tasks, ReadTask, chosen, wanted, result=columns.struct(wanted))
+
+
+def keys(chosen: options.SourceOptions) -> KeyTypes:
+    """The keys of key=value folders; must run on a machine that can read the files."""
+    bootstrap.load()
+    return checked_key_types(chosen)
 
 
 def plan(chosen: options.SourceOptions) -> Tasks:
     """The splits of each task; must run on a machine that can read the files."""
     bootstrap.load()
-    existing(chosen)
     return planning.tasks(chosen, BatchReader(chosen, ()).splits())
 
 

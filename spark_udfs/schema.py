@@ -86,6 +86,7 @@ def arrow_type(name: str) -> pyarrow.DataType:
         "tinyint": pa.int8(),
         "boolean": pa.bool_(),
         "binary": pa.binary(),
+        "date": pa.date32(),
         "timestamp": pa.timestamp("us", tz="UTC"),
         "array<struct<key:string,value:binary>>": pa.list_(
             pa.field("element", pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))

@@ -83,6 +83,7 @@ MODULES: dict[str, tuple[str, ...]] = {
         "is_preallocated",
         "preallocated_from",
     ),
+    "storage.segment_summary": ("summarize", "SegmentSummary"),
 }
 # public methods that are for kafkarec's own modules only
 INTERNAL_METHODS = {

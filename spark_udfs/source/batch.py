@@ -14,7 +14,7 @@ from spark_udfs import bootstrap, capabilities
 from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.schema import SparkColumn
 
-from . import columns, options, paths, planning, selection
+from . import columns, key_folders, options, paths, planning, selection
 from .listing import Listing, retry
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
@@ -26,15 +26,23 @@ def schema(given: Mapping[str, str]) -> Any:
     chosen = options.parse(given, "read or stream")
     capabilities.check_options(chosen)
     bootstrap.load()
-    paths.existing(chosen)
-    return columns.struct(columns.chosen(chosen))
+    return columns.struct(columns.chosen(chosen, paths.checked_key_types(chosen)))
 
 
 def checked(given: Mapping[str, str], wanted: Any) -> tuple[options.SourceOptions, tuple[SparkColumn, ...]]:
     """The options and columns for a reader."""
     chosen = options.parse(given, "read")
     capabilities.check_options(chosen)
-    return chosen, columns.from_schema(wanted, chosen)
+    return chosen, columns_of(wanted, chosen)
+
+
+def columns_of(wanted: Any, chosen: options.SourceOptions) -> tuple[SparkColumn, ...]:
+    """The columns of a StructType; looks for key=value folders if it has other names than those of the source."""
+    keys: key_folders.KeyTypes = ()
+    if not columns.are_own(wanted.fieldNames(), chosen):
+        bootstrap.load()
+        keys = paths.key_types(chosen)
+    return columns.from_schema(wanted, chosen, keys)
 
 
 class BatchReader(DataSourceReader):
@@ -53,7 +61,9 @@ class BatchReader(DataSourceReader):
     def splits(self) -> list[Split]:
         """The splits; planned again if a file disappears meanwhile, since a broker may rename it at any time."""
         bootstrap.load()
-        return retry(self._splits)
+        splits = retry(self._splits)
+        key_folders.check_values(splits, self.columns)
+        return splits
 
     def _splits(self) -> list[Split]:
         listed = self.chosen(Listing(self.options).current())

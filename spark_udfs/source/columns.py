@@ -7,12 +7,14 @@
 | includeMetadata | and METADATA: file, batch, producer |
 | columnNameOfCorruptRecord | and the column of that name |
 | view=batches | topic, partition, file and the columns of kafka_scan |
+| key=value folders | and a column of each key, at the end, as Spark's file sources have them |
 | columns=offset,_magic or a user's schema | any of these, in that order; only they are decoded |
 """
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
 from pyspark.sql import types as T
@@ -20,6 +22,8 @@ from pyspark.sql import types as T
 from spark_udfs import schema
 from spark_udfs.schema import SparkColumn
 
+from . import key_folders
+from .key_folders import KeyTypes
 from .options import SourceOptions
 
 _ORDER = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -47,6 +51,8 @@ BATCHES = (
     *(column for column in schema.BATCH_COLUMNS if column.name != schema.CORRUPT),
 )
 
+# Keys that name the log, which has these columns anyway.
+_NAMING = (key_folders.TOPIC, key_folders.PARTITION)
 _HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
 _TYPES: tuple[T.DataType, ...] = (
     T.StringType(),
@@ -56,6 +62,7 @@ _TYPES: tuple[T.DataType, ...] = (
     T.ShortType(),
     T.IntegerType(),
     T.LongType(),
+    T.DateType(),
     T.TimestampType(),
     T.ArrayType(_HEADER),
 )
@@ -67,29 +74,49 @@ def struct(columns: tuple[SparkColumn, ...]) -> T.StructType:
     return T.StructType([T.StructField(column.name, _BY_SQL[column.type]) for column in columns])
 
 
-def chosen(options: SourceOptions) -> tuple[SparkColumn, ...]:
-    """The columns that the options select, in order."""
+def chosen(options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
+    """The columns that the options select, in order. keys: of the key=value folders."""
     if options["columns"] is not None:
-        return tuple(_known(name, options) for name in _without_repeats(options["columns"]))
+        return tuple(_known(name, options, keys) for name in _without_repeats(options["columns"]))
     corrupt = (corrupt_column(options),) if "columnNameOfCorruptRecord" in options.given else ()
     if options["view"] == "batches":
-        return BATCHES + corrupt
+        return BATCHES + corrupt + key_columns(keys, options)
     headers = RECORDS if options["includeHeaders"] else RECORDS[:-1]
-    return headers + (METADATA if options["includeMetadata"] else ()) + corrupt
+    return headers + (METADATA if options["includeMetadata"] else ()) + corrupt + key_columns(keys, options)
 
 
-def from_schema(given: Any, options: SourceOptions) -> tuple[SparkColumn, ...]:
+def from_schema(given: Any, options: SourceOptions, keys: KeyTypes = ()) -> tuple[SparkColumn, ...]:
     """The columns of a StructType that a user (or `chosen`) gave; ValueError names the valid ones."""
     selected = []
+    key_names = {name for name, _ in keys}
     for name, field in zip(_without_repeats(given.fieldNames()), given.fields, strict=True):
-        column = _known(name, options)
+        column = _known(name, options, keys)
         sql_type = field.dataType.simpleString()
+        if name in key_names and name not in _NAMING and sql_type in key_folders.TYPES:
+            column = SparkColumn(None, name, sql_type)
         if sql_type != column.type:
             raise ValueError(f"column {name} is {column.type}, not {sql_type}; cast it after reading")
         if not field.nullable:
             raise ValueError(f"column {name} may be null: leave NOT NULL out of the schema")
         selected.append(column)
     return tuple(selected)
+
+
+def are_own(names: Iterable[str], options: SourceOptions) -> bool:
+    """Whether all names are columns that do not need key=value folders."""
+    return set(names) <= _own(options).keys()
+
+
+def key_columns(keys: KeyTypes, options: SourceOptions) -> tuple[SparkColumn, ...]:
+    """The columns of the keys; `topic` and `partition` name the log. ValueError for the name of another column."""
+    own = {name.lower() for name in _own(options)}
+    for name, _ in keys:
+        if name not in _NAMING and name.lower() in own:
+            raise ValueError(
+                f"the folders {name}=... have the name of a column of the source. Rename them, or load what is below "
+                f'them by a glob, such as .load("archive/{name}=*"): then they are no column'
+            )
+    return tuple(SparkColumn(None, name, kind) for name, kind in keys if name not in _NAMING)
 
 
 def corrupt_column(options: SourceOptions) -> SparkColumn:
@@ -99,9 +126,15 @@ def corrupt_column(options: SourceOptions) -> SparkColumn:
     return SparkColumn(None, name, "string")
 
 
-def _known(name: str, options: SourceOptions) -> SparkColumn:
-    valid = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
-    valid[options["columnNameOfCorruptRecord"]] = corrupt_column(options)
+def _own(options: SourceOptions) -> dict[str, SparkColumn]:
+    own = {column.name: column for column in (BATCHES if options["view"] == "batches" else RECORDS + METADATA)}
+    return own | {options["columnNameOfCorruptRecord"]: corrupt_column(options)}
+
+
+def _known(name: str, options: SourceOptions, keys: KeyTypes) -> SparkColumn:
+    valid = _own(options)
+    if name not in valid:
+        valid |= {column.name: column for column in key_columns(keys, options)}
     if name not in valid:
         near = difflib.get_close_matches(name, valid, 1)
         hint = f"; did you mean {near[0]}?" if near else ""

@@ -1,5 +1,7 @@
 """Lists the partitions below the paths while brokers write to them: consistent names, current sizes.
 
+Each folder is listed for itself; folders of one partition are joined at the end (folder_borders).
+
     1  names of all folders
     2  partitions of all folders, sizes of their files
     3  names of all folders: a folder with other names than in step 1 is listed again
@@ -19,14 +21,14 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from typing import TypeVar
 
 from pyspark.errors import AnalysisException
 
-from . import paths
+from . import key_conditions, key_folders, paths
+from .folder_borders import FolderBorders
 from .options import SourceOptions
-from .paths import PartitionPaths, SegmentPath, TopicPartition
+from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, is_log_folder
 
 logger = logging.getLogger("spark_udfs")
 
@@ -34,7 +36,7 @@ logger = logging.getLogger("spark_udfs")
 _TRIES = 12
 _LONGEST_PAUSE = 0.25
 _SWAP = ".swap"
-# Tiered layouts have a folder per topic, and below it one per partition.
+# Tiered layouts have a folder per topic, and below it one per partition. Folders key=value are not counted.
 _DEEPEST = 2
 
 _Names = dict[str, frozenset[str]]
@@ -62,32 +64,36 @@ class Listing:
         self._roots: list[str] = []
         self._names: _Names = {}
         self._keys: dict[str, list[TopicPartition]] = {}
-        self._found: dict[TopicPartition, PartitionPaths] = {}
+        self._found: FolderPieces = {}
+        self._borders = FolderBorders(options)
         self._strict = bool(options["failOnDataLoss"])
         self._reported: dict[str, frozenset[str]] = {}
 
     def current(self) -> dict[TopicPartition, PartitionPaths]:
-        """The partitions now. AnalysisException where a path does not exist, ValueError for one partition in two
-        folders, DataLoss where the replacement of a segment was interrupted."""
+        """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
+        offsets of a partition, DataLoss where the replacement of a segment was interrupted."""
+        return self._borders.joined(self._pieces())
+
+    def _pieces(self) -> FolderPieces:
         if _is_remote(self._options):
-            return paths.partitions(self._options)
-        roots = paths.existing(self._options)
+            return paths.pieces(self._options)
+        roots = [path for path, _ in paths.roots(self._options)]
         for _ in range(_TRIES):
-            names = _names_below(roots, self._strict)
+            names = _names_below(roots, self._options)
             if roots != self._roots or names.keys() != self._names.keys() or not self._relist_changed(names):
                 self._list_all(roots, names)
-            partitions = self._with_sizes()
-            if partitions is not None:
-                return partitions
+            pieces = self._with_sizes()
+            if pieces is not None:
+                return pieces
         return self._found
 
     def _list_all(self, roots: list[str], before: _Names) -> None:
-        partitions = paths.partitions(self._options)
+        pieces = paths.pieces(self._options)
         self._roots, self._names, self._found, self._keys = roots, {}, {}, {}
-        for key, partition in partitions.items():
-            self._keys.setdefault(os.path.dirname(partition.segments[0].path), []).append(key)
-        after = _names_below(roots, self._strict)
-        self._found = {key: _with_known_sizes(partition) for key, partition in partitions.items()}
+        for folder, key in pieces:
+            self._keys.setdefault(folder, []).append(key)
+        after = _names_below(roots, self._options)
+        self._found = {at: _with_known_sizes(piece) for at, piece in pieces.items()}
         for folder, names in after.items():
             if (before.get(folder) != names or _interrupted_replacements(names)) and folder in self._keys:
                 self._relist(folder, names)
@@ -109,27 +115,27 @@ class Listing:
     def _relist(self, folder: str, before: frozenset[str]) -> bool:
         """Lists one folder until its names stay the same, except for segments added at the end. False: other
         partitions."""
-        options = SourceOptions(self._options)
-        options |= {"path": folder, "paths": ()}
+        options = paths.options_for(folder, self._options)
         keys = sorted(self._keys[folder])
-        partitions: dict[TopicPartition, PartitionPaths] = {}
+        folder_keys = self._found[folder, keys[0]].segments[0].keys
+        pieces: FolderPieces = {}
         for tries in range(_TRIES):
             if tries:
                 time.sleep(min(0.001 * 2**tries, _LONGEST_PAUSE))
             try:
-                partitions = paths.partitions(options)
+                pieces = paths.pieces(options)
             except (ValueError, OSError, AnalysisException):
-                partitions = {}  # the folder is gone, or no longer has any segment
-            partitions = {key: _with_known_sizes(each) for key, each in partitions.items()}
-            after = _names_in(folder, self._strict)
+                pieces = {}  # the folder is gone, or no longer has any segment
+            pieces = {at: _with_known_sizes(each) for at, each in pieces.items() if at[0] == folder}
+            after = _names_in(folder, self._options)
             if before <= after and not _interrupted_replacements(after):
                 break
             before = after
         else:
             self._report_broken_replacement(folder, after)
-        if sorted(partitions) != keys:
+        if sorted(key for _, key in pieces) != keys:
             return False
-        self._found |= {key: _up_to(each, before) for key, each in partitions.items()}
+        self._found |= {at: _with_keys(_up_to(each, before), folder_keys) for at, each in pieces.items()}
         self._names[folder] = before
         return True
 
@@ -150,11 +156,10 @@ class Listing:
         for folder in folders:
             self._names.pop(folder, None)
             for key in self._keys.pop(folder):
-                self._found.pop(key, None)
+                self._found.pop((folder, key), None)
 
-    def _with_sizes(self) -> dict[TopicPartition, PartitionPaths] | None:
-        """The partitions with the current sizes of their last segments; None if one of these no longer
-        exists."""
+    def _with_sizes(self) -> FolderPieces | None:
+        """The folders' segments with the current sizes of the last ones; None if one of these no longer exists."""
         for key, partition in self._found.items():
             last = partition.segments[-1]
             if last.size is None:
@@ -195,56 +200,54 @@ def _known_size(segment: SegmentPath) -> SegmentPath:
         return segment._replace(size=None)
 
 
+def _with_keys(partition: PartitionPaths, keys: key_folders.Keys) -> PartitionPaths:
+    return partition._replace(segments=tuple(each._replace(keys=keys) for each in partition.segments))
+
+
 def _interrupted_replacements(names: frozenset[str]) -> list[str]:
     return sorted(name for name in names if name.endswith(_SWAP) and name.removesuffix(_SWAP) not in names)
 
 
-def _names_below(roots: list[str], strict: bool) -> _Names:
-    """Folder -> relevant names in it, for each root and the partition folders below it. strict: OSError for a folder
-    that cannot be listed, which the listing of the folder above would leave out."""
+def _names_below(roots: list[str], options: SourceOptions) -> _Names:
+    """Folder -> relevant names in it, for each root, the partition folders below it and the key folders that `where`
+    allows. OSError for a folder that cannot be listed, which the listing of the folder above would leave out, unless
+    failOnDataLoss is false."""
     names: _Names = {}
     waiting = [(root, 0) for root in roots if os.path.isdir(root)]
     while waiting:
         folder, depth = waiting.pop()
         if folder not in names:
-            names[folder] = _names_in(folder, strict)
-            if depth < _DEEPEST:
-                below = (name[:-1] for name in names[folder] if name[-1] == "/")
-                waiting += [(os.path.join(folder, name), depth + 1) for name in below]
+            names[folder] = _names_in(folder, options)
+            for name in names[folder]:
+                below = depth if "=" in name else depth + 1
+                if name[-1] == "/" and below <= _DEEPEST:
+                    waiting.append((os.path.join(folder, name[:-1]), below))
     return names
 
 
-def _names_in(folder: str, strict: bool) -> frozenset[str]:
-    """The names of segments and of their replacements, and those of partition folders, with a slash at the end."""
+def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
+    """The names of segments and of their replacements, and those of partition and key folders, with a slash at the
+    end."""
     own = os.path.basename(folder)
-    names = []
+    names, folders = [], []
     try:
         with os.scandir(folder) as listing:
             for each in listing:
                 name = each.name
                 if each.is_dir():
-                    if _is_folder(name, own):
-                        names.append(f"{name}/")
+                    folders.append(name)
                 elif ".log" in name or name.endswith(".checkpoint"):
                     names.append(name)
     except (FileNotFoundError, NotADirectoryError):
         return frozenset()
     except OSError as error:
-        if strict:
+        if options["failOnDataLoss"]:
             error.add_note("failOnDataLoss=false reads the other folders")
             raise
         logger.warning("%s: left out; failOnDataLoss is false", error)
+    keyed = key_conditions.read_folders(folders, options["where"], folder)
+    names += [f"{name}/" for name in folders if name in keyed or is_log_folder(name, own)]
     return frozenset(names)
-
-
-@lru_cache(1 << 16)
-def _is_folder(name: str, above: str) -> bool:
-    from kafkarec.storage import names
-
-    if names.tiered_topic(above) and names.tiered_partition(name) is not None:
-        return True
-    named = names.folder(name)
-    return names.tiered_topic(name) is not None or (named is not None and not named.state)
 
 
 def _is_remote(options: SourceOptions) -> bool:

@@ -3,25 +3,37 @@
 load("/kafka/data")                 a broker's data folder: every partition below it
 load("/kafka/data/orders-0")        one partition
 load(["/backup/{orders,payments}-*", "s3://bucket/kafka/orders-1"])
+load("/archive")                    folders such as date=2026-11-01/orders-0: key_folders
+
+Folders of one partition are one log if their offsets do not overlap: folder_borders.
 """
 
 from __future__ import annotations
 
+import difflib
 import errno
 import fnmatch
 import glob
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
 
+from . import key_conditions, key_folders
+from .key_folders import Keys, KeyTypes
 from .options import SourceOptions
 
 if TYPE_CHECKING:
     import kafkarec
     from kafkarec.storage import remote
+
+logger = logging.getLogger("spark_udfs")
 
 TopicPartition = tuple[str, int]
 """(topic, partition); (path, -1) for a file whose path has neither."""
@@ -39,6 +51,7 @@ _RENAMED = re.compile(r".+\.[^.\s]+-(delete|future|stray)")
 # Names of files that a Spark job writes to its output folder.
 _JOB_NAMES = re.compile(r"[_.].*")
 _STAGED = "_temporary"
+_LISTINGS_AT_ONCE = 8
 
 
 class SegmentPath(NamedTuple):
@@ -47,12 +60,17 @@ class SegmentPath(NamedTuple):
     size: bytes when it was listed; None: unknown, as the file is compressed
     base_offset: from its name; None: the name has none
     later_segment: a later segment of the same partition exists
+    keys: of the folders key=value above it
+    followed_by: (path, base offset) of the segment of another folder that follows it, if the planning cannot know that
+        their offsets do not overlap; None: it does
     """
 
     path: str
     size: int | None
     base_offset: int | None
     later_segment: bool
+    keys: Keys = ()
+    followed_by: tuple[str, int] | None = None
 
 
 class PartitionPaths(NamedTuple):
@@ -63,26 +81,27 @@ class PartitionPaths(NamedTuple):
     segments: tuple[SegmentPath, ...]
 
 
-def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
-    """All partitions below `path` and `paths`, by topic and number. AnalysisException for a path that does not exist,
-    ValueError where one partition is in two folders."""
-    segments: dict[TopicPartition, dict[str, kafkarec.Segment]] = {}
-    folders: dict[TopicPartition, str] = {}
+FolderPieces = dict[tuple[str, TopicPartition], PartitionPaths]
+"""(folder, key) -> the segments that one folder has of one partition."""
+
+
+def pieces(options: SourceOptions) -> FolderPieces:
+    """The segments below `path` and `paths`, by folder and partition. AnalysisException for a path that does not exist,
+    ValueError for an option `where` that does not fit the folders."""
+    segments: dict[tuple[str, TopicPartition], dict[str, kafkarec.Segment]] = {}
+    keys_of: dict[str, Keys] = {}
     problems: list[str] = []
-    for path in existing(options):
-        for log in _logs_of(_open(path, options), path, problems):
-            for segment in log.segments:
-                key = _key_of(log, segment)
-                folder = os.path.dirname(segment.path)
-                if folders.setdefault(key, folder) != folder:
-                    raise ValueError(
-                        f"{key[0]}-{key[1]} is in {folders[key]} and in {folder}: load one of them, or one after the "
-                        f"other (their offsets would be read twice)"
-                    )
-                segments.setdefault(key, {})[segment.path] = segment
+    seen: set[str] = set()
+    for log, keys in _logs_below(roots(options), options, problems, seen):
+        for segment in log.segments:
+            folder = os.path.dirname(segment.path)
+            keys_of[folder] = keys
+            segments.setdefault((folder, _key_of(log, segment)), {})[segment.path] = segment
+    if options["where"]:
+        _check_conditions(options, seen if segments else {name for name, _ in key_types(options)})
     if problems and not segments:
         raise ValueError(problems[0])
-    return {key: _partition_paths(list(segments[key].values())) for key in sorted(segments)}
+    return {at: _partition_paths(list(each.values()), keys_of[at[0]]) for at, each in segments.items()}
 
 
 def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
@@ -90,6 +109,205 @@ def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
     if log.topic is None or log.partition is None or segment.name.endswith(".checkpoint"):
         return segment.path, -1
     return log.topic, log.partition
+
+
+def roots(options: SourceOptions) -> list[tuple[str, Keys]]:
+    """The existing paths with the keys of their own folders, below the option basePath, if `where` allows them."""
+    base = options["basePath"] and _base(options["basePath"])
+    with_keys = [(path, key_folders.of_path(path, base)) for path in existing(options)]
+    return [
+        (path, keys)
+        for path, keys in with_keys
+        if all(key_conditions.allows(options["where"], *key, path) for key in keys)
+    ]
+
+
+def _base(given: str) -> str:
+    """The option basePath as `existing` writes paths."""
+    from kafkarec.storage import remote
+
+    if remote.is_url(given):
+        local = remote.local_path(given)
+        if local is None:
+            return given
+        given = local
+    return os.path.abspath(given.removeprefix("file:") if given.startswith("file:/") else given)
+
+
+def _logs_below(
+    given: list[tuple[str, Keys]], options: SourceOptions, problems: list[str], seen: set[str]
+) -> Iterator[tuple[kafkarec.Log, Keys]]:
+    """The logs of the given paths and of the key folders below them that `where` allows, each with its keys. Adds the
+    names of all keys to `seen`."""
+    waiting, is_root = given, True
+    while waiting:
+        opened = _each_opened([path for path, _ in waiting], options, is_root)
+        below: list[tuple[str, Keys]] = []
+        for (path, keys), one in zip(waiting, opened, strict=True):
+            seen.update(name for name, _ in keys)
+            if one is None:
+                continue
+            logs = _logs_of(one, path, problems)
+            for log in logs:
+                _name(log)
+                yield log, keys
+            for each in {id(each): each for each in (one, *logs)}.values():
+                below += _key_folders_of(each, keys, options, seen)
+        waiting, is_root = below, False
+
+
+def _each_opened(
+    paths: list[str], options: SourceOptions, are_roots: bool
+) -> list[kafkarec.Segment | kafkarec.Log | kafkarec.LogDir | None]:
+    """Opens paths, those of a bucket several at once. None: a folder that cannot be listed, failOnDataLoss is false."""
+    if len(paths) < 2 or "://" not in paths[0]:
+        return [_open(path, options, are_roots) for path in paths]
+    with ThreadPoolExecutor(_LISTINGS_AT_ONCE) as pool:
+        return list(pool.map(lambda path: _open(path, options, are_roots), paths))
+
+
+def _key_folders_of(
+    opened: kafkarec.Segment | kafkarec.Log | kafkarec.LogDir, keys: Keys, options: SourceOptions, seen: set[str]
+) -> Iterator[tuple[str, Keys]]:
+    """The key folders in a folder, each with its keys."""
+    import kafkarec
+
+    if isinstance(opened, kafkarec.Segment):
+        return
+    above = opened.path.rstrip("/")
+    names = [each.name for each in opened.left_out if each.is_folder]
+    seen.update(key[0] for name in names if (key := key_folders.parse(name)))
+    for name, key in key_conditions.read_folders(names, options["where"], above).items():
+        path = f"{above}/{name}"
+        yield path, key_folders.below(keys, key, path)
+
+
+def _name(log: kafkarec.Log) -> None:
+    """Sets topic and partition of a log that has them not from its own folder, but from one above its key folders, or
+    from folders topic=... and partition=.... ValueError where two folders contradict each other."""
+    from kafkarec.storage import names
+
+    if "=" not in log.path:
+        return
+    by_keys = key_folders.log_name(log.path)
+    segments = [segment for segment in log.segments if segment.base_offset is not None]
+    if log.topic is None and segments:
+        folder = key_folders.without_keys(os.path.dirname(segments[0].path))
+        topic, partition, _ = names.folder_owner(folder.split("/"))
+        log.topic, log.partition = topic or by_keys[0], by_keys[1] if partition is None else partition
+        for segment in segments:
+            segment.topic, segment.partition = log.topic, log.partition
+    for key, found, wanted in zip(("topic", "partition"), (log.topic, log.partition), by_keys, strict=True):
+        if None not in (found, wanted) and found != wanted:
+            raise ValueError(f"{shown(log.path)} is in a folder {key}={wanted}, and its log is of {key} {found}")
+
+
+def _check_conditions(options: SourceOptions, keys: Iterable[str]) -> None:
+    """ValueError for a condition of the option `where` on a key that no folder has."""
+    known = sorted(set(keys))
+    for condition in options["where"]:
+        if any(map(condition.is_for, known)):
+            continue
+        if not known:
+            raise ValueError(
+                f"option where: no folder {condition.name}=... is below the path. It chooses folders; for records "
+                f"there are subscribe, assign, startingOffsets, startingTimestamp and their ends"
+            )
+        near = difflib.get_close_matches(condition.name, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"option where: no folder has the key {condition.name!r}{hint}; there are: {', '.join(known)}")
+
+
+# ---- the keys alone, for the schema ------------------------------------------------------------------------------
+
+
+def checked_key_types(options: SourceOptions) -> KeyTypes:
+    """As `key_types`; ValueError if the option `where` names another key."""
+    found = key_types(options)
+    _check_conditions(options, (name for name, _ in found))
+    return found
+
+
+def key_types(options: SourceOptions) -> KeyTypes:
+    """The keys of the first log that is found, and the type that the values of each have in the folders seen on the way
+    to it; where there is no log, of the deepest folder. Lists as few folders as that needs."""
+    given = roots(options)
+    found: KeyTypes = ()
+    for path, keys in given:
+        types = tuple(
+            (name, key_folders.inferred(value for _, each in given for other, value in each if other == name))
+            for name, _ in keys
+        )
+        below, is_log = _first_keys(path, options, root=True)
+        if is_log or len(types) + len(below) > len(found):
+            found = types + below
+        if is_log:
+            break
+    return found
+
+
+def _first_keys(folder: str, options: SourceOptions, *, root: bool = False) -> tuple[KeyTypes, bool]:
+    """The keys below a folder on the way to its first log, and whether there is a log."""
+    from kafkarec.storage import names
+
+    if root and names.base_offset(os.path.basename(folder)) is not None:
+        return (), True
+    inside, is_log = _names_in(folder, options)
+    if is_log:
+        return (), True
+    keyed = key_conditions.read_folders(inside, (), folder)
+    deepest: KeyTypes = ()
+    for name, (key, _) in (key_conditions.read_folders(inside, options["where"], folder) or keyed).items():
+        kind = key_folders.inferred(value for other, value in keyed.values() if other == key)
+        below, is_log = _first_keys(f"{folder}/{name}", options)
+        found = ((key, kind), *below)
+        if is_log:
+            return found, True
+        deepest = max(deepest, found, key=len)
+    above = os.path.basename(folder.rstrip("/"))
+    for name in inside:
+        if name not in keyed and is_log_folder(name, above):
+            found, is_log = _first_keys(f"{folder}/{name}", options)
+            if is_log:
+                return found, True
+            deepest = max(deepest, found, key=len)
+    return deepest, False
+
+
+@lru_cache(1 << 16)
+def is_log_folder(name: str, above: str) -> bool:
+    """Whether a folder's name is that of a partition, or of a tiered topic, in a folder named `above`."""
+    from kafkarec.storage import names
+
+    if names.tiered_topic(above) and names.tiered_partition(name) is not None:
+        return True
+    named = names.folder(name)
+    return names.tiered_topic(name) is not None or (named is not None and not named.state)
+
+
+def _names_in(folder: str, options: SourceOptions) -> tuple[list[str], bool]:
+    """The names of the folders in a folder, and whether there is a segment. What cannot be listed is empty here."""
+    from kafkarec.storage import names
+
+    listed: list[tuple[str, bool]] = []
+    with suppress(OSError):
+        if "://" in folder:
+            listed = [(each.name, each.is_dir) for each in _listing(folder.rstrip("/"), options["storageOptions"])]
+        else:
+            with os.scandir(folder) as entries:
+                listed = sorted((each.name, each.is_dir()) for each in entries)
+    is_log = any(not is_folder and names.is_segment(name) for name, is_folder in listed)
+    return [name for name, is_folder in listed if is_folder], is_log
+
+
+# ---- paths and globs ---------------------------------------------------------------------------------------------
+
+
+def options_for(folder: str, options: SourceOptions) -> SourceOptions:
+    """The options for one folder alone."""
+    alone = SourceOptions(options)
+    alone |= {"path": folder, "paths": (), "basePath": None, "where": ()}
+    return alone
 
 
 def existing(options: SourceOptions) -> list[str]:
@@ -231,13 +449,26 @@ def _is_read(match: str, pattern: str, is_folder: bool) -> bool:
     return not pattern.endswith(("*", "?", "]", "}")) or _SEGMENT.fullmatch(name) is not None
 
 
-def _open(path: str, options: SourceOptions) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir:
+def _open(path: str, options: SourceOptions, is_root: bool) -> kafkarec.Segment | kafkarec.Log | kafkarec.LogDir | None:
+    """What is at a path. None: a key folder that cannot be listed, and failOnDataLoss is false. A key folder that was
+    removed meanwhile is a FileNotFoundError: the caller lists again."""
     import kafkarec
 
+    storage = options["storageOptions"]
+    if is_root:
+        try:
+            return kafkarec.open(path, storage_options=storage)
+        except FileNotFoundError as error:
+            raise not_found(path, f" {error}.") from None
     try:
-        return kafkarec.open(path, storage_options=options["storageOptions"])
-    except FileNotFoundError as error:
-        raise not_found(path, f" {error}.") from None
+        # the slash says that it is a folder, without a request
+        return kafkarec.open(f"{path}/" if "://" in path else path, storage_options=storage)
+    except PermissionError as error:
+        if options["failOnDataLoss"]:
+            error.add_note("failOnDataLoss=false reads the other folders")
+            raise
+        logger.warning("%s: left out; failOnDataLoss is false", error)
+        return None
 
 
 def _logs_of(
@@ -251,7 +482,7 @@ def _logs_of(
         return [kafkarec.Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
     if isinstance(opened, kafkarec.Log):
         return [opened]
-    unknown = [each.name for each in opened.left_out if not _JOB_NAMES.fullmatch(each.name)]
+    unknown = [each.name for each in opened.left_out if not _JOB_NAMES.fullmatch(each.name) and "=" not in each.name]
     if not len(opened) and unknown:
         problems.append(
             f"{path} holds no segments and no partition folders, but {', '.join(sorted(unknown)[:5])}. Name the "
@@ -260,7 +491,7 @@ def _logs_of(
     return list(opened)
 
 
-def _partition_paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
+def _partition_paths(segments: list[kafkarec.Segment], keys: Keys) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
     segment_paths = (
@@ -269,6 +500,7 @@ def _partition_paths(segments: list[kafkarec.Segment]) -> PartitionPaths:
             None if segment.name.endswith(_COMPRESSED) else segment.size,
             segment.base_offset,
             number < last,
+            keys,
         )
         for number, segment in enumerate(segments)
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from spark_udfs.capabilities import InputPartition
 
 from . import isolation
+from .key_folders import Keys
 from .options import SourceOptions
 from .paths import PartitionPaths, SegmentPath, TopicPartition, open_segment
 from .selection import OffsetRange
@@ -57,6 +58,7 @@ class Split(NamedTuple):
     first_offset, until_offset     bounds of all records in these bytes, the end exclusive; None: unknown. Used to find
                                    the records again if the file is replaced before it is read
     file                           the planned file; None: it is remote
+    keys, followed_by              as in paths.SegmentPath
     """
 
     path: str
@@ -71,6 +73,8 @@ class Split(NamedTuple):
     first_offset: int | None = None
     until_offset: int | None = None
     file: PlannedFile | None = None
+    keys: Keys = ()
+    followed_by: tuple[str, int] | None = None
 
     @property
     def is_log_end(self) -> bool:
@@ -92,7 +96,12 @@ def split_of_json(fields: list[Any]) -> Split:
     if uncommitted is not None:
         aborted, last_stable_offset = uncommitted
         uncommitted = Uncommitted(tuple((each[0], each[1], each[2]) for each in aborted), last_stable_offset)
-    return split._replace(file=file and PlannedFile(*file), uncommitted=uncommitted)
+    return split._replace(
+        file=file and PlannedFile(*file),
+        uncommitted=uncommitted,
+        keys=tuple((name, value) for name, value in split.keys),
+        followed_by=split.followed_by and (split.followed_by[0], split.followed_by[1]),
+    )
 
 
 class _CutPoint(NamedTuple):
@@ -134,6 +143,8 @@ def plan(
                         first_offset=begin.offset,
                         until_offset=stop.offset,
                         file=file,
+                        keys=segment.keys,
+                        followed_by=segment.followed_by,
                     )
                 )
     return splits

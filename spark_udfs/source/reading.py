@@ -25,7 +25,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
 
-from . import relocated
+from . import key_folders, relocated
+from .folder_borders import overlap
 from .log_end import SplitEnd
 from .options import SourceOptions
 from .paths import shown
@@ -79,6 +80,7 @@ def read_split(
                     for piece in pieces:
                         counters.add_piece(piece)
                         end.add(_batches(piece), piece.remaining)
+                        _check_next_folder(piece, current_split)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
                 yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
@@ -140,6 +142,17 @@ def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: 
     )
 
 
+def _check_next_folder(piece: Piece, split: Split) -> None:
+    """ValueError if the segment has offsets that the next segment, of another folder, has too."""
+    if split.followed_by is None:
+        return
+    path, base = split.followed_by
+    end = max(_batches(piece).column("next_offset"), default=base)
+    if end > base:
+        spans = (shown(split.path), f"up to {end - 1}"), (shown(path), f"from {base} on")
+        raise ValueError(overlap(f"{split.topic}-{split.partition}", *spans, "Load one of them"))
+
+
 def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damage:
     import kafkarec
 
@@ -172,6 +185,7 @@ class _RowBuilder:
             "partition": split.partition,
             "file": path,
             "_file_path": path,
+            **key_folders.values(split.keys, columns, path),
         }
         self.repeated: dict[tuple[str, Any], pa.Array] = {}
         sources = schema.sources(columns)

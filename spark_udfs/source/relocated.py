@@ -17,6 +17,7 @@ import os
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
+from . import paths
 from .listing import DataLoss, Listing, logger
 from .options import SourceOptions
 from .paths import PartitionPaths, open_segment, shown
@@ -134,8 +135,8 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
 
 
 def _current_partition(options: SourceOptions, split: Split) -> PartitionPaths | None:
-    where = SourceOptions(options)
-    where |= {"path": os.path.dirname(split.path), "paths": (), "failOnDataLoss": True}
+    where = paths.options_for(os.path.dirname(split.path), options)
+    where["failOnDataLoss"] = True
     try:
         partitions = Listing(where).current()
     except (ValueError, LookupError, OSError):

@@ -27,8 +27,9 @@ from spark_udfs.capabilities import (
 )
 from spark_udfs.schema import SparkColumn
 
-from . import columns, options, paths, planning, reading, selection, worker_path
+from . import key_folders, options, paths, planning, reading, selection, worker_path
 from .admission import Limit, end_offsets
+from .batch import columns_of
 from .listing import DataLoss, Listing, retry
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import PartitionPaths, TopicPartition
@@ -44,7 +45,7 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
     capabilities.check_options(chosen)
     chosen["view"] = options.VIEWS[0]
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
-    return kind(chosen, columns.from_schema(wanted, chosen))
+    return kind(chosen, columns_of(wanted, chosen))
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -167,6 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         bootstrap.load()
         before, after = parse(start), parse(end)
         splits = self._retry(lambda: self._splits(before, after))
+        key_folders.check_values(splits, self.columns)
         return [planning.Task(each) for each in planning.tasks(self.options, splits)]
 
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:

@@ -279,6 +279,8 @@ class Tail:
                 uncommitted=self._uncommitted(start, end),
                 first_offset=max(start, segment.base_offset or 0),
                 file=file,
+                keys=segment.keys,
+                followed_by=segment.followed_by,
             )
             for segment, first, last, file in self._byte_ranges(begin, stop)
         ]

@@ -18,7 +18,7 @@ from source_rows import Read, read
 from stream_broker import Broker
 
 from kafkarec.storage import folders
-from spark_udfs.source import listing, paths
+from spark_udfs.source import folder_borders, listing
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -54,7 +54,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
         entries = (folders.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
         return sorted(old.get(entry.name, entry) for entry in entries)
 
-    for look in (lambda: paths.partitions(options_of(broker)), lambda: read(broker.root)):
+    for look in (lambda: folder_borders.partitions(options_of(broker)), lambda: read(broker.root)):
         change_next_listing(monkeypatch, roll)
         listed = look()
         if isinstance(listed, dict):  # the listing has the old size of a segment that another one follows

@@ -14,7 +14,7 @@ from stream_broker import Broker
 from stream_engine import Query
 
 from kafkarec.read import marker_matching
-from spark_udfs.source import isolation, options, paths
+from spark_udfs.source import folder_borders, isolation, options
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +40,7 @@ def fill(broker: Broker, seed: int, still_open: bool) -> None:
 
 def walk(broker: Broker, start: int | None) -> isolation.TransactionState:
     parsed = options.parse({"path": str(broker.root)}, "read")
-    (partition,) = paths.partitions(parsed).values()
+    (partition,) = folder_borders.partitions(parsed).values()
     return isolation.read_transactions(partition, parsed, start)
 
 

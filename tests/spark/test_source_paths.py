@@ -111,7 +111,7 @@ def test_an_empty_folder_has_no_rows_and_other_folders_are_refused(tmp_path: Pat
 def test_one_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
     for broker in "12":
         log_folder(tmp_path / broker / "orders-0", (0, LOG))
-    with pytest.raises(ValueError, match=r"orders-0 is in .*/1/orders-0 and in .*/2/orders-0: load one of them"):
+    with pytest.raises(ValueError, match=r"orders-0: .*/1/orders-0/.* and .*/2/orders-0/.*: they overlap"):
         read(tmp_path / "*" / "orders-0")
 
 
