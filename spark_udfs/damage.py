@@ -38,6 +38,8 @@ OPTIONS = (
     "subscribePattern",
     "assign",
     "storageOptions",
+    "basePath",
+    "where",
     "maxPartitionBytes",
     "minPartitions",
     "splitScan",
@@ -85,13 +87,17 @@ class DamageReport:
     files: tuple[dict[str, Any], ...]
     left_out: int
     _spark: Any = field(repr=False, compare=False)
+    _keys: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def frame(self) -> Any:
         """A DataFrame with one row per damaged range: topic, partition, file, position, length, lost_from, lost_to,
-        next_position, reason, detail; docs/damage.md explains the reasons."""
+        next_position, reason, detail (docs/damage.md), and the keys of key=value folders as text."""
         names = [each.split()[0] for each in COLUMNS.split(", ")]
-        return self._spark.createDataFrame([tuple(row[name] for name in names) for row in self.rows], COLUMNS)
+        keys = [key for key in self._keys if key not in names]
+        columns = ", ".join([COLUMNS, *(f"`{key}` string" for key in keys)])
+        rows = [tuple(row.get(name) for name in (*names, *keys)) for row in self.rows]
+        return self._spark.createDataFrame(rows, columns)
 
     def __str__(self) -> str:
         sums = {name: sum(each[name] for each in self.files) for name in _COUNTS}
@@ -175,14 +181,15 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
     files: dict[str, dict[str, Any]] = {}
     rows = []
     for each in counts:
-        identity = {name: each[name] for name in ("topic", "partition", "file")}
+        identity = {**dict(each["keys"]), **{name: each[name] for name in ("topic", "partition", "file")}}
         sums = files.setdefault(each["file"], identity | dict.fromkeys(_COUNTS, 0) | dict.fromkeys(_OF_THE_LAST))
         for name in _COUNTS:
             sums[name] += each[name]
         sums |= {name: each[name] for name in _OF_THE_LAST if each[name] is not None}
         rows += [identity | one for one in each["ranges"]]
     left_out = sum(each["damaged"] for each in counts) - len(rows)
-    return DamageReport(tuple(rows), tuple(files.values()), left_out, spark)
+    keys = dict.fromkeys(name for each in counts for name, _ in each["keys"])
+    return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
 
 class CheckTask:
@@ -218,7 +225,8 @@ def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
     import kafkarec
 
     counts: dict[str, Any] = {"topic": split.topic, "partition": split.partition, "file": split.path}
-    counts |= {"begin": split.begin, "ranges": [], **dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_OF_THE_LAST)}
+    counts |= {"keys": split.keys, "begin": split.begin, "ranges": []}
+    counts |= {**dict.fromkeys(_COUNTS, 0), **dict.fromkeys(_OF_THE_LAST)}
     try:
         for part, current in _parts(split, _without_data_loss_errors(chosen)):
             _check_part(counts, part, current, chosen)

@@ -14,9 +14,13 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from .options import SourceOptions
 from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, open_segment, pieces, shown
+
+if TYPE_CHECKING:
+    import kafkarec
 
 _READ_AT_ONCE = 16
 
@@ -30,10 +34,14 @@ class FolderBorders:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._ends: dict[tuple[str, int | None], int | None] = {}
+        self._listed: Mapping[str, kafkarec.Segment] = {}
 
-    def joined(self, found: FolderPieces) -> dict[TopicPartition, PartitionPaths]:
-        """The partitions, by topic and number. ValueError where two folders have the same offsets of a partition, or
-        where folders have different keys."""
+    def joined(
+        self, found: FolderPieces, listed: Mapping[str, kafkarec.Segment] | None = None
+    ) -> dict[TopicPartition, PartitionPaths]:
+        """The partitions, by topic and number. listed: as in `paths.pieces`. ValueError where two folders have the same
+        offsets of a partition, or where folders have different keys."""
+        self._listed = listed or {}
         _check_same_keys(found)
         parts: dict[TopicPartition, list[PartitionPaths]] = {}
         for (_, key), piece in found.items():
@@ -78,7 +86,7 @@ class FolderBorders:
         if segment.size is None:
             return None
         try:
-            opened = open_segment(segment.path, self._options)
+            opened = self._listed.get(segment.path) or open_segment(segment.path, self._options)
             end = summarize(opened).next_offset
             if end is None:
                 last = opened.last_batch()
@@ -155,4 +163,5 @@ def _shown(names: tuple[str, ...]) -> str:
 
 def partitions(options: SourceOptions) -> dict[TopicPartition, PartitionPaths]:
     """All partitions below `path` and `paths`; the errors are those of `pieces` and of `joined`."""
-    return FolderBorders(options).joined(pieces(options))
+    listed: dict[str, kafkarec.Segment] = {}
+    return FolderBorders(options).joined(pieces(options, listed), listed)

@@ -74,11 +74,13 @@ def _parts(path: str) -> list[str]:
     return [part for part in rest.split("/") if part]
 
 
-def below(keys: Keys, key: tuple[str, str | None], path: str) -> Keys:
-    """The keys with that of one more folder. ValueError for a key that the path already has."""
-    if any(name.lower() == key[0].lower() for name, _ in keys):
-        raise ValueError(f"{path} has the key {key[0]} twice")
-    return (*keys, key)
+def check_names(names: Iterable[str], path: str) -> None:
+    """ValueError for a key that stands twice in a path; Spark does not distinguish a and A."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            raise ValueError(f"the folders of {path} have the key {name} twice")
+        seen.add(name.lower())
 
 
 def without_keys(path: str) -> str:

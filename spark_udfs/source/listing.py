@@ -21,7 +21,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.errors import AnalysisException
 
@@ -29,6 +29,9 @@ from . import key_conditions, key_folders, paths
 from .folder_borders import FolderBorders
 from .options import SourceOptions
 from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, is_log_folder
+
+if TYPE_CHECKING:
+    import kafkarec
 
 logger = logging.getLogger("spark_udfs")
 
@@ -72,11 +75,12 @@ class Listing:
     def current(self) -> dict[TopicPartition, PartitionPaths]:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where the replacement of a segment was interrupted."""
-        return self._borders.joined(self._pieces())
+        if not _is_remote(self._options):
+            return self._borders.joined(self._pieces())
+        listed: dict[str, kafkarec.Segment] = {}
+        return self._borders.joined(paths.pieces(self._options, listed), listed)
 
     def _pieces(self) -> FolderPieces:
-        if _is_remote(self._options):
-            return paths.pieces(self._options)
         roots = [path for path, _ in paths.roots(self._options)]
         for _ in range(_TRIES):
             names = _names_below(roots, self._options)

@@ -85,9 +85,12 @@ FolderPieces = dict[tuple[str, TopicPartition], PartitionPaths]
 """(folder, key) -> the segments that one folder has of one partition."""
 
 
-def pieces(options: SourceOptions) -> FolderPieces:
+def pieces(options: SourceOptions, listed: dict[str, kafkarec.Segment] | None = None) -> FolderPieces:
     """The segments below `path` and `paths`, by folder and partition. AnalysisException for a path that does not exist,
-    ValueError for an option `where` that does not fit the folders."""
+    ValueError for an option `where` that does not fit the folders.
+
+    listed: gets each segment by its path, as the listing opened it: reading it needs fewer requests
+    """
     segments: dict[tuple[str, TopicPartition], dict[str, kafkarec.Segment]] = {}
     keys_of: dict[str, Keys] = {}
     problems: list[str] = []
@@ -101,6 +104,8 @@ def pieces(options: SourceOptions) -> FolderPieces:
         _check_conditions(options, seen if segments else {name for name, _ in key_types(options)})
     if problems and not segments:
         raise ValueError(problems[0])
+    if listed is not None:
+        listed.update({path: segment for each in segments.values() for path, segment in each.items()})
     return {at: _partition_paths(list(each.values()), keys_of[at[0]]) for at, each in segments.items()}
 
 
@@ -179,7 +184,8 @@ def _key_folders_of(
     seen.update(key[0] for name in names if (key := key_folders.parse(name)))
     for name, key in key_conditions.read_folders(names, options["where"], above).items():
         path = f"{above}/{name}"
-        yield path, key_folders.below(keys, key, path)
+        key_folders.check_names((each for each, _ in (*keys, key)), path)
+        yield path, (*keys, key)
 
 
 def _name(log: kafkarec.Log) -> None:
@@ -239,6 +245,7 @@ def key_types(options: SourceOptions) -> KeyTypes:
             for name, _ in keys
         )
         below, is_log = _first_keys(path, options, root=True)
+        key_folders.check_names((name for name, _ in types + below), path)
         if is_log or len(types) + len(below) > len(found):
             found = types + below
         if is_log:

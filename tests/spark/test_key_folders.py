@@ -1,0 +1,634 @@
+"""Archives in folders key=value: columns, pruning, several folders of one partition as one log."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import date
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from paths import SEGMENTS
+from pyspark.sql import types as T
+from s3server import BUCKET, WITH_INDEXES, Server, running
+from source_rows import Read, log_folder, read
+from stream_engine import Query
+
+import kafkarec
+import spark_udfs
+from spark_udfs.source import key_conditions, key_folders, listing
+
+pytestmark = pytest.mark.spark
+
+LOG = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
+TXN = SEGMENTS / "txn-0"
+DAYS = ("2026-11-01", "2026-11-02", "2026-11-03")
+
+
+def parts(count: int, data: bytes = LOG) -> list[tuple[int, bytes]]:
+    """The log cut between batches into `count` segments: (base offset, bytes)."""
+    batches = list(kafkarec.batches(data))
+    borders = [len(batches) * number // count for number in range(count + 1)]
+    return [
+        (batches[begin].base_offset or 0, b"".join(bytes(each.raw) for each in batches[begin:end]))
+        for begin, end in pairwise(borders)
+    ]
+
+
+def archive(root: Path, *folders: str, topic: str = "ev", data: bytes = LOG) -> Path:
+    """The log in these folders, each with an equal part of it: <root>/<folder>/<topic>-0."""
+    for folder, part in zip(folders, parts(len(folders), data), strict=True):
+        log_folder(root / folder / f"{topic}-0", part)
+    return root
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> Path:
+    return archive(tmp_path / "arch", *(f"date={day}" for day in DAYS))
+
+
+EXPECTED = [(record.offset, record.value) for record in kafkarec.decode(LOG)]
+FIRSTS = [base for base, _ in parts(3)]
+
+
+def values(rows: list[dict[str, Any]]) -> list[Any]:
+    return [(row["offset"], row["value"]) for row in rows]
+
+
+# ---- one log of several folders ------------------------------------------------------------------------------------
+
+
+def test_date_folders_are_one_log_in_order_of_offsets(days: Path) -> None:
+    job = Read({"path": str(days)})
+    assert job.reader.columns[-1].name == "date" and values(job.rows) == EXPECTED
+    assert {(row["topic"], row["partition"]) for row in job.rows} == {("ev", 0)}
+    assert {row["offset"]: row["date"] for row in job.rows if row["offset"] in FIRSTS} == {
+        first: date.fromisoformat(day) for first, day in zip(FIRSTS, DAYS, strict=True)
+    }
+    splits = [split for task in job.tasks for split in task.value]
+    assert [split.later_segment for split in splits] == [True, True, False]
+    reversed_days = archive(days.parent / "reversed", *(f"date={day}" for day in reversed(DAYS)))
+    assert values(read(reversed_days)) == EXPECTED
+    assert values(read(days, startingOffsets=json.dumps({"ev": {"0": FIRSTS[1] + 5}}))) == [
+        each for each in EXPECTED if each[0] >= FIRSTS[1] + 5
+    ]
+
+
+def test_folders_without_keys_are_one_log_too(tmp_path: Path) -> None:
+    archive(tmp_path, *DAYS)
+    rows = read(tmp_path / "2026-*")
+    assert values(rows) == EXPECTED and "date" not in rows[0]
+
+
+def test_keys_above_and_below_the_partitions_folder(tmp_path: Path) -> None:
+    (first, second, third) = parts(3)
+    log_folder(tmp_path / "region=eu" / "ev-0" / "date=2026-11-01" / "hour=05", first)
+    log_folder(tmp_path / "region=eu" / "ev-0" / "date=2026-11-01" / "hour=11", second)
+    log_folder(tmp_path / "region=eu" / "ev-0" / "date=2026-11-02" / "hour=00", third)
+    log_folder(tmp_path / "region=us" / "ev-1" / "date=2026-11-02" / "hour=00", first)
+    rows = read(tmp_path)
+    counted = Counter((row["region"], row["date"], row["hour"], row["topic"], row["partition"]) for row in rows)
+    sizes = [len(kafkarec.decode(data)) for _, data in (first, second, third)]
+    assert counted == {
+        ("eu", date(2026, 11, 1), 5, "ev", 0): sizes[0],
+        ("eu", date(2026, 11, 1), 11, "ev", 0): sizes[1],
+        ("eu", date(2026, 11, 2), 0, "ev", 0): sizes[2],
+        ("us", date(2026, 11, 2), 0, "ev", 1): sizes[0],
+    }
+    below = read(tmp_path / "region=eu" / "ev-0")
+    assert values(below) == EXPECTED and list(below[0])[-2:] == ["date", "hour"]
+    assert {(row["topic"], row["partition"]) for row in below} == {("ev", 0)}
+    (leaf,) = {(row["topic"], row["partition"]) for row in read(tmp_path / "region=us" / "*" / "*" / "hour=00")}
+    assert leaf == ("ev", 1)
+
+
+def test_folders_topic_and_partition_name_the_log(tmp_path: Path) -> None:
+    first, second = parts(2)
+    for day, part in zip(DAYS, (first, second), strict=False):
+        log_folder(tmp_path / "topic=ev" / f"date={day}" / "partition=3", part)
+    rows = read(tmp_path)
+    assert values(rows) == EXPECTED and list(rows[0])[-2:] == ["timestampType", "date"]
+    assert {(row["topic"], row["partition"]) for row in rows} == {("ev", 3)}
+    named = read(tmp_path / "topic=ev" / f"date={DAYS[0]}" / "partition=3" / f"{first[0]:020}.log")
+    assert {(row["topic"], row["partition"]) for row in named} == {("ev", 3)}
+    log_folder(tmp_path / "topic=ev" / f"date={DAYS[2]}" / "orders-1", first)
+    with pytest.raises(ValueError, match=r"orders-1 is in a folder topic=ev, and its log is of topic orders"):
+        read(tmp_path)
+    log_folder(tmp_path / "other" / "topic=ev" / "partition=x", first)
+    with pytest.raises(ValueError, match="partition=x is no number of a partition"):
+        read(tmp_path / "other")
+
+
+def test_an_empty_segment_at_a_folders_end_is_no_overlap(days: Path) -> None:
+    log_folder(days / f"date={DAYS[0]}" / "ev-0", (FIRSTS[1], b""))
+    log_folder(days / f"date={DAYS[2]}" / "ev-0", (865, b""))
+    assert values(read(days)) == EXPECTED
+
+
+def test_a_gap_between_folders_is_no_error(days: Path) -> None:
+    shutil.rmtree(days / f"date={DAYS[1]}")
+    kept = [each for each in EXPECTED if not FIRSTS[1] <= each[0] < FIRSTS[2]]
+    assert values(read(days)) == kept
+    query = Query(days)
+    query.run()
+    assert query.rows["ev", 0] == kept
+
+
+# ---- overlaps -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("view", ["records", "batches"])
+def test_overlapping_folders_are_refused(tmp_path: Path, view: str) -> None:
+    whole, half = list(kafkarec.batches(LOG)), parts(2)[1]
+    log_folder(tmp_path / "date=2026-11-01" / "ev-0", (0, b"".join(bytes(each.raw) for each in whole[:-3])))
+    log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
+    end = (whole[-3].base_offset or 0) - 1
+    message = (
+        rf"^ev-0: {tmp_path}/date=2026-11-01/ev-0/0{{20}}\.log has offsets 0 to {end}, and "
+        rf"{tmp_path}/date=2026-11-02/ev-0/{half[0]:020}\.log has offsets {half[0]} to 864: they overlap, .*"
+        r"option\(\"where\", \"date <> '2026-11-02'\"\)$"
+    )
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, view=view)
+    with pytest.raises(ValueError, match=message):
+        Query(tmp_path).run()
+    assert read(tmp_path, where="date <> '2026-11-02'")
+
+
+def test_one_record_too_many_is_an_overlap_and_none_is_not(tmp_path: Path) -> None:
+    batches = list(kafkarec.batches(LOG))
+    for number, extra in enumerate((0, 1)):
+        root = tmp_path / str(number)
+        log_folder(root / "date=2026-11-01" / "ev-0", (0, b"".join(bytes(each.raw) for each in batches[: 10 + extra])))
+        log_folder(
+            root / "date=2026-11-02" / "ev-0",
+            (batches[10].base_offset or 0, b"".join(bytes(each.raw) for each in batches[10:])),
+        )
+    assert values(read(tmp_path / "0")) == EXPECTED
+    with pytest.raises(ValueError, match="they overlap"):
+        read(tmp_path / "1")
+
+
+def test_a_copy_is_refused(days: Path) -> None:
+    shutil.copytree(days / f"date={DAYS[1]}", days / "date=2026-11-09")
+    with pytest.raises(
+        ValueError, match=r"date=2026-11-02/.* and .*date=2026-11-09/.*: they overlap.* is one a copy\?"
+    ):
+        read(days)
+    assert values(read(days, where="date < '2026-11-09'")) == EXPECTED
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+def test_an_overlap_of_compressed_segments_is_found_when_they_are_read(tmp_path: Path, mode: str) -> None:
+    batches, half = list(kafkarec.batches(LOG)), parts(2)[1]
+    first = tmp_path / "date=2026-11-01" / "ev-0" / f"{0:020}.log.gz"
+    first.parent.mkdir(parents=True)
+    log_folder(tmp_path / "date=2026-11-02" / "ev-0", half)
+    first.write_bytes(gzip.compress(parts(2)[0][1]))
+    assert values(read(tmp_path, mode=mode)) == EXPECTED
+    query = Query(tmp_path, mode=mode)
+    query.run()
+    assert query.rows["ev", 0] == EXPECTED
+    first.write_bytes(gzip.compress(b"".join(bytes(each.raw) for each in batches[:-3])))
+    message = rf"ev-0: {first} has offsets up to .*{half[0]:020}\.log has offsets from {half[0]} on: they overlap"
+    with pytest.raises(ValueError, match=message):
+        read(tmp_path, mode=mode)
+    with pytest.raises(ValueError, match=message):
+        Query(tmp_path, mode=mode).run()
+
+
+def test_only_the_last_bytes_of_a_folders_last_segment_are_read(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = days / f"date={DAYS[0]}" / "ev-0" / f"{0:020}.log"
+    last = list(kafkarec.batches(first.read_bytes()))[-1]
+    damaged = bytearray(first.read_bytes())
+    damaged[100:4000] = os.urandom(3900)
+    first.write_bytes(damaged)
+    rows = read(days, mode="PERMISSIVE")
+    assert (last.next_offset - 1) in {row["offset"] for row in rows}
+    log_folder(days / f"date={DAYS[1]}" / "ev-0", (last.next_offset - 1, b"junk"))
+    with pytest.raises(ValueError, match=f"has offsets 0 to {last.next_offset - 1}, .* they overlap"):
+        read(days, mode="PERMISSIVE")
+
+
+# ---- transactions ---------------------------------------------------------------------------------------------------
+
+
+def test_a_transaction_across_two_folders(tmp_path: Path) -> None:
+    """txn-0 has transactions that begin in its first segment and end in the second one."""
+    expected = [(each.offset, each.value) for each in kafkarec.open(TXN).read(isolation="read_committed")]
+    assert kafkarec.open(TXN / f"{0:020}.log").last_stable_offset == 0, "no transaction is open at the segment's end"
+    for base, day, suffixes in ((0, DAYS[0], (".log", ".index", ".txnindex")), (30, DAYS[1], None)):
+        folder = tmp_path / f"date={day}" / "txn-0"
+        folder.mkdir(parents=True)
+        for path in TXN.glob(f"{base:020}.*"):
+            if suffixes is None or path.suffix in suffixes:
+                shutil.copy(path, folder)
+    assert values(read(tmp_path, isolationLevel="read_committed")) == expected
+    only_second = json.dumps({"txn": {"0": 40}})
+    assert values(read(tmp_path, isolationLevel="read_committed", startingOffsets=only_second)) == [
+        each for each in expected if each[0] >= 40
+    ]
+    query = Query(tmp_path, isolationLevel="read_committed", maxOffsetsPerTrigger="25")
+    query.run()
+    assert query.rows["txn", 0] == expected and len(query.sizes) > 5
+
+
+def test_a_marker_in_the_next_folder_ends_a_transaction(tmp_path: Path) -> None:
+    """Cut where transactions are open: the folders' side files are those of other segments, or none."""
+    data = b"".join(path.read_bytes() for path in sorted(TXN.glob("*.log")))
+    expected = [(each.offset, each.value) for each in kafkarec.open(TXN).read(isolation="read_committed")]
+    for count in (2, 5, 20):
+        folders = (f"date=2026-11-{number:02}" for number in range(1, count + 1))
+        root = archive(tmp_path / str(count), *folders, topic="txn", data=data)
+        assert values(read(root, isolationLevel="read_committed")) == expected
+
+
+# ---- columns --------------------------------------------------------------------------------------------------------
+
+
+def test_columns_by_name_and_by_schema(days: Path) -> None:
+    rows = read(days, columns="date,offset")
+    assert list(rows[0]) == ["date", "offset"] and rows[0]["date"] == date(2026, 11, 1)
+    texts = read(days, T.StructType([T.StructField("date", T.StringType()), T.StructField("offset", T.LongType())]))
+    assert [str(row["date"]) for row in rows] == [row["date"] for row in texts]
+    batches = read(days, view="batches")
+    assert list(batches[0])[-1] == "date" and {row["date"].isoformat() for row in batches} == set(DAYS)
+    metadata = read(days, includeMetadata="true", columnNameOfCorruptRecord="bad")
+    assert list(metadata[0])[-2:] == ["bad", "date"]
+    with pytest.raises(ValueError, match="no column 'dat'; did you mean date"):
+        read(days, columns="dat")
+    with pytest.raises(ValueError, match="column date is date, not double"):
+        read(days, T.StructType([T.StructField("date", T.DoubleType())]))
+    with pytest.raises(ValueError, match=r"column date is int, .* '2026-11-01' is not a whole number below"):
+        read(days, T.StructType([T.StructField("date", T.IntegerType())]))
+
+
+def test_a_row_of_damage_has_its_date(days: Path) -> None:
+    path = next((days / f"date={DAYS[1]}" / "ev-0").glob("*.log"))
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 1
+    path.write_bytes(damaged)
+    rows = read(days, mode="PERMISSIVE", columnNameOfCorruptRecord="bad")
+    assert [row["date"] for row in rows if row["bad"]] == [date(2026, 11, 2)]
+
+
+@pytest.mark.parametrize("name", ["offset", "Key", "timestamp", "_magic", "_corrupt_record", "Topic"])
+def test_a_key_with_the_name_of_a_column_is_refused(tmp_path: Path, name: str) -> None:
+    archive(tmp_path, f"{name}=1", f"{name}=2")
+    with pytest.raises(ValueError, match=rf"folders {name}=\.\.\. have the name of a column .* by a glob"):
+        read(tmp_path)
+    assert values(read(tmp_path / f"{name}=*")) == EXPECTED
+
+
+def test_folders_that_are_not_alike_are_refused(days: Path) -> None:
+    log_folder(days / "date=2026-11-04" / "hour=00" / "ev-0", (865, LOG))
+    message = r"same keys: .* has date, and .*date=2026-11-04/hour=00/ev-0 has date, hour\. Load them one by one"
+    with pytest.raises(ValueError, match=message):
+        read(days)
+    shutil.rmtree(days / "date=2026-11-04")
+    log_folder(days / "orders-0", (0, LOG))
+    with pytest.raises(ValueError, match=r"same keys: .* none"):
+        read(days)
+    with pytest.raises(ValueError, match="have the key date twice"):
+        read(archive(days.parent / "twice", "date=2026-11-01/date=2026-11-02"))
+    (days.parent / "bad" / "date=").mkdir(parents=True)
+    with pytest.raises(ValueError, match="the folder 'date=' has no value: expected <name>=<value>"):
+        read(days.parent / "bad")
+
+
+def test_a_value_of_another_type_than_the_first_folders_is_refused(tmp_path: Path) -> None:
+    archive(tmp_path, "date=2026-11-01/hour=05", "date=2026-11-02/hour=late")
+    with pytest.raises(ValueError, match=r"hour is int, .*'late' is not a whole number .*hour=late/.*hour string"):
+        read(tmp_path)
+    text = T.StructType([T.StructField("hour", T.StringType())])
+    assert {row["hour"] for row in read(tmp_path, text)} == {"05", "late"}
+
+
+# Folders, and the type and values that the columns have.
+INFERRED = {
+    "int": ["05", "-5", "2026"],
+    "int ": ["__HIVE_DEFAULT_PARTITION__", "5"],
+    "bigint": ["5", "99999999999"],
+    "date": ["2026-11-01", "0001-01-01"],
+    "string": ["x", "2026-11-01"],
+    "string ": ["05", "x"],
+    "string  ": ["a%20b", "a%3Ab", "%C3%A9", "é", "%zz", "a=b"],
+    "string   ": ["2026-11-1", "2026-11", "2026-02-30", "1_000", "true"],
+}
+
+
+@pytest.mark.parametrize("kind", INFERRED)
+def test_names_values_and_types_are_those_of_sparks_file_sources(kind: str, tmp_path: Path, spark_session: Any) -> None:
+    folders = [f"k%20ey={value}" for value in INFERRED[kind]]
+    archive(tmp_path / "ours", *folders)
+    for folder in folders:
+        spark_session.range(1).coalesce(1).write.parquet(str(tmp_path / "theirs" / folder))
+    ours = spark_session.read.format("kafkarec").load(str(tmp_path / "ours"))
+    theirs = spark_session.read.parquet(str(tmp_path / "theirs"))
+    assert (
+        ours.schema["k ey"] == theirs.schema["k ey"] and theirs.schema["k ey"].dataType.simpleString() == kind.strip()
+    )
+    assert ours.columns[-1] == theirs.columns[-1] == "k ey"
+    assert ours.select("k ey").distinct().exceptAll(theirs.select("k ey")).count() == 0
+    assert ours.select("k ey").distinct().count() == theirs.count()
+
+
+@pytest.mark.parametrize(
+    ("value", "spark"), [("1.5", "double"), ("1e5", "decimal(6,0)"), ("2026-11-01 05%3A00%3A00", "timestamp")]
+)
+def test_types_that_are_strings_here_and_not_in_spark(
+    value: str, spark: str, tmp_path: Path, spark_session: Any
+) -> None:
+    spark_session.range(1).write.parquet(str(tmp_path / f"k={value}"))
+    assert spark_session.read.parquet(str(tmp_path)).schema["k"].dataType.simpleString() == spark
+    assert key_folders.inferred([key_folders.parse(f"k={value}")[1]]) == "string"  # type: ignore[index]
+
+
+# ---- basePath -------------------------------------------------------------------------------------------------------
+
+
+def test_a_base_path_gives_the_columns_of_the_folders_below_it(days: Path) -> None:
+    chosen = days / "date=2026-11-0[12]"
+    assert "date" not in read(chosen)[0]
+    rows = read(chosen, basePath=str(days))
+    assert {row["date"].isoformat() for row in rows} == set(DAYS[:2])
+    assert rows == read(chosen / "ev-0" / "*.log", basePath=f"file://{days}/")
+    assert rows == read(chosen, basePath=str(days.parent))
+    assert {row["date"] for row in read(chosen, basePath=str(days), where="date > '2026-11-01'")} == {date(2026, 11, 2)}
+    with pytest.raises(ValueError, match=r"option basePath='.*/other': .*date=2026-11-01 is not below it"):
+        read(chosen, basePath=str(days.parent / "other"))
+
+
+# ---- where ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("date = '2026-11-02'", "2"),
+        ("date == 2026-11-02", "2"),
+        ("DATE <> '2026-11-02'", "13"),
+        ("date != DATE '2026-11-02'", "13"),
+        ("date >= '2026-11-02'", "23"),
+        ("`date` > \"2026-11-01\" and date < '2026-11-03'", "2"),
+        ("date BETWEEN '2026-11-01' AND '2026-11-02' AND date <= '2026-11-01'", "1"),
+        ("date in ('2026-11-01', '2026-11-03')", "13"),
+        ("date IS NOT NULL", "123"),
+        ("date IS NULL", ""),
+        ("date < '2020-01-01'", ""),
+    ],
+)
+def test_where_chooses_folders(where: str, expected: str, days: Path) -> None:
+    assert "".join(sorted({str(row["date"].day) for row in read(days, where=where)})) == expected
+
+
+def test_values_are_compared_by_their_type(tmp_path: Path) -> None:
+    archive(tmp_path, "hour=9", "hour=05", "hour=10", "hour=__HIVE_DEFAULT_PARTITION__")
+    hours = lambda where: {row["hour"] for row in read(tmp_path, where=where)}  # noqa: E731
+    assert hours("hour >= 9") == hours("hour >= '09'") == {9, 10} and hours("hour IN (5)") == {5}
+    assert hours("hour IS NULL") == {None} and hours("hour <> 9") == {5, 10}
+    archive(tmp_path / "texts", "region=eu", "region=it's", "region=7")
+    texts = lambda where: {row["region"] for row in read(tmp_path / "texts", where=where)}  # noqa: E731
+    assert texts("region = 'it''s'") == {"it's"} and texts("region < 'eu'") == texts("region = 7") == {"7"}
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("", "option where='': ends where the name of a key is expected; expected comparisons such as date >="),
+        ("date", "ends where a comparison is expected"),
+        ("date =", "ends where a value is expected"),
+        ("date = x", "has 'x' where a value is expected: write texts in quotes"),
+        ("date = 'x", '"\'x" cannot be read'),
+        ("date LIKE '2026%'", "has 'LIKE' where one of = .* is expected"),
+        ("date = '2026-11-01' OR hour = 5", "has 'OR' where AND is expected; for one of several values: hour IN"),
+        ("5 = hour", "has '5' where the name of a key is expected"),
+        ("NOT date = 5", "has 'NOT' where the name of a key is expected"),
+        ("date in (5", "ends where , is expected"),
+        ("dat = '2026-11-01'", "option where: no folder has the key 'dat'; did you mean date"),
+        ("offset > 5", "option where: no folder has the key 'offset'; there are: date"),
+        ("date > '2030-01-01' AND hour = 5", "no folder has the key 'hour'; there are: date"),
+        ("date = '2026-11-1'", "option where: '2026-11-1' is not a date such as 2026-11-01, and the folders of date"),
+    ],
+)
+def test_a_where_that_cannot_be_right_is_refused(where: str, message: str, days: Path) -> None:
+    with pytest.raises(ValueError, match=message):
+        read(days, where=where)
+    with pytest.raises(ValueError, match=message):
+        Query(days, where=where).run()
+
+
+def test_where_without_key_folders_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"option where: no folder date=\.\.\. is below the path\. .* startingOffsets"):
+        read(TXN, where="date = '2026-11-01'")
+
+
+def test_folders_that_where_excludes_are_not_listed(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[str] = []
+    real = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda path=".": (listed.append(str(path)), real(path))[1])
+    assert len(read(days, where="date = '2026-11-02'")) > 0
+    assert any("2026-11-02" in path for path in listed)
+    assert not any("2026-11-01" in path or "2026-11-03" in path for path in listed)
+
+
+def test_the_schema_is_the_same_whatever_where_excludes(tmp_path: Path) -> None:
+    archive(tmp_path, "date=2026-11-01/hour=05", "date=2026-11-02/hour=06")
+    schemas = {Read({"path": str(tmp_path), "where": f"date {each} '2026-11-01'"}).reader.columns for each in "=<>"}
+    assert len(schemas) == 1
+    (tmp_path / "date=2026-10-31").mkdir()  # without any hour
+    assert Read({"path": str(tmp_path)}).reader.columns in schemas
+
+
+def test_an_archive_without_any_log_has_its_columns(tmp_path: Path) -> None:
+    (tmp_path / "date=2026-11-01" / "hour=05").mkdir(parents=True)
+    job = Read({"path": str(tmp_path)})
+    assert [column.name for column in job.reader.columns[-2:]] == ["date", "hour"] and job.rows == []
+
+
+def test_conditions_travel_to_the_tasks() -> None:
+    (condition,) = key_conditions.parse("date IN ('a', 'b')")
+    assert condition == key_conditions.Condition("date", "in", ("a", "b"))
+
+
+# ---- streams --------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_reads_new_date_folders(tmp_path: Path) -> None:
+    cuts = parts(4)
+    log_folder(tmp_path / "date=2026-11-01" / "ev-0", cuts[0])
+    query = Query(tmp_path)
+    query.run()
+    (tmp_path / "date=2026-11-02").mkdir()
+    assert query.run() == 0
+    log_folder(tmp_path / "date=2026-11-02" / "ev-0", cuts[1])
+    assert query.run() == 1
+    query.restart()
+    log_folder(tmp_path / "date=2026-11-03" / "ev-0", (cuts[2][0], cuts[2][1][:100]))
+    assert query.run() == 0
+    log_folder(tmp_path / "date=2026-11-03" / "ev-0", cuts[2])
+    assert query.trigger(crash=True)
+    log_folder(tmp_path / "date=2026-11-04" / "ev-0", cuts[3])
+    assert query.run() == 1 and query.run() == 0
+    assert query.rows["ev", 0] == EXPECTED
+
+
+def test_a_streams_rows_have_their_date(days: Path) -> None:
+    query = Query(days, maxOffsetsPerTrigger="100", columns="topic,partition,offset,value,date")
+    seen: list[Any] = []
+    real = query._task
+    query._task = lambda task: [seen.append((row["offset"], row["date"])) or row for row in real(task)]  # type: ignore[method-assign,func-returns-value]
+    query.run()
+    assert seen == [(row["offset"], row["date"]) for row in read(days)] and len(query.sizes) > 3
+
+
+def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days: Path) -> None:
+    query = Query(days, where="date >= '2026-11-02'")
+    query.run()
+    assert query.rows["ev", 0] == [each for each in EXPECTED if each[0] >= FIRSTS[1]]
+    every = Query(days, columns="topic,partition,offset,value,date")
+    every.run()
+    log_folder(days / "date=later" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+    with pytest.raises(ValueError, match=r"the column date is date, .* 'later' is not a date such as 2026-11-01"):
+        every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))
+
+
+def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kafkarec.storage import segment_summary
+
+    query = Query(days)
+    query.run()
+    calls: list[str] = []
+    real: Callable[..., Any] = segment_summary.summarize
+    monkeypatch.setattr(segment_summary, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
+    assert query.run() == 0 and calls == []
+    log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+    assert query.run() == 1 and len(calls) == 1
+
+
+# ---- folders that change -------------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_relisted_keeps_its_keys(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = listing._names_in
+    grown: list[str] = []
+
+    def names_in(folder: str, options: Any) -> frozenset[str]:
+        if folder.endswith("2026-11-03/ev-0") and len(grown) < 3:
+            grown.append(folder)
+            log_folder(Path(folder), (865 + len(grown), kafkarec.encode([(865 + len(grown), 0, None, b"x", [])])))
+        return real(folder, options)
+
+    monkeypatch.setattr(listing, "_names_in", names_in)
+    rows = read(days)
+    assert len(grown) == 3 and values(rows)[:865] == EXPECTED and None not in {row["date"] for row in rows}
+
+
+# ---- in a session ---------------------------------------------------------------------------------------------------
+
+
+def test_spark_reads_archives(days: Path, tmp_path: Path, spark_session: Any) -> None:
+    reader = spark_session.read.format("kafkarec")
+    frame = reader.load(str(days))
+    assert frame.where("date = '2026-11-02'").count() == FIRSTS[2] - FIRSTS[1]
+    assert [tuple(row) for row in frame.groupBy("date").count().orderBy("date").collect()] == [
+        (date.fromisoformat(day), end - first) for day, first, end in zip(DAYS, FIRSTS, [*FIRSTS[1:], 865], strict=True)
+    ]
+    assert frame.schema == spark_udfs.read_log(spark_session, str(days)).schema
+    assert spark_udfs.read_log(spark_session, str(days), where="date > '2026-11-02'").count() == 865 - FIRSTS[2]
+    texts = reader.schema("date string, offset long").load(str(days))
+    assert texts.orderBy("offset").first() == ("2026-11-01", 0)
+    where = "date >= ''2026-11-02''"
+    options = f"path '{days}', where '{where}', view 'batches'"
+    spark_session.sql(f"CREATE OR REPLACE TEMPORARY VIEW ev USING kafkarec OPTIONS ({options})")
+    assert spark_session.sql("SELECT min(date) FROM ev").first()[0] == date(2026, 11, 2)
+    stream = spark_session.readStream.format("kafkarec").load(str(days)).select("date", "offset")
+    query = stream.writeStream.format("memory").queryName("archived").trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert spark_session.table("archived").count() == 865 and spark_session.table("archived").dtypes[0][1] == "date"
+
+
+def test_spark_names_both_files_of_an_overlap(days: Path, spark_session: Any) -> None:
+    shutil.copytree(days / f"date={DAYS[1]}", days / "date=2026-11-09")
+    message = r"date=2026-11-02/ev-0/\d+\.log has offsets .*date=2026-11-09/ev-0/\d+\.log has offsets"
+    with pytest.raises(Exception, match=message):
+        spark_session.read.format("kafkarec").load(str(days)).count()
+
+
+def test_a_damage_report_has_the_keys_of_the_folders(days: Path, spark_session: Any) -> None:
+    path = next((days / f"date={DAYS[1]}" / "ev-0").glob("*.log"))
+    damaged = bytearray(path.read_bytes())
+    damaged[200] ^= 1
+    path.write_bytes(damaged)
+    report = spark_udfs.damage_report(spark_session, str(days))
+    assert [each["date"] for each in report.files] == list(DAYS) and report.rows[0]["date"] == DAYS[1]
+    assert [tuple(row) for row in report.frame.select("file", "date").collect()] == [(str(path), DAYS[1])]
+    good = spark_udfs.damage_report(spark_session, str(days), where="date <> '2026-11-02'")
+    assert good.rows == () and good.frame.columns[-1] == "date"
+
+
+# ---- buckets --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    root = tmp_path_factory.mktemp("bucket")
+    with running("s3fs", "pyarrow") as server:
+        server.put_folder(archive(root / "arch", *(f"date={day}" for day in DAYS)), "arch", WITH_INDEXES)
+        server.put_folder(archive(root / "odd", "k=a%3Ab", "k=c d"), "odd", WITH_INDEXES)
+        overlapping = archive(root / "overlap", *(f"date={day}" for day in DAYS))
+        shutil.copytree(overlapping / f"date={DAYS[0]}", overlapping / "date=2026-11-09")
+        server.put_folder(overlapping, "overlap", WITH_INDEXES)
+        server.put_folder(TXN, f"txn/date={DAYS[0]}/txn-0", (f"{0:020}.log",))
+        server.put_folder(TXN, f"txn/date={DAYS[1]}/txn-0", (f"{30:020}.log",))
+        yield server
+
+
+def test_archives_in_a_bucket(bucket: Server) -> None:
+    options = {"storageOptions": json.dumps(bucket.options())}
+    url = f"s3://{BUCKET}/arch"
+    rows = read(url, **options)
+    assert values(rows) == EXPECTED and {row["date"].isoformat() for row in rows} == set(DAYS)
+    globbed = read(f"{url}/date=*-0[12]", basePath=f"s3a://{BUCKET}/arch/", **options)
+    assert globbed == [row for row in rows if row["date"] < date(2026, 11, 3)]
+    assert {row["k"] for row in read(f"s3://{BUCKET}/odd", **options)} == {"a:b", "c d"}
+    query = Query(url, **options)
+    query.run()
+    assert query.rows["ev", 0] == EXPECTED
+    committed = [(each.offset, each.value) for each in kafkarec.open(TXN).read(isolation="read_committed")]
+    assert values(read(f"s3://{BUCKET}/txn", isolationLevel="read_committed", **options)) == committed
+    with pytest.raises(ValueError, match=rf"s3://{BUCKET}/overlap/date=2026-11-01/.* and .*date=2026-11-09/.*overlap"):
+        read(f"s3://{BUCKET}/overlap", **options)
+
+
+def test_folders_of_a_bucket_that_where_excludes_are_not_listed(bucket: Server) -> None:
+    options = {"storageOptions": json.dumps(bucket.options()), "path": f"s3://{BUCKET}/arch"}
+    lists: dict[str, Counter[str]] = {}
+    application = bucket._application
+
+    def counting(environ: dict[str, Any], start_response: Any) -> Any:
+        from urllib.parse import parse_qs
+
+        query = parse_qs(environ.get("QUERY_STRING", ""))
+        if "list-type" in query:
+            seen.update(query.get("prefix", [""]))
+        return application(environ, start_response)
+
+    bucket._application = counting
+    try:
+        for where in ("date = '2026-11-02'", "date >= '2026-11-01'"):
+            seen = lists[where] = Counter[str]()
+            assert Read({**options, "where": where}).rows
+    finally:
+        bucket._application = application
+    one, every = lists.values()
+    assert not any("2026-11-01" in prefix or "2026-11-03" in prefix for prefix in one)
+    assert any("2026-11-02" in prefix for prefix in one) and any("2026-11-03" in prefix for prefix in every)
+    # planning lists each folder once; the schema and the reader list those on the way to one log
+    assert one["arch/date=2026-11-02/"] == 3 and every["arch/date=2026-11-03/"] == 1
