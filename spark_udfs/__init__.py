@@ -138,8 +138,8 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
     """Reads and checks every batch below `path` on the executors; reports each damaged range. Printable.
 
     path     files, folders, globs or URLs, as for spark.read.format("kafkarec")
-    options  of that source: subscribe, subscribePattern, assign, storageOptions, maxPartitionBytes, minPartitions,
-             splitScan, checkCrcs, restore, maxDecompressedBytes, endOfLog
+    options  of that source: subscribe, subscribePattern, assign, where, basePath, storageOptions, maxPartitionBytes,
+             minPartitions, splitScan, checkCrcs, restore, maxDecompressedBytes, endOfLog
 
     `.rows` and `.frame` (a DataFrame) have one row per damaged range: topic, partition, file, position, length,
     lost_from, lost_to, next_position, reason, detail. They are the ranges that mode PERMISSIVE returns with the same

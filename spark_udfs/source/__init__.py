@@ -7,6 +7,8 @@
 |---|---|
 | options | every option: name, type, default, use |
 | paths | paths, globs, folders and URLs to partitions and their segments |
+| key_folders, key_conditions | folders key=value: their columns; the option `where` |
+| folder_borders | folders of one partition as one log, if their offsets do not overlap |
 | listing | the same for folders that are being written to: consistent names, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads |

@@ -119,6 +119,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest = {}
         for key, tail in tails.items():
             known = before.get(key)
+            if known is not None and (late := tail.late_segments(known)):
+                self._lost(f"{_name(key)}: {late[0]} has appeared, and offsets up to {known - 1} were read before it")
             begin = tail.start if known is None else self._available(key, tail, known, "the next offset is")
             end = latest = max(begin, tail.stable_end)
             if self._target_ends is not None:

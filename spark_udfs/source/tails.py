@@ -73,6 +73,8 @@ class Tail:
         self._stats_since, self._is_settled = 0.0, False
         self._last: tuple[int, LogPosition] | None = None
         self._stable = 0
+        self._folders: frozenset[str] = frozenset()
+        self._late: list[SegmentPath] = []
         self.start = self.end = self.stable_end = 0
 
     # ---- the log's end
@@ -90,6 +92,7 @@ class Tail:
         committed: also update `stable_end`, for read_committed
         start: a new query reads nothing before this offset; selection.LATEST: nothing before the log's end
         """
+        self._collect_late_folders(paths)
         self.paths = paths
         self.start = paths.segments[0].base_offset or 0
         stats = self._file_stats()
@@ -106,6 +109,20 @@ class Tail:
         self.stable_end = self.end
         if committed:
             self._update_transactions(committed_from, start)
+
+    def late_segments(self, offset: int) -> list[str]:
+        """The files of folders that have appeared since the last call, with offsets below this one."""
+        late, self._late = self._late, []
+        return [each.path for each in late if (each.base_offset or 0) < offset]
+
+    def _collect_late_folders(self, paths: PartitionPaths) -> None:
+        """A folder of an archive may appear after the following one. A broker adds segments at the end only, to the
+        folder that exists, and the log cleaner replaces some of those."""
+        folders = frozenset(map(os.path.dirname, (each.path for each in paths.segments)))
+        added = folders - self._folders if self._folders else frozenset()
+        if added:
+            self._late += [each for each in paths.segments if each.size != 0 and os.path.dirname(each.path) in added]
+        self._folders = folders
 
     def _file_stats(self) -> dict[str, tuple[int, ...]] | None:
         """Device, inode, size and times of the files that `update` would open; None where one is remote or missing."""

@@ -23,6 +23,7 @@ from stream_engine import Query
 import kafkarec
 import spark_udfs
 from spark_udfs.source import key_conditions, key_folders, listing
+from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
 
@@ -497,6 +498,26 @@ def test_a_stream_with_where_and_one_whose_new_folder_is_of_another_type(days: P
     log_folder(days / "date=later" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     with pytest.raises(ValueError, match=r"the column date is date, .* 'later' is not a date such as 2026-11-01"):
         every.reader.partitions(json.loads(every.log[-1]), every.reader.latestOffset(json.loads(every.log[-1]), None))
+
+
+def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = days / f"date={DAYS[0]}"
+    first.rename(days.parent / "later")
+    for strict in ("true", "false"):
+        query = Query(days, failOnDataLoss=strict)
+        query.run()
+        (days.parent / "later").rename(first)
+        log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
+        if strict == "true":
+            with pytest.raises(
+                DataLoss, match=rf"ev-0: {first}/ev-0/.*\.log has appeared, and offsets up to 864 were read"
+            ):
+                query.run()
+        else:
+            assert query.run() == 1 and query.rows["ev", 0][-1][0] == 865
+        first.rename(days.parent / "later")
+        shutil.rmtree(days / "date=2026-11-04")
+    assert caplog.text.count("has appeared") == 1
 
 
 def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
