@@ -73,6 +73,7 @@ class Tail:
         self._stats_since, self._is_settled = 0.0, False
         self._last: tuple[int, LogPosition] | None = None
         self._stable = 0
+        self._paths_before: PartitionPaths | None = None
         self._folders: frozenset[str] = frozenset()
         self._late: list[SegmentPath] = []
         self.start = self.end = self.stable_end = 0
@@ -118,6 +119,9 @@ class Tail:
     def _collect_late_folders(self, paths: PartitionPaths) -> None:
         """A folder of an archive may appear after the following one. A broker adds segments at the end only, to the
         folder that exists, and the log cleaner replaces some of those."""
+        if paths is self._paths_before:
+            return
+        self._paths_before = paths
         folders = frozenset(map(os.path.dirname, (each.path for each in paths.segments)))
         added = folders - self._folders if self._folders else frozenset()
         if added:

@@ -551,6 +551,24 @@ def test_a_folder_that_is_relisted_keeps_its_keys(days: Path, monkeypatch: pytes
     assert len(grown) == 3 and values(rows)[:865] == EXPECTED and None not in {row["date"] for row in rows}
 
 
+def test_a_key_folder_that_cannot_be_listed(
+    days: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    unreadable, real = str(days / f"date={DAYS[1]}"), os.scandir
+
+    def scandir(path: Any = ".") -> Any:
+        if path == unreadable:
+            raise PermissionError(13, "Permission denied", path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{unreadable}'"):
+        read(days)
+    kept = [each for each in EXPECTED if not FIRSTS[1] <= each[0] < FIRSTS[2]]
+    assert values(read(days, failOnDataLoss="false")) == kept
+    assert f"Permission denied: '{unreadable}': left out; failOnDataLoss is false" in caplog.text
+
+
 # ---- in a session ---------------------------------------------------------------------------------------------------
 
 
