@@ -128,7 +128,7 @@ def try_installed(out: Path, sdist: Path, here: Platform) -> None:
         if executable is None:
             step(f"CPython {python}: not tried, no such interpreter on this machine")
             continue
-        _try(executable, python, ["kafkarec", "--find-links", str(out), "--only-binary=kafkarec"])
+        _try(executable, python, ["kafkarec[spark]", "--find-links", str(out), "--only-binary=kafkarec,spark_udfs"])
     _try(sys.executable, f"{here.name}, from the sources", [str(sdist)])
 
 
