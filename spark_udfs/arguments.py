@@ -30,13 +30,28 @@ def arrays_of(batch: Any, call: str, least: int, most: int) -> tuple[pa.Array, .
 
 
 def as_binary(array: pa.Array, name: str, what: str = "column") -> pa.Array:
-    """The array itself, or binary nulls for untyped NULLs. TypeError if the array is not binary."""
-    kind = array.type
-    if pa.types.is_null(kind):
-        return array.cast(pa.binary())
-    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-        raise TypeError(f"{name} takes a binary {what}, not {kind}")
+    """The array itself, or binary nulls for untyped NULLs. TypeError, with Spark's type, if it is not binary."""
+    return _checked(array, (pa.binary(), pa.large_binary()), f"{name} takes a binary {what}")
+
+
+def as_string(array: pa.Array, name: str, what: str) -> pa.Array:
+    """The same for strings."""
+    return _checked(array, (pa.string(), pa.large_string()), f"{name} takes a string {what}")
+
+
+def _checked(array: pa.Array, types: tuple[pa.DataType, ...], wanted: str) -> pa.Array:
+    if pa.types.is_null(array.type):
+        return array.cast(types[0])
+    if array.type not in types:
+        raise TypeError(f"{wanted}, not {sql_type(array.type)}")
     return array
+
+
+def sql_type(kind: pa.DataType) -> str:
+    """An Arrow type in the words of Spark SQL."""
+    from pyspark.sql.pandas.types import from_arrow_type
+
+    return str(from_arrow_type(kind).simpleString())
 
 
 class LiteralArgument(Generic[T]):

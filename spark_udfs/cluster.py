@@ -12,6 +12,8 @@ from typing import Any
 
 from pyspark.errors import AnalysisException
 
+from .worker_errors import cause_first
+
 # Errors of a call that are raised again here with the same message, without the worker's traceback.
 _ERRORS = {each.__name__: each for each in (AnalysisException, FileNotFoundError, PermissionError, ValueError)}
 
@@ -35,6 +37,7 @@ class _RemoteCall:
         self.function = function
         self.arguments = arguments
 
+    @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from . import bootstrap, registration
+from . import bootstrap, shipping
 from .decoding import REASON_FIELDS
 from .read_functions import Tasks, over_tasks, planned, texts
 from .source import options, planning, relocated
@@ -24,6 +24,8 @@ from .source import selection as selecting
 from .source.listing import Listing, logger, retry
 from .source.paths import TopicPartition
 from .source.planning import Split
+from .task_log import log_to_stderr
+from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     import kafkarec
@@ -158,7 +160,7 @@ def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> Damage
     if unknown:
         raise ValueError(f"damage_report has no option {unknown[0]!r}; there are: {', '.join(OPTIONS)}")
     chosen = options.parse(texts(path, given), "read")
-    registration.ship(spark)
+    shipping.ship(spark)
     tasks = planned(spark, plan, chosen)
     lines = over_tasks(spark, tasks, CheckTask, chosen, result="result string").collect() if tasks else []
     return _combine(spark, [json.loads(line[0]) for line in lines])
@@ -198,10 +200,11 @@ class CheckTask:
     def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
         self.tasks, self.options = tasks, chosen
 
+    @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
-        from .source.reading import TaskCounters, log_to_stderr
+        from .source.reading import TaskCounters
 
         bootstrap.load()
         log_to_stderr()

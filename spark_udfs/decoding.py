@@ -17,6 +17,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, function_options, schema
 from .schema import SparkColumn
+from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     import kafkarec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 REASON_FIELDS = ("position", "length", "lost_from", "lost_to", "next_position", "reason", "detail")
 
 
+@cause_first
 def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_decode(value[, options])`: per input array one or more arrays, rows in order."""
     bootstrap.load()
@@ -35,6 +37,7 @@ def kafka_decode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield from decode_values(values, chosen)
 
 
+@cause_first
 def kafka_scan(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_scan(value[, mode])`: one struct per batch, headers only."""
     bootstrap.load()
@@ -52,11 +55,13 @@ class Explode:
         self.literal = literal
         self.outer = outer
 
+    @cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bootstrap.load()
         chosen = function_options.from_literal(self.literal)
         for batch in batches:
-            *kept, values = batch.columns
+            *kept, given = batch.columns
+            values = arguments.as_binary(given, "kafka_explode")
             names = [*batch.schema.names[:-1], *(column.name for column in schema.RECORD_COLUMNS)]
             done = 0
             for lists in decode_values(values, chosen):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import bootstrap, registration
+from . import bootstrap, shipping
 
 # Number of tasks per core, and seconds that each one sleeps, so that every executor gets some.
 TASKS_PER_CORE = 4
@@ -60,7 +60,7 @@ class Diagnosis:
 
 def doctor(spark: Any) -> Diagnosis:
     """See `spark_udfs.doctor`."""
-    registration.ship(spark)
+    shipping.ship(spark)
     tasks = _cores(spark) * TASKS_PER_CORE
     frame = spark.range(0, tasks, 1, tasks).mapInArrow(_probe, "result string")
     rows: dict[tuple[str, str], dict[str, Any]] = {}

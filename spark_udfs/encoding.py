@@ -20,6 +20,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
+from .worker_errors import cause_first
 
 # The options, under their names in kafkarec.encode.
 OPTIONS = (
@@ -81,6 +82,7 @@ def from_literal(text: str | None) -> dict[str, Any]:
     return make(given)
 
 
+@cause_first
 def kafka_encode(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
     """The implementation of `kafka_encode(records[, options])`: per input array one or more binary arrays, in order."""
     bootstrap.load()
@@ -127,7 +129,9 @@ def _records(lists: pa.Array) -> pa.RecordBatch:
     """The child columns as one RecordBatch; TypeError if the type is not an array of structs."""
     kind = lists.type
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
-        raise TypeError(f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {kind}")
+        raise TypeError(
+            f"kafka_encode takes array<struct<offset, timestamp, key, value, headers>>, not {arguments.sql_type(kind)}"
+        )
     structs = lists.values
     names = [field.name for field in kind.value_type]
     columns = [structs.field(at) for at in range(len(names))]

@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, NullType, StructField, StructType
 
-from . import capabilities, decoding, encoding, function_options, internal, schema
+from . import capabilities, decoding, encoding, function_options, internal, schema, shipping
 from .source import columns
 
 _Defined = TypeVar("_Defined", bound=Callable[..., Any])
@@ -69,12 +69,32 @@ def sql_function(name: str) -> Any:
 
 def _call(name: str, *arguments: Column | str, options: str | None = None) -> Column:
     """A call of a SQL function; its options are a last argument, if there are any."""
+    session = SparkSession.getActiveSession()
+    if session is not None:
+        shipping.ship(session)
     literals = [] if options is None else [F.lit(options)]
     return sql_function(name)(*map(_column, arguments), *literals)  # type: ignore[no-any-return]
 
 
 def _column(col: Column | str) -> Column:
     return F.col(col) if isinstance(col, str) else col
+
+
+def _selected(
+    df: DataFrame, keep: Sequence[Column | str], name: str, *binary: Column | str
+) -> tuple[DataFrame, list[StructField]]:
+    """The columns that a DataFrame function passes to its tasks, and the fields of those to keep. TypeError names the
+    column that must be binary and is not, and its type; ships the package, see `shipping`."""
+    selected = df.select(*keep, *map(_column, binary))
+    fields = selected.schema.fields
+    for field in fields[len(fields) - len(binary) :]:
+        if not isinstance(field.dataType, BinaryType | NullType):
+            raise TypeError(
+                f"{name} takes a binary column; {field.name} is {field.dataType.simpleString()}. "
+                f"Bytes as text: unbase64({field.name}) or unhex({field.name})"
+            )
+    shipping.ship(df.sparkSession)
+    return selected, fields[: len(fields) - len(binary)]
 
 
 def _literal(chosen: function_options.FunctionOptions) -> str | None:
@@ -198,6 +218,7 @@ def kafka_explode(
 ) -> DataFrame:
     """One row per record of a binary column: the columns of `keep`, then those of `kafka_decode`'s struct.
 
+    col: a binary column; TypeError for another type
     keep: columns of `df` to repeat for each record; none by default
     outer: also one row for a NULL or empty value, with nulls in place of a record
     The other arguments are those of `kafka_decode`; pieces of output are cut between records.
@@ -207,7 +228,7 @@ def kafka_explode(
     [Row(file='00000000000000000030.log', count=237)]
     """
     chosen = function_options.of(locals())
-    kept = df.select(*keep).schema.fields if keep else []
+    selected, kept = _selected(df, keep, "kafka_explode", col)
     records = columns.struct(schema.RECORD_COLUMNS).fields
     names = [field.name.lower() for field in [*kept, *records]]
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -217,7 +238,7 @@ def kafka_explode(
             f'rename them, as in keep=[F.col("{twice[0]}").alias("source_{twice[0]}")]'
         )
     body = decoding.Explode(function_options.to_literal(chosen), outer)
-    return df.select(*keep, _column(col)).mapInArrow(body, StructType([*kept, *records]))
+    return selected.mapInArrow(body, StructType([*kept, *records]))
 
 
 @_sql(
@@ -254,7 +275,7 @@ def kafka_internal_rows(
     """The records of one type, each field a column with its own type: `key_group`, `value_offset`, ...
 
     topic, type: as in `kafkarec.internal_topics.schema(topic, type)`, which lists the columns; ValueError for others
-    key, value: the binary columns of the records
+    key, value: the binary columns of the records; TypeError for other types
     keep: columns of `df` to repeat for each record, such as offset and timestamp
     After these the columns are version, is_tombstone, the fields, and `problem`: why key or value could not be read.
     With Spark's Kafka source: see kafka_internal, and read with kafka.isolation.level=read_committed.
@@ -264,10 +285,8 @@ def kafka_internal_rows(
     Row(offset=2, key_group='readers-classic', key_topic='grouped', value_offset=10)
     """
     typed = from_arrow_schema(internal.typed_schema(topic, type)).fields
-    kept = df.select(*keep).schema.fields if keep else []
-    return df.select(*keep, _column(key), _column(value)).mapInArrow(
-        internal.TypedRows(topic, type), StructType([*kept, *typed])
-    )
+    selected, kept = _selected(df, keep, "kafka_internal_rows", key, value)
+    return selected.mapInArrow(internal.TypedRows(topic, type), StructType([*kept, *typed]))
 
 
 __all__ = [*SQL_FUNCTIONS, "kafka_explode", "kafka_internal_rows"]

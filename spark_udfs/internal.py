@@ -14,6 +14,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from . import arguments, bootstrap, schema
 from .schema import SparkColumn
+from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     from kafkarec import internal_topics
@@ -43,12 +44,14 @@ _TYPES = {
 }
 
 
+@cause_first
 def kafka_internal(batches: Iterator[tuple[pa.Array, pa.Array, pa.Array]]) -> Iterator[pa.Array]:
     """The implementation of `kafka_internal(topic, key, value)`: one struct per row, null for other topics."""
     bootstrap.load()
     result = schema.arrow_struct(COLUMNS)
     for batch in batches:
         topics, keys, values = arguments.arrays_of(batch, "kafka_internal(topic, key, value)", 3, 3)
+        topics = arguments.as_string(topics, "kafka_internal", "topic")
         keys = arguments.as_binary(keys, "kafka_internal", "key")
         values = arguments.as_binary(values, "kafka_internal", "value")
         rows = zip(topics.to_pylist(), keys.to_pylist(), values.to_pylist(), strict=True)
@@ -100,6 +103,7 @@ class TypedRows:
         self.topic = topic
         self.type = type_
 
+    @cause_first
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         bootstrap.load()
         from kafkarec import internal_topics

@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from . import bootstrap, cluster, registration
+from . import bootstrap, cluster, shipping
 from .schema import SparkColumn
 from .source import columns, options, planning
 from .source.batch import BatchReader
 from .source.key_folders import KeyTypes, check_values
 from .source.paths import checked_key_types
 from .source.planning import Split
+from .task_log import log_to_stderr
 
 Tasks = list[tuple[Split, ...]]
 
@@ -24,7 +25,7 @@ Tasks = list[tuple[Split, ...]]
 def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     """See `spark_udfs.read_log`."""
     chosen = options.parse(texts(path, given), "read")
-    registration.ship(spark)
+    shipping.ship(spark)
     found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
     tasks = planned(spark, plan, chosen)
@@ -53,7 +54,7 @@ class ReadTask:
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         from .source import reading
 
-        reading.log_to_stderr()
+        log_to_stderr()
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from reading.read_splits(self.tasks[number], self.options, self.columns)

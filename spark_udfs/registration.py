@@ -1,28 +1,17 @@
-"""`register(spark)`: ships the wheel to the executors and registers the SQL functions.
-
-Spark copies a `--py-files x.whl` to every executor but puts only `.zip` files on their sys.path. So the wheel is added
-again under a .zip name that contains eight digits of its hash, so that two versions on one node have different names.
-"""
+"""`register(spark)`: ships the wheel to the executors and registers the SQL functions."""
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import os
 import shutil
-import tempfile
 import warnings
-import zipfile
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
-from . import bootstrap, capabilities, cluster, functions, udtf
-from .bootstrap import wheels
+from . import capabilities, cluster, functions, shipping, udtf
 from .capabilities import LATERAL, READ, STREAM, WRITE, Feature
 from .source import NAME
 
-FIXED_TIME = (1980, 1, 1, 0, 0, 0)
 # Sessions that have our functions: registering them again would only make Spark log warnings.
 _registered: set[str] = set()
 # The class that each of them has as its data source.
@@ -50,8 +39,8 @@ class Registered:
 
 def register(spark: Any) -> Registered:
     """See `spark_udfs.register`."""
-    shipped = ship(spark)
-    session = _session_id(spark)
+    shipped = shipping.ship(spark)
+    session = shipping.session_id(spark)
     problem = _problem(spark)
     for name in functions.SQL_FUNCTIONS:
         if session not in _registered or not spark.catalog.functionExists(name):
@@ -78,7 +67,7 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
         ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),
     ]
-    return Registered(_version(), shipped, tuple(rows), problem)
+    return Registered(shipping.version(), shipped, tuple(rows), problem)
 
 
 def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
@@ -117,64 +106,3 @@ def _problem(spark: Any) -> str | None:
 def _is_found_by_spark(spark: Any) -> bool:
     """Whether Spark finds the data source by the package pyspark_kafkarec, in the driver's Python."""
     return bool(spark._jsparkSession.sessionState().dataSourceManager().dataSourceExists(NAME))
-
-
-def _version() -> str:
-    manifest = wheels.load_manifest(bootstrap.package_origin())
-    return str(manifest["version"] if manifest else bootstrap.activate().version)
-
-
-def _session_id(spark: Any) -> str:
-    if cluster.is_connect(spark):
-        return f"connect {spark.session_id}"
-    return f"{spark.sparkContext.applicationId} {spark._jsparkSession.sessionUUID()}"
-
-
-def ship(spark: Any) -> str:
-    """Adds spark_udfs to the session's Python files, once; returns its file name there."""
-    origin = bootstrap.package_origin()
-    if origin.is_archive and origin.location.endswith(".zip"):
-        added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
-        if any(os.path.basename(each) == os.path.basename(origin.location) for each in added):
-            return os.path.basename(origin.location)  # added already, by --py-files with a .zip name
-    path = _zip_copy(origin.location, origin.is_archive)
-    name = os.path.basename(path)
-    if cluster.is_connect(spark):
-        key = f"{_session_id(spark)} {name}"
-        if key not in _registered:
-            spark.addArtifacts(path, pyfile=True)
-            _registered.add(key)
-    elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
-        spark.sparkContext.addPyFile(path)
-    return name
-
-
-@cache
-def _zip_copy(location: str, is_archive: bool) -> str:
-    """Copies spark_udfs to `spark_udfs-<version>-<sha8>.zip` in a temporary folder; returns that path."""
-    folder = tempfile.mkdtemp(prefix="spark_udfs-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    temporary = os.path.join(folder, "copy")
-    if is_archive:
-        shutil.copyfile(location, temporary)
-    else:
-        _zip_package(location, temporary)
-    with open(temporary, "rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    final = os.path.join(folder, f"spark_udfs-{_version()}-{digest[:8]}.zip")
-    os.rename(temporary, final)
-    return final
-
-
-def _zip_package(location: str, target: str) -> None:
-    """Writes an installed `spark_udfs` folder, with the wheels in it, as a zip whose bytes are always the same."""
-    package = os.path.join(location, "spark_udfs")
-    with zipfile.ZipFile(target, "w") as archive:
-        for parent, folders, names in sorted(os.walk(package)):
-            folders[:] = sorted(each for each in folders if each != "__pycache__")
-            for name in sorted(names):
-                path = os.path.join(parent, name)
-                info = zipfile.ZipInfo(os.path.relpath(path, location).replace(os.sep, "/"), FIXED_TIME)
-                info.external_attr = 0o100644 << 16
-                with open(path, "rb") as file:
-                    archive.writestr(info, file.read(), zipfile.ZIP_STORED)

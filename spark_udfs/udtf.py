@@ -21,6 +21,7 @@ from pyspark.sql.types import BinaryType, NullType
 from . import bootstrap, capabilities, decoding, function_options, schema
 from .capabilities import AnalyzeArgument, AnalyzeResult
 from .source import columns
+from .worker_errors import cause_first
 
 if TYPE_CHECKING:
     import kafkarec
@@ -39,6 +40,7 @@ class KafkaExplode:
         self._chosen: dict[tuple[Any, ...], function_options.FunctionOptions] = {}
 
     @staticmethod
+    @cause_first
     def analyze(value: AnalyzeArgument, mode: AnalyzeArgument | None = None, **given: AnalyzeArgument) -> AnalyzeResult:
         """Checks the arguments; the columns are those of kafka_decode's struct."""
         if not isinstance(value.dataType, BinaryType | NullType):
@@ -52,6 +54,7 @@ class KafkaExplode:
         function_options.make(**{name: argument.value for name, argument in constants.items()})
         return AnalyzeResult(columns.struct(schema.RECORD_COLUMNS))
 
+    @cause_first
     def eval(
         self,
         value: bytes | None,
@@ -72,6 +75,7 @@ class KafkaExplode:
         return rows(bytes(value), self._chosen[key])
 
 
+@cause_first
 def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tuple[Any, ...]]:
     """A tuple per record in the order of kafka_decode's columns, and one for each damaged range between them."""
     import kafkarec
@@ -134,6 +138,7 @@ def _time(microseconds: int | None) -> datetime | None:
 class NoKafkaExplode:
     """The handler for a Spark without `analyze`: its rows are an error that says what to write instead."""
 
+    @cause_first
     def eval(self, *values: Any) -> Iterator[tuple[Any, ...]]:
         capabilities.check(capabilities.LATERAL)
         return iter(())

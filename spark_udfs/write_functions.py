@@ -12,9 +12,10 @@ import socket
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from . import capabilities, cluster, registration
+from . import capabilities, cluster, shipping
 from .read_functions import texts
 from .source.options import StorageOptions
+from .worker_errors import cause_first
 
 REQUIRED = ("topic", "partition", "offset", "value")
 
@@ -44,7 +45,7 @@ def _write_by_map(df: Any, given: Mapping[str, str], mode: str) -> None:
 
     if mode not in ("append", "overwrite"):
         raise ValueError(f'mode must be "append" or "overwrite", not {mode!r}')
-    registration.ship(df.sparkSession)
+    shipping.ship(df.sparkSession)
     job = writing.writer(given, df.schema, "static" if mode == "overwrite" else None)
     messages: list[Any] = []
     try:
@@ -61,6 +62,7 @@ class _StagingTask:
     def __init__(self, job: Any) -> None:
         self.job = job
 
+    @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # type: ignore[import-untyped]
 
@@ -73,7 +75,7 @@ def sweep(path: str, older_than_hours: float, spark: Any, storage: Mapping[str, 
     given = StorageOptions(storage or {})
     if spark is None or not cluster.is_connect(spark):
         return _sweep(path, older_than_hours, given)
-    registration.ship(spark)
+    shipping.ship(spark)
     jobs: list[str] = cluster.call(spark, _sweep, path, older_than_hours, given)
     return jobs
 

@@ -13,6 +13,8 @@ from typing import Any
 from spark_udfs import bootstrap, capabilities
 from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.schema import SparkColumn
+from spark_udfs.task_log import log_to_stderr
+from spark_udfs.worker_errors import cause_first
 
 from . import columns, key_folders, options, paths, planning, selection
 from .listing import Listing, retry
@@ -69,6 +71,7 @@ class BatchReader(DataSourceReader):
         listed = self.chosen(Listing(self.options).current())
         return planning.plan(self.options, listed, self.ranges(listed))
 
+    @cause_first
     def partitions(self) -> list[InputPartition]:
         return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]
 
@@ -76,7 +79,7 @@ class BatchReader(DataSourceReader):
         """The record batches of one task. Without any partition Spark calls this with InputPartition(None)."""
         from . import reading
 
-        reading.log_to_stderr()
+        log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
 

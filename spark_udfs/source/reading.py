@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
@@ -24,6 +23,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
+from spark_udfs.worker_errors import cause_first
 
 from . import key_folders, relocated
 from .folder_borders import overlap
@@ -50,11 +50,18 @@ _POSITION = {"records": "batch_position", "batches": "position"}
 def read_splits(
     splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...]
 ) -> Iterator[pa.RecordBatch]:
-    """The work of a task: loads kafkarec, reads each split, logs one line at its end."""
+    """The work of a task: loads kafkarec, reads each split, logs its error if it fails, and then one line."""
+    with closing(TaskCounters()) as counters:
+        yield from _read_splits(splits, options, columns, counters)
+
+
+@cause_first
+def _read_splits(
+    splits: Iterable[Split], options: SourceOptions, columns: tuple[SparkColumn, ...], counters: TaskCounters
+) -> Iterator[pa.RecordBatch]:
     bootstrap.load()
-    with closing(TaskCounters()) as counters:  # with `finally`, tracebacks would show that line instead of the failure
-        for split in splits:
-            yield from read_split(split, options, columns, counters)
+    for split in splits:
+        yield from read_split(split, options, columns, counters)
 
 
 def read_split(
@@ -329,12 +336,3 @@ class TaskCounters:
 def _warn(what: str, damage: kafkarec.Damage) -> None:
     fields = {"path": damage.file} | {name: getattr(damage, name) for name in decoding.REASON_FIELDS}
     logger.warning("%s: %s", what, json.dumps(fields))
-
-
-def log_to_stderr() -> None:
-    """Logs to standard error, which is the executor's log, unless logging is configured; in workers it is not."""
-    if not logger.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(logging.INFO)

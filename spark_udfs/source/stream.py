@@ -26,6 +26,8 @@ from spark_udfs.capabilities import (
     SupportsTriggerAvailableNow,
 )
 from spark_udfs.schema import SparkColumn
+from spark_udfs.task_log import log_to_stderr
+from spark_udfs.worker_errors import cause_first
 
 from . import key_folders, options, paths, planning, reading, selection, worker_path
 from .admission import Limit, end_offsets
@@ -67,6 +69,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets
 
+    @cause_first
     def initialOffset(self) -> OffsetsJson:
         """The offsets that the options request. If that is the log's end, it may be another offset when Spark calls
         this again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has
@@ -101,9 +104,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tail.start, False
         return self._available(key, tail, requested, "startingOffsets asks for"), False
 
+    @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        reading.log_to_stderr()
+        log_to_stderr()
         bootstrap.load()
         before = parse(start)
         offsets = self._retry(lambda: self._latest_from(before, limit))
@@ -148,8 +152,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return ReadMaxBytes(self.options["maxBytesPerTrigger"])
         return ReadAllAvailable()
 
+    @cause_first
     def prepareForTriggerAvailableNow(self) -> None:
-        reading.log_to_stderr()
+        log_to_stderr()
         bootstrap.load()
         tails = self._retry(lambda: self._updated_tails(self._subscribed(self._listed()), {}, committed=False))
         self._target_ends = {key: tail.end for key, tail in tails.items()}
@@ -164,9 +169,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- batches
 
+    @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         """Tasks with exactly the bytes between two offsets, so that what is written meanwhile does not change them."""
-        reading.log_to_stderr()
+        log_to_stderr()
         bootstrap.load()
         before, after = parse(start), parse(end)
         splits = self._retry(lambda: self._splits(before, after))
@@ -193,7 +199,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._cut(splits, tails)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        reading.log_to_stderr()
+        log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
     def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
@@ -289,19 +295,22 @@ class SimpleStreamReader(StreamReader):
 
     _reached: Offsets | None = None
 
+    @cause_first
     def initialOffset(self) -> OffsetsJson:
         offsets = super().initialOffset()
         self._reached = parse(offsets)
         return offsets
 
+    @cause_first
     def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
-        reading.log_to_stderr()
+        log_to_stderr()
         bootstrap.load()
         known = self._reached is not None
         offsets = self._retry(lambda: self._latest_from(self._reached or {}, None, start_is_known=known))
         self._held_back = {}
         return to_json(offsets)
 
+    @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
         tasks = super().partitions(start, end)
         self._reached = parse(end)

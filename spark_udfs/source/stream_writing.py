@@ -15,6 +15,7 @@ from pyspark import TaskContext
 
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceStreamArrowWriter
+from spark_udfs.worker_errors import cause_first
 
 from . import destination, options
 from .rows_by_partition import WritePlan
@@ -42,6 +43,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
     def __init__(self, path: str, plan: WritePlan, overwrite: str | None, storage: Mapping[str, Any]) -> None:
         self.path, self.plan, self.overwrite, self.storage = path, plan, overwrite, storage
 
+    @cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
         context = TaskContext.get()
         query = context.getLocalProperty(_QUERY) if context else None
@@ -53,6 +55,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
         job = WriteJob(self.path, name, self.overwrite, plan.settings, plan.topic, query, int(batch), self.storage)
         return write(job, plan, iterator)
 
+    @cause_first
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
         job = _job_of(messages)
         if job is not None:
@@ -61,6 +64,7 @@ class StreamWriter(PicklesWithPackage, DataSourceStreamArrowWriter):
             rows = destination.publisher(job.path, job.storage).commit(job, staged_of(messages))
             log_commit(job, rows, started)
 
+    @cause_first
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Undoes the batch's job. If there is no message, the query's next commit or a sweep removes what is staged."""
         job = _job_of(messages)

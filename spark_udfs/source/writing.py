@@ -21,9 +21,10 @@ from pyspark import TaskContext
 from spark_udfs import bootstrap
 from spark_udfs.capabilities import DataSourceArrowWriter, WriterCommitMessage
 from spark_udfs.schema import CORRUPT
+from spark_udfs.task_log import log_to_stderr
+from spark_udfs.worker_errors import cause_first
 
 from . import destination, options
-from .reading import log_to_stderr
 from .rows_by_partition import PartitionSplitter, WritePlan
 from .staging import StagedPartition, WriteJob, WriteSettings, check_topic
 
@@ -67,15 +68,18 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, job: WriteJob, plan: WritePlan) -> None:
         self.job, self.plan = job, plan
 
+    @cause_first
     def write(self, iterator: Iterator[Any]) -> StagedMessage:
         return write(self.job, self.plan, iterator)
 
+    @cause_first
     def commit(self, messages: Sequence[Any]) -> None:
         started = time.monotonic()
         bootstrap.load()
         rows = destination.publisher(self.job.path, self.job.storage).commit(self.job, staged_of(messages))
         log_commit(self.job, rows, started)
 
+    @cause_first
     def abort(self, messages: Sequence[Any]) -> None:
         destination.publisher(self.job.path, self.job.storage).abort(self.job)
 

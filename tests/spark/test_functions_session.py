@@ -107,10 +107,12 @@ def test_wrong_arguments_fail_when_the_query_is_planned(spark_session: Any, argu
     ("call", "message"),
     [
         ("kafka_decode()", "the call is kafka_decode"),
-        ("kafka_scan(5)", "kafka_scan takes a binary column, not int32"),
+        ("kafka_scan(5)", "kafka_scan takes a binary column, not int"),
         ("kafka_encode()", "the call is kafka_encode"),
+        ("kafka_encode(5)", "kafka_encode takes array<struct<.*>>, not int"),
+        ("kafka_decode(struct(1 AS a))", "kafka_decode takes a binary column, not struct<a:int>"),
         ("kafka_internal('__consumer_offsets')", "the call is kafka_internal"),
-        ("kafka_internal('__consumer_offsets', 1, X'00')", "kafka_internal takes a binary key, not int32"),
+        ("kafka_internal('__consumer_offsets', 1, X'00')", "kafka_internal takes a binary key, not int"),
     ],
 )
 def test_errors_of_wrong_calls_name_the_right_call(spark_session: Any, call: str, message: str) -> None:

@@ -148,7 +148,8 @@ def test_committed_offsets_as_a_table(source: Any) -> None:
     [
         ((), r"the call is kafka_internal\(topic, key, value\), and 0 arguments were given"),
         (pa.array(["t"]), "and 1 argument was given"),
-        ((pa.array(["t"]), pa.array([1]), pa.array([b""])), "kafka_internal takes a binary key, not int64"),
+        ((pa.array([1]), pa.array([b""]), pa.array([b""])), "kafka_internal takes a string topic, not bigint"),
+        ((pa.array(["t"]), pa.array([1]), pa.array([b""])), "kafka_internal takes a binary key, not bigint"),
         ((pa.array(["t"]), pa.array([b""]), pa.array(["a"])), "kafka_internal takes a binary value, not string"),
     ],
 )

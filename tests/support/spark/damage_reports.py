@@ -14,7 +14,7 @@ from spark_udfs import damage, damage_report
 
 @pytest.fixture(autouse=True)
 def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(damage.registration, "ship", lambda spark: None)
+    monkeypatch.setattr(damage.shipping, "ship", lambda spark: None)
 
 
 class Frames:

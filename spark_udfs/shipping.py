@@ -1,0 +1,89 @@
+"""`ship(spark)`: adds this package to the Python files of a session, so that its executors can import it.
+
+Spark copies a `--py-files x.whl` to every executor but puts only `.zip` files on their sys.path. So the wheel is added
+again under a .zip name that contains eight digits of its hash, so that two versions on one node have different names.
+
+A DataFrame with a Python function keeps the list of files that the session had when the function was made: what is added
+later does not reach its tasks. So everything that makes such a function ships first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from functools import cache
+from typing import Any
+
+from . import bootstrap, cluster
+from .bootstrap import wheels
+
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+# Sessions of Spark Connect that have the file, which cannot be asked for their files.
+_shipped: set[str] = set()
+
+
+def version() -> str:
+    """The version of kafkarec that is shipped."""
+    manifest = wheels.load_manifest(bootstrap.package_origin())
+    return str(manifest["version"] if manifest else bootstrap.activate().version)
+
+
+def session_id(spark: Any) -> str:
+    """Differs between sessions, also where they share a SparkContext."""
+    if cluster.is_connect(spark):
+        return f"connect {spark.session_id}"
+    return f"{spark.sparkContext.applicationId} {spark._jsparkSession.sessionUUID()}"
+
+
+def ship(spark: Any) -> str:
+    """Adds spark_udfs to the session's Python files, once; returns its file name there."""
+    origin = bootstrap.package_origin()
+    if origin.is_archive and origin.location.endswith(".zip"):
+        added = [] if cluster.is_connect(spark) else spark.sparkContext.listFiles
+        if any(os.path.basename(each) == os.path.basename(origin.location) for each in added):
+            return os.path.basename(origin.location)  # added already, by --py-files with a .zip name
+    path = _zip_copy(origin.location, origin.is_archive)
+    name = os.path.basename(path)
+    if cluster.is_connect(spark):
+        key = f"{session_id(spark)} {name}"
+        if key not in _shipped:
+            spark.addArtifacts(path, pyfile=True)
+            _shipped.add(key)
+    elif not any(os.path.basename(each) == name for each in spark.sparkContext.listFiles):
+        spark.sparkContext.addPyFile(path)
+    return name
+
+
+@cache
+def _zip_copy(location: str, is_archive: bool) -> str:
+    """Copies spark_udfs to `spark_udfs-<version>-<sha8>.zip` in a temporary folder; returns that path."""
+    folder = tempfile.mkdtemp(prefix="spark_udfs-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = os.path.join(folder, "copy")
+    if is_archive:
+        shutil.copyfile(location, temporary)
+    else:
+        _zip_package(location, temporary)
+    with open(temporary, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    final = os.path.join(folder, f"spark_udfs-{version()}-{digest[:8]}.zip")
+    os.rename(temporary, final)
+    return final
+
+
+def _zip_package(location: str, target: str) -> None:
+    """Writes an installed `spark_udfs` folder, with the wheels in it, as a zip whose bytes are always the same."""
+    package = os.path.join(location, "spark_udfs")
+    with zipfile.ZipFile(target, "w") as archive:
+        for parent, folders, names in sorted(os.walk(package)):
+            folders[:] = sorted(each for each in folders if each != "__pycache__")
+            for name in sorted(names):
+                path = os.path.join(parent, name)
+                info = zipfile.ZipInfo(os.path.relpath(path, location).replace(os.sep, "/"), FIXED_TIME)
+                info.external_attr = 0o100644 << 16
+                with open(path, "rb") as file:
+                    archive.writestr(info, file.read(), zipfile.ZIP_STORED)

@@ -1,0 +1,112 @@
+"""What a worker of Spark reports when it fails: the cause first, without frames of this package.
+
+    @cause_first             on everything that Spark calls here, in tasks and in the processes that plan
+    def read(self, partition): ...
+
+Spark's error for the user begins with what its worker prints of an exception, and prints tracebacks before texts. An
+error of the input, of an option or of a path is explained by its text, so then the worker is asked to leave the
+traceback out; in a task, one line with the text is logged before all that Spark logs. A mistake of this package
+keeps its traceback, and so does every error if KAFKAREC_TRACEBACK=1 is set where the worker runs.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, cast
+
+from pyspark.errors import AnalysisException
+
+from . import capabilities
+from .task_log import log_to_stderr, logger
+
+KEEP = "KAFKAREC_TRACEBACK"
+_PACKAGES = ("spark_udfs", "kafkarec")
+_RAISE = dis.opmap["RAISE_VARARGS"]
+_REPORTED = "_reported_by_spark_udfs"
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def cause_first(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A decorator for functions and generator functions; calls may be nested."""
+    if inspect.isgeneratorfunction(function):
+
+        @wraps(function)
+        def generate(*arguments: _P.args, **named: _P.kwargs) -> Any:
+            with _reporting():
+                yield from function(*arguments, **named)
+
+        return cast(Callable[_P, _R], generate)
+
+    @wraps(function)
+    def call(*arguments: _P.args, **named: _P.kwargs) -> _R:
+        with _reporting():
+            return function(*arguments, **named)
+
+    return call
+
+
+@contextmanager
+def _reporting() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if not getattr(error, _REPORTED, False):
+            _report(error)
+        raise
+
+
+def _report(error: Exception) -> None:
+    setattr(error, _REPORTED, True)
+    if not in_worker():
+        return
+    from pyspark import TaskContext
+
+    if TaskContext.get() is not None:
+        log_to_stderr()
+        logger.error("kafkarec failed: %s: %s", type(error).__name__, " ".join(str(error).split("\n")))
+    explained = is_explained(error) and not os.environ.get(KEEP)
+    if explained:
+        error.__cause__, error.__suppress_context__ = None, True
+    capabilities.hide_traceback(explained)
+
+
+def in_worker() -> bool:
+    """Whether this process is one of Spark's, which ends after an error, and not an application or a test."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
+
+
+def is_explained(error: BaseException) -> bool:
+    """Whether the text alone explains it: an error of the input, an option or a path, and not of this package's code.
+
+    ValueError and TypeError are such errors where a `raise` of these packages made them; `int(x)` or a call with wrong
+    arguments raises the same types.
+    """
+    if type(error) in (ValueError, TypeError):
+        return error.__traceback__ is not None and _is_raised_here(error.__traceback__)
+    return isinstance(error, OSError | AnalysisException) or _is_of_these_packages(type(error).__module__)
+
+
+def _is_raised_here(traceback: TracebackType) -> bool:
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    frame = traceback.tb_frame
+    if not _is_of_these_packages(str(frame.f_globals.get("__name__"))):
+        return False
+    if frame.f_code.co_filename.endswith(".pyx"):
+        return True  # compiled: there is no bytecode
+    return frame.f_code.co_code[traceback.tb_lasti] == _RAISE
+
+
+def _is_of_these_packages(module: str) -> bool:
+    return module.partition(".")[0] in _PACKAGES
