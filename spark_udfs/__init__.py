@@ -12,7 +12,8 @@
 
 | file | what |
 |---|---|
-| registration | `register(spark)`: ships the wheel, registers the SQL functions |
+| registration | `register(spark)`: registers the SQL functions and the data source |
+| shipping | adds the wheel to the session's files, so that executors can import it |
 | cluster | whether a session uses Spark Connect; calls a function in a task |
 | functions | the SQL functions, also as Column functions, and DataFrame functions |
 | capabilities, errors | what this pyspark has, and what takes its place where it is missing |
@@ -28,6 +29,8 @@
 | read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow |
 | write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
+| split_table | `splits(spark, path)`: what each task of a read would read |
+| worker_errors, task_log | what a worker reports and logs when it fails: the cause first |
 | stream_lag | `lag(query)`: how many offsets a stream has still to read |
 | diagnosis | `doctor(spark)`: the Python and kafkarec of each executor |
 | bootstrap/ | makes kafkarec's compiled wheels importable on executors; standard library only |
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from .damage import DamageReport
     from .diagnosis import Diagnosis
     from .registration import Registered
+    from .split_table import SplitTable
     from .stream_lag import Lag
 
 __all__ = [
@@ -60,6 +64,7 @@ __all__ = [
     "lag",
     "read_log",
     "register",
+    "splits",
     "sweep",
     "write_log",
 ]
@@ -132,6 +137,24 @@ def sweep(
     from .write_functions import sweep as run
 
     return run(path, older_than_hours, spark, storage_options)
+
+
+def splits(spark: Any, path: str | Iterable[str], **options: Any) -> SplitTable:
+    """What each task of spark.read.format("kafkarec").options(...).load(path) would read. Printable.
+
+    path     files, folders, globs or URLs
+    options  of that source, as for `read_log`
+
+    `.rows` has a dict per split: task, topic, partition, file, begin, end (positions of bytes). Spark's explain() shows
+    neither these nor path and options. Nothing is read but names, sizes and indexes.
+
+    >>> print(splits(spark, "tests/vectors/segments/txn-0", startingOffsets={"txn": {"0": 30}}))
+    1 task, 1 split, 16370 bytes: path=tests/vectors/segments/txn-0 startingOffsets={"txn": {"0": 30}}
+      task 0  txn-0  bytes 0 to 16370 of .../tests/vectors/segments/txn-0/00000000000000000030.log
+    """
+    from .split_table import splits as run
+
+    return run(spark, path, **options)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from . import bootstrap, shipping
 from .decoding import REASON_FIELDS
 from .read_functions import Tasks, over_tasks, planned, texts
-from .source import options, planning, relocated
+from .source import description, options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger, retry
 from .source.paths import TopicPartition
@@ -199,6 +199,7 @@ class CheckTask:
 
     def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
         self.tasks, self.options = tasks, chosen
+        self.__name__ = f"damage_report[{description.of_tasks(chosen, tasks)}]"  # explain() shows it
 
     @cause_first
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:

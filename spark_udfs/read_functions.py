@@ -12,7 +12,7 @@ from typing import Any
 
 from . import bootstrap, cluster, shipping
 from .schema import SparkColumn
-from .source import columns, options, planning
+from .source import columns, description, options, planning
 from .source.batch import BatchReader
 from .source.key_folders import KeyTypes, check_values
 from .source.paths import checked_key_types
@@ -50,6 +50,7 @@ class ReadTask:
 
     def __init__(self, tasks: Tasks, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
         self.tasks, self.options, self.columns = tasks, chosen, wanted
+        self.__name__ = f"read_log[{description.of_tasks(chosen, tasks)}]"  # explain() shows it
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         from .source import reading

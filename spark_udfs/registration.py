@@ -63,6 +63,7 @@ def register(spark: Any) -> Registered:
         _row(WRITE, "{}.save(path)", "writes partition folders for a broker; also df.writeStream"),
         ("spark_udfs.write_log(df, path)", "writes the same with the offsets that df has"),
         ("spark_udfs.damage_report(spark, path)", "which bytes of which files are damaged"),
+        ("spark_udfs.splits(spark, path)", "which bytes of which files each task of a read gets"),
         ("spark_udfs.lag(query)", "how many offsets a stream has still to read"),
         ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
         ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),

@@ -3,8 +3,8 @@
 Spark copies a `--py-files x.whl` to every executor but puts only `.zip` files on their sys.path. So the wheel is added
 again under a .zip name that contains eight digits of its hash, so that two versions on one node have different names.
 
-A DataFrame with a Python function keeps the list of files that the session had when the function was made: what is added
-later does not reach its tasks. So everything that makes such a function ships first.
+A DataFrame with a Python function keeps the list of files that the session had when the function was made: what is
+added later does not reach its tasks. So everything that makes such a function ships first.
 """
 
 from __future__ import annotations

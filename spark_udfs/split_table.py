@@ -5,15 +5,12 @@ The plan of a Python data source has the source's name and its columns only (Pyt
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .read_functions import Tasks, plan, planned, texts
-from .source import options
-from .source.options import SourceOptions
-from .source.paths import shown
+from .read_functions import plan, planned, texts
+from .source import description, options
 
 _SHOWN = 20
 
@@ -51,11 +48,11 @@ def splits(spark: Any, path: str | Iterable[str], **given: Any) -> SplitTable:
             "task": number,
             "topic": split.topic,
             "partition": split.partition,
-            "file": shown(split.path),
+            "file": description.location(split.path),
             "begin": split.begin,
             "end": split.end,
         }
         for number, task in enumerate(tasks)
         for split in task
     )
-    return SplitTable(rows, description(chosen, tasks))
+    return SplitTable(rows, description.of_tasks(chosen, tasks))

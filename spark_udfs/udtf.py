@@ -95,6 +95,7 @@ def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tup
             yield from _with_damage(_records(piece), decoding.damage_of(piece, chosen))
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
+            error.add_note("mode => 'PERMISSIVE' keeps everything else, with the reason in a separate row")
             raise
         # errors="skip" raises only for a value with more records than one array can have
         lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))

@@ -73,7 +73,8 @@ def _report(error: Exception) -> None:
 
     if TaskContext.get() is not None:
         log_to_stderr()
-        logger.error("kafkarec failed: %s: %s", type(error).__name__, " ".join(str(error).split("\n")))
+        lines = [*str(error).splitlines(), *getattr(error, "__notes__", ())]
+        logger.error("kafkarec failed: %s: %s", type(error).__name__, "; ".join(lines))
     explained = is_explained(error) and not os.environ.get(KEEP)
     if explained:
         error.__cause__, error.__suppress_context__ = None, True

@@ -12,6 +12,7 @@
 | listing | the same for folders that are being written to: consistent names, current sizes |
 | selection | partitions and offsets, by the options of Spark's Kafka source |
 | planning | splits: what each task reads |
+| description | a read in one line: how much, from where, with which options |
 | isolation | read_committed: aborted and open transactions, from the first segment that is read |
 | relocated | in a task: opens the planned file or, if it was replaced, the files that have its records now |
 | reading | in a task: reads a split as Arrow record batches |

@@ -13,10 +13,10 @@ from typing import Any
 from spark_udfs import bootstrap, capabilities
 from spark_udfs.capabilities import DataSourceReader, InputPartition
 from spark_udfs.schema import SparkColumn
-from spark_udfs.task_log import log_to_stderr
+from spark_udfs.task_log import log_to_stderr, logger
 from spark_udfs.worker_errors import cause_first
 
-from . import columns, key_folders, options, paths, planning, selection
+from . import columns, description, key_folders, options, paths, planning, selection
 from .listing import Listing, retry
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
@@ -73,7 +73,10 @@ class BatchReader(DataSourceReader):
 
     @cause_first
     def partitions(self) -> list[InputPartition]:
-        return [planning.Task(each) for each in planning.tasks(self.options, self.splits())]
+        tasks = planning.tasks(self.options, self.splits())
+        log_to_stderr()
+        logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
+        return [planning.Task(each) for each in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The record batches of one task. Without any partition Spark calls this with InputPartition(None)."""

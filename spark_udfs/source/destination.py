@@ -27,7 +27,7 @@ def resolve(path: str | None, storage: Mapping[str, Any]) -> tuple[str, dict[str
     """The absolute path or URL, and topic -> number of partitions below it. ValueError for a path that must not be
     written to."""
     if not path:
-        raise ValueError('kafkarec needs a path: .save("/backup/kafka")')
+        raise ValueError('kafkarec needs a path, and has no tables: .mode("append").save("/backup/kafka")')
     if path.startswith("file:"):
         path = "/" + path.removeprefix("file:").lstrip("/")
     if hadoop_scheme(path) is not None:

@@ -96,7 +96,7 @@ def _check_one_of(options: SourceOptions, *names: str) -> None:
 def _unknown(name: str, option: Option | None, use: str) -> str:
     if option is not None:
         return f"option {option.name} is for {' and '.join(option.uses.split())}, not for {use}"
-    if name.lower() == "owner":  # a property that Spark sets for tables; their path is not passed on
+    if name.lower() in ("owner", "location"):  # properties that Spark sets for tables; their path is not passed on
         return "kafkarec supports views, not tables: CREATE TEMPORARY VIEW v USING kafkarec OPTIONS (path '...')"
     names = {each.name.lower(): each.name for each in TABLE if _is_for(use, each) and each.name != "paths"}
     near = difflib.get_close_matches(name.lower(), names, 1)

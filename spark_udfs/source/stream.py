@@ -42,12 +42,27 @@ _T = TypeVar("_T")
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
-    """ValueError for a wrong option."""
-    chosen = options.parse(given, "stream")
-    capabilities.check_options(chosen)
-    chosen["view"] = options.VIEWS[0]
+    """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError."""
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
-    return kind(chosen, columns_of(wanted, chosen))
+    try:
+        chosen = options.parse(given, "stream")
+        capabilities.check_options(chosen)
+        chosen["view"] = options.VIEWS[0]
+        return kind(chosen, columns_of(wanted, chosen))
+    except Exception as error:
+        return _refused(kind, error)
+
+
+def _refused(kind: type[StreamReader], error: Exception) -> StreamReader:
+    """If Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
+
+    @cause_first
+    def fail(self: StreamReader, *arguments: Any) -> Any:
+        raise error
+
+    names = ("initialOffset", "latestOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow", "partitions")
+    made: StreamReader = object.__new__(type(f"Refused{kind.__name__}", (kind,), dict.fromkeys(names, fail)))
+    return made
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -1,0 +1,55 @@
+"""A read in one line: how much it reads, from where, with which options; for logs, plans and tables.
+
+    2 tasks, 3 splits, 18016 bytes: path=/backup/kafka subscribe=txn
+
+Values of storageOptions, which may be secret, and of URLs beyond the path are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .options import TABLE, SourceOptions, StorageOptions
+from .planning import Split
+
+
+def of_tasks(chosen: SourceOptions, tasks: Sequence[Sequence[Split]]) -> str:
+    """tasks: the splits of each."""
+    splits = [split for task in tasks for split in task]
+    sizes = [None if split.end is None else split.end - split.begin for split in splits]
+    unknown = "" if None not in sizes else f" and {_number(sizes.count(None), 'file')} of unknown size"
+    amount = (
+        f"{_number(len(tasks), 'task')}, {_number(len(splits), 'split')}, {sum(filter(None, sizes))} bytes{unknown}"
+    )
+    return f"{amount}: {of_options(chosen)}"
+
+
+def of_options(chosen: SourceOptions) -> str:
+    """The options that were given, with paths, in the order of the table of options."""
+    return " ".join(f"{each.name}={_text(each.name, chosen[each.name])}" for each in TABLE if each.name in chosen.given)
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, StorageOptions):
+        return str(value)
+    if name in ("path", "paths"):
+        return ",".join(map(location, [value] if isinstance(value, str) else value))
+    if isinstance(value, str):
+        return value
+    return ",".join(value) if isinstance(value, tuple) else json.dumps(value)
+
+
+def location(path: str) -> str:
+    """A path, or a URL without user and query, made without kafkarec, which a client of Spark Connect may not have."""
+    scheme, separator, rest = path.partition("://")
+    if not separator:
+        return path
+    host, slash, below = rest.partition("/")
+    below = below.partition("?")[0] if scheme.startswith("http") else below  # elsewhere ? is a wildcard
+    return f"{scheme}://{host.rpartition('@')[2]}{slash}{below}"
+
+
+def _number(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

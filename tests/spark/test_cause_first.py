@@ -1,0 +1,82 @@
+"""What a user reads first when something fails is the cause: on each Spark, for options, paths, schema and damage.
+
+Counted are the lines of `str(error)` before the cause, and those before it when a bare ValueError is raised in the same
+place by a data source, table function, Arrow function or mapInArrow of a user. Without KAFKAREC_SPARK_ENVIRONMENTS only
+the newest Spark; with it all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import doc_spark
+import pytest
+from paths import VECTORS
+from spark_submit import Application, applications_removed, executor_stderr, older_python
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+NEWEST = list(doc_spark.RELEASES)[-1]
+VERSIONS = [version for version in doc_spark.RELEASES if (version != NEWEST) == bool(older_python(version))]
+
+
+class Run(NamedTuple):
+    """What the application read, and what its executors logged."""
+
+    version: str
+    cases: dict[str, dict[str, Any]]
+    bare: dict[str, str]
+    early: list[int]
+    stderr: str
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+    version = request.param
+    python = older_python(version) or request.getfixturevalue("bare_python")
+    folder = tmp_path_factory.mktemp("causes")
+    with applications_removed(python):
+        arguments = (str(VECTORS), str(folder / "work"))
+        once = {"spark.task.maxFailures": "1"}
+        master = "local-cluster[1,2,1024]"
+        found = Application("causes.py", fat, python, folder, *arguments, master=master, **once).result()
+        (folder / "log.txt").write_text(found["log"])
+        yield Run(version, found["cases"], found["bare"], found["early"], executor_stderr(python))
+
+
+def lines_before(message: str | None, cause: str) -> int:
+    assert message is not None, f"no error with {cause!r}"
+    lines = message.splitlines()
+    found = [number for number, line in enumerate(lines) if cause in line]
+    assert found, (cause, message)
+    return found[0]
+
+
+def test_the_cause_stands_before_that_of_a_bare_error(run: Run) -> None:
+    places = {place: lines_before(message, "bare cause") for place, message in run.bare.items()}
+    read = {name: lines_before(each["message"], each["cause"]) for name, each in run.cases.items()}
+    print(f"Spark {run.version}: lines before the cause, and before that of a bare ValueError")
+    for name, lines in read.items():
+        print(f"  {name:<28} {lines:>3} {places[run.cases[name]['place']]:>3}  ({run.cases[name]['place']})")
+    assert {name: lines for name, lines in read.items() if lines > places[run.cases[name]["place"]]} == {}
+    assert max(read.values()) <= (2 if run.version in ("3.5", "4.0") else 1)
+
+
+def test_no_frame_of_ours_is_shown(run: Run) -> None:
+    assert {name: each["message"] for name, each in run.cases.items() if "/spark_udfs/" in each["message"]} == {}
+
+
+def test_a_task_logs_its_cause_in_one_line(run: Run) -> None:
+    logged = [line for line in run.stderr.splitlines() if "ERROR spark_udfs: kafkarec failed: " in line]
+    tasks = ("function", "map", "read", "write", "eval", "stream read", "stream write")
+    causes = {each["cause"] for each in run.cases.values() if each["place"] in tasks}
+    assert {cause for cause in causes if not any(cause in line for line in logged)} == set()
+    (damage,) = {line.partition("failed: ")[2] for line in logged if "orders-0" in line}
+    assert damage.startswith("CorruptRecordError: crc mismatch in ") and "; mode PERMISSIVE keeps" in damage
+
+
+def test_a_data_frame_that_was_made_before_register_works(run: Run) -> None:
+    """Its Python functions keep the list of files of the session as it was then."""
+    assert run.early == [5, 5]

@@ -1,0 +1,167 @@
+"""Which errors a worker reports without a traceback, and how it is asked to."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from paths import SEGMENTS
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from pyspark import util
+
+import kafkarec
+from spark_udfs import arguments, capabilities, encoding, function_options, worker_errors
+from spark_udfs.source import columns, options
+from spark_udfs.worker_errors import cause_first, is_explained
+
+HIDE = "SPARK_HIDE_TRACEBACK"
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This process as one of Spark's workers; afterwards nothing is hidden."""
+    module = SimpleNamespace(__spec__=SimpleNamespace(name="pyspark.daemon"))
+    monkeypatch.setitem(sys.modules, "__main__", module)  # type: ignore[arg-type]
+    monkeypatch.delenv(HIDE, raising=False)
+    yield
+    capabilities.hide_traceback(False)
+
+
+def caught(action: Any) -> Exception:
+    try:
+        action()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda: kafkarec.decode(b"x" * 100),
+        lambda: options.parse({"mode": "no"}, "read"),
+        lambda: options.parse({"maxPartitionBytes": "no"}, "read"),
+        lambda: arguments.arrays_of((), "f(a)", 1, 1),
+        lambda: encoding.make({"compression": "zip"}),
+        lambda: columns.struct(columns.chosen(options.parse({"columns": "ofset"}, "read"))),
+        lambda: os.stat("/missing"),
+    ],
+)
+def test_errors_of_input_options_and_paths_are_explained(action: Any) -> None:
+    assert is_explained(caught(action))
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda: function_options.make(None),  # type: ignore[call-arg]
+        lambda: options.whole(None),  # type: ignore[arg-type]
+        lambda: json.loads("{"),
+        lambda: function_options.to_literal({}),  # type: ignore[arg-type]
+        lambda: b"\xff".decode(),
+        lambda: [][0],
+    ],
+)
+def test_mistakes_of_code_are_not(action: Any) -> None:
+    assert not is_explained(caught(action))
+
+
+def test_a_worker_hides_the_traceback_of_what_is_explained(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "must be" in str(caught(lambda: cause_first(options.whole)("no")))
+    assert os.environ[HIDE] == "1"
+    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    assert HIDE not in os.environ
+    monkeypatch.setenv(worker_errors.KEEP, "1")
+    caught(lambda: cause_first(options.whole)("no"))
+    assert HIDE not in os.environ
+
+
+def test_a_setting_of_the_user_stays(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HIDE, "true")
+    caught(lambda: cause_first(options.whole)("no"))
+    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    assert os.environ[HIDE] == "true"
+
+
+def test_a_spark_that_cannot_hide_it_gets_no_frames(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Spark 3.5, whose worker calls traceback.format_exc()."""
+    monkeypatch.delattr(util, "handle_worker_exception")
+    caught(lambda: cause_first(options.whole)("no"))
+    assert sys.tracebacklimit == 0
+    assert HIDE not in os.environ
+    caught(lambda: cause_first(function_options.to_literal)({}))  # type: ignore[arg-type]
+    assert not hasattr(sys, "tracebacklimit")
+
+
+def test_an_application_is_left_alone() -> None:
+    assert not worker_errors.in_worker()
+    caught(lambda: cause_first(options.whole)("no"))
+    assert HIDE not in os.environ
+    assert not hasattr(sys, "tracebacklimit")
+
+
+def test_generators_are_covered_and_nested_calls_report_once(worker: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    reported: list[bool] = []
+    monkeypatch.setattr(capabilities, "hide_traceback", reported.append)
+
+    @cause_first
+    def inner(rows: list[str]) -> Iterator[int]:
+        for row in rows:
+            yield options.whole(row)
+
+    @cause_first
+    def outer(rows: list[str]) -> Iterator[int]:
+        yield from inner(rows)
+
+    found = outer(["1", "no"])
+    assert next(found) == 1
+    assert reported == []
+    with pytest.raises(ValueError, match="must be a whole number"):
+        next(found)
+    assert reported == [True]
+
+
+# ---- in a session ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+def test_data_frame_functions_check_types_on_the_driver(spark_session: Any) -> None:
+    from spark_udfs import functions as K
+
+    frame = spark_session.range(1).selectExpr("'a' AS name", "X'00' AS key", "id")
+    with pytest.raises(TypeError, match=r"^kafka_explode takes a binary column; name is string\. Bytes as text: unba"):
+        K.kafka_explode(frame, "name", keep=["id"])
+    with pytest.raises(TypeError, match=r"^kafka_internal_rows takes a binary column; id is bigint"):
+        K.kafka_internal_rows(frame, "__consumer_offsets", "OffsetCommit", value="id")
+    assert K.kafka_explode(frame, "key", keep=["id"]).count() == 0
+
+
+@pytest.mark.spark
+def test_the_splits_of_a_read(spark_session: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    import spark_udfs
+
+    path = str(SEGMENTS / "txn-0")
+    secret = {"storageOptions": {"secret": "hidden-value"}}
+    table = spark_udfs.splits(spark_session, path, maxPartitionBytes="8k", **secret)
+    sizes = [row["end"] - row["begin"] for row in table.rows]
+    assert sum(sizes) == sum(file.stat().st_size for file in Path(path).glob("*.log"))
+    assert [row["task"] for row in table.rows] == [0, 1, 2]
+    assert {(row["topic"], row["partition"]) for row in table.rows} == {("txn", 0)}
+    first = f"3 tasks, 3 splits, {sum(sizes)} bytes: path={path} storageOptions=StorageOptions(secret)"
+    assert str(table).splitlines()[0] == f"{first} maxPartitionBytes=8192"
+    assert "hidden-value" not in str(table)
+    spark_udfs.read_log(spark_session, path, subscribe="txn", **secret).explain()
+    shown = capsys.readouterr().out
+    assert f"read_log[1 task, 2 splits, {sum(sizes)} bytes: path={path} storageOptions=StorageOptions(secret)" in shown
+    assert "hidden-value" not in shown
+    spark_session.read.format("kafkarec").load(path).explain()
+    shown = capsys.readouterr().out
+    assert "BatchScan kafkarec[" in shown and path not in shown  # if Spark ever shows it, docs/spark.md can say so
