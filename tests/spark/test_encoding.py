@@ -154,7 +154,7 @@ def test_damage_of_a_permissive_decode_is_refused_and_can_be_filtered() -> None:
     ("array", "message"),
     [
         (pa.array([b"a"]), "takes array<struct<.*not binary"),
-        (pa.array([[b"a"]]), "takes array<struct<.*not list"),
+        (pa.array([[b"a"]]), "takes array<struct<.*not array<binary>"),
         (records_of([{"value": 7}], value=pa.int32()), "column 'value' has Arrow type 'i'; binary or utf8 is needed"),
     ],
 )

@@ -148,10 +148,12 @@ def test_a_file_that_grows_or_shrinks_after_planning(tmp_path: Path) -> None:
             [batch for task in source.tasks for batch in source.reader.read(task)]
 
 
-def test_each_task_writes_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_driver_and_each_task_write_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "spark_udfs"):
         job = Read({"path": str(SEGMENTS / "txn-0")})
-    (line,) = caplog.messages
+    planned, line = caplog.messages
+    size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
+    assert planned == f"kafkarec planned 1 task, 2 splits, {size} bytes: path={SEGMENTS / 'txn-0'}"
     size = sum(path.stat().st_size for path in (SEGMENTS / "txn-0").glob("*.log"))
     assert len(job.tasks) == 1
     assert line.startswith(

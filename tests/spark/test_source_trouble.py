@@ -192,6 +192,6 @@ def test_the_line_of_a_task_counts_what_it_read(folder: Path, view: str, caplog:
     with caplog.at_level(logging.INFO, "spark_udfs"):
         Read({"path": str(folder), "mode": "PERMISSIVE", "view": view})
         report(folder)
-    lines = [each for each in caplog.messages if each.startswith("kafkarec ")]
+    lines = [each for each in caplog.messages if each.startswith("kafkarec ") and "planned" not in each]
     assert [each.partition(line)[0] for each in lines] == ["kafkarec read ", "kafkarec damage_report "]
     assert all(f"first={folder / FIRST}" in each for each in lines)
