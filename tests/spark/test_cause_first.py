@@ -73,7 +73,7 @@ def test_a_task_logs_its_cause_in_one_line(run: Run) -> None:
     tasks = ("function", "map", "read", "write", "eval", "stream read", "stream write")
     causes = {each["cause"] for each in run.cases.values() if each["place"] in tasks}
     assert {cause for cause in causes if not any(cause in line for line in logged)} == set()
-    (damage,) = {line.partition("failed: ")[2] for line in logged if "orders-0" in line}
+    (damage,) = {line.partition("failed: ")[2] for line in logged if run.cases["read_log"]["cause"] in line}
     assert damage.startswith("CorruptRecordError: crc mismatch in ") and "; mode PERMISSIVE keeps" in damage
 
 
