@@ -93,8 +93,10 @@ def test_an_option_that_this_spark_cannot_do_is_refused_when_it_is_loaded(monkey
         source.schema()
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     columns = KafkarecDataSource({"path": str(SEGMENTS / "txn-0")}).schema()
-    with pytest.raises(spark_udfs.NeedsNewerSpark):  # with a schema of the user Spark does not ask for ours
-        source.streamReader(columns)
+    reader = source.streamReader(columns)  # with a schema of the user Spark does not ask for ours
+    for refuse in (reader.initialOffset, reader.latestOffset, reader.getDefaultReadLimit):
+        with pytest.raises(spark_udfs.NeedsNewerSpark):
+            refuse()
 
 
 # ---- functions without arrow_udf --------------------------------------------------------------------------------

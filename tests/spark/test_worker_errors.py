@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from pyspark import util
 
 import kafkarec
 from spark_udfs import arguments, capabilities, encoding, function_options, worker_errors
-from spark_udfs.source import columns, options
+from spark_udfs.source import columns, description, options
 from spark_udfs.worker_errors import cause_first, is_explained
 
 HIDE = "SPARK_HIDE_TRACEBACK"
@@ -127,6 +128,28 @@ def test_generators_are_covered_and_nested_calls_report_once(worker: None, monke
     with pytest.raises(ValueError, match="must be a whole number"):
         next(found)
     assert reported == [True]
+
+
+def test_every_option_can_be_described() -> None:
+    """In logs and plans, as it was given; of storageOptions the names only."""
+    given = {
+        "path": "s3://user:password@bucket/kafka-?",
+        "storageOptions": '{"secret": "hidden-value"}',
+        "subscribe": "a,b",
+        "startingOffsets": "earliest",
+        "where": "date >= '2026-11-01' AND hour IN (1, 2)",
+        "checkCrcs": "false",
+        "maxPartitionBytes": "8k",
+    }
+    for one in options.TABLE:
+        if "read" in one.uses.split() and one.name not in {*given, "pushDownFilters", "paths"}:
+            for text in ("1", "true", "latest", "records", "tail", "error", "FAILFAST", "read_committed", "{}", "[]"):
+                with suppress(ValueError):
+                    assert description.of_options(options.parse({one.name: text}, "read")).startswith(f"{one.name}=")
+    assert description.of_options(options.parse(given, "read")) == (
+        "path=s3://bucket/kafka-? storageOptions=StorageOptions(secret) where=date >= 2026-11-01 AND hour in 1, 2 "
+        "subscribe=a,b startingOffsets=earliest checkCrcs=false maxPartitionBytes=8192"
+    )
 
 
 # ---- in a session ----------------------------------------------------------------------------------------------
