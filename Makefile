@@ -1,6 +1,6 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core mutants wheelhouse aarch64 release build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 release build lint bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -14,6 +14,13 @@ help: ## this list
 demo: ## set everything up, build the wheelhouse, run the Spark job on real segments
 	@sh tools/setup demo
 	@$(ENV) $(PYTHON) tools/run_demo.py $(if $(DATA),'$(DATA)')
+
+pipeline: ## set everything up, run examples/pipeline.py: real segments to typed tables and a quarantine
+	@sh tools/setup demo
+	@$(ENV) cd .work && SPARK_CONF_DIR=../examples/conf PYSPARK_DRIVER_PYTHON=$(CURDIR)/$(PYTHON) \
+	    PYSPARK_PYTHON=$(CURDIR)/.venv-executor/bin/python ../.venv/bin/spark-submit --master 'local[2]' \
+	    --py-files ../wheelhouse/spark_udfs-*.whl ../examples/pipeline.py pipeline
+	@echo "the tables: .work/pipeline; again: make pipeline (nothing is added), anew: rm -r .work/pipeline"
 
 test: ## set everything up and run every test (ARGS='-k name' to choose)
 	@sh tools/setup test
@@ -57,7 +64,7 @@ sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on 
 	@sh tools/setup test
 	@environments=$$($(PYTHON) tools/spark_versions.py) && \
 	CI=1 KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
-	    ARGS='tests/spark/test_versions.py tests/spark/test_stream_submit.py -rP $(ARGS)'
+	    ARGS='$(addprefix tests/spark/test_,versions.py stream_submit.py stream_kills.py payloads.py) -rP $(ARGS)'
 
 damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build

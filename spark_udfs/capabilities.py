@@ -4,6 +4,7 @@
 |---|---|---|
 | Python data sources | 4.0 | `read_log` and `write_log` use mapInArrow; empty classes take the place of pyspark's |
 | `analyze` of table functions | 4.0 | LATERAL kafka_explode raises NeedsNewerSpark |
+| sessions that replace an installed data source | 4.1 | the installed one is used (`register_source`) |
 | `arrow_udf` | 4.1 | an iterator pandas_udf whose values stay Arrow arrays (`arrow_in_pandas`) |
 | `DataSourceStreamArrowWriter` | 4.1 | the stream's writer is also a batch's Arrow writer, and so gets Arrow batches |
 | workers that can leave out tracebacks | 4.0 | the traceback is cut to its first line by Python's own limit |
@@ -172,6 +173,20 @@ def check_options(chosen: Mapping[str, Any]) -> None:
 
 
 # ---- what is done in another way -------------------------------------------------------------------------------
+
+
+def register_source(spark: Any, source: type) -> bool:
+    """Registers a data source for a session. False: Spark has found one of this name in the driver's Python, and does
+    not let a session replace it; so that one is used."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        spark.dataSource.register(source)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
+        return False
+    return True
 
 
 def arrow_function(body: Callable[..., Any], result: str) -> Any:

@@ -46,7 +46,7 @@ def register(spark: Any) -> Registered:
         if session not in _registered or not spark.catalog.functionExists(name):
             spark.udf.register(name, functions.sql_function(name))
     if capabilities.DATA_SOURCES.present and (problem is None or not _is_found_by_spark(spark)):
-        _register_source(spark, session)
+        problem = _register_source(spark, session) or problem
     if session not in _registered:
         spark.udtf.register(udtf.NAME, udtf.table_function())
     _registered.add(session)
@@ -77,15 +77,25 @@ def _row(feature: Feature, call: str, meaning: str) -> tuple[str, str]:
     return call.format(feature.written), meaning if text is None else f"NOT HERE: {text}"
 
 
-def _register_source(spark: Any, session: str) -> None:
-    """Registers the class for the session's setting of what an overwrite replaces, again if that has changed."""
+def _register_source(spark: Any, session: str) -> str | None:
+    """Registers the class for the session's setting of what an overwrite replaces, again if that has changed. Returns
+    a description and a fix if this Spark keeps an installed class, which does not know the setting; None if all is
+    well."""
     from .source import DynamicOverwriteSource, KafkarecDataSource
 
     setting = str(spark.conf.get(_OVERWRITE_MODE, "static"))
     source = DynamicOverwriteSource if setting.lower() == "dynamic" else KafkarecDataSource
-    if _sources.get(session) is not source:
-        spark.dataSource.register(source)
+    if _sources.get(session) is source or capabilities.register_source(spark, source):
         _sources[session] = source
+        return None
+    if source is KafkarecDataSource:
+        return None
+    problem = (
+        f"this Spark uses the installed data source, for which {_OVERWRITE_MODE}=dynamic has no effect: an overwrite "
+        f'replaces whole topics, unless each has option("partitionOverwriteMode", "dynamic")'
+    )
+    warnings.warn(problem, stacklevel=4)
+    return problem
 
 
 def _problem(spark: Any) -> str | None:

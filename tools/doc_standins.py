@@ -6,6 +6,7 @@
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
 | producer | a module `kafka` whose KafkaProducer checks its arguments as kafka-python's does, and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
+| avro | the same with Spark's from_avro, which pyspark does not contain |
 | kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 (`doc_broker`) |
 """
 
@@ -27,6 +28,8 @@ import doc_broker
 
 ROOT = Path(__file__).resolve().parent.parent
 BUCKET = "backup"
+# By the Scala of a Spark: 4 has 2.13, pyspark 3.5 has 2.12. As in tools/kafka_jars.
+AVRO_VERSIONS = {"2.13": "4.1.1", "2.12": "3.5.9"}
 _QUICK_JVM = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
 
 _PIP = """\
@@ -60,7 +63,7 @@ class StandIns:
 
 
 def _no_session(text: str) -> str:
-    raise LookupError("a page with SQL needs <!-- with spark --> or <!-- with kafka -->")
+    raise LookupError("a page with SQL needs <!-- with spark -->, <!-- with avro --> or <!-- with kafka -->")
 
 
 def missing(needs: Sequence[str]) -> str | None:
@@ -71,8 +74,10 @@ def missing(needs: Sequence[str]) -> str | None:
     if "s3" in needs and not all(map(importlib.util.find_spec, ("moto", "s3fs", "boto3"))):
         return "moto and s3fs are not installed: no S3 server on loopback"
     java = shutil.which("java") or _java_home()
-    if {"spark", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
+    if {"spark", "avro", "kafka"} & set(needs) and not (importlib.util.find_spec("pyspark") and java):
         return "pyspark or Java is not installed"
+    if "avro" in needs and not (_avro().parent / "complete").exists():
+        return f"no {_avro().name}; run tools/kafka_jars"
     return doc_broker.missing() if "kafka" in needs else None
 
 
@@ -181,6 +186,23 @@ def _spark(found: StandIns, commands: Path) -> Iterator[None]:
         os.environ.update(before)
 
 
+def _avro() -> Path:
+    """The jar with from_avro for the Scala of this pyspark, where tools/kafka_jars puts it."""
+    import pyspark
+
+    kafka = os.environ.get("KAFKAREC_KAFKA_JARS")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kafkarec-tests"
+    scala = next(Path(pyspark.__file__).parent.glob("jars/scala-library-2.*")).stem.split("-")[-1].rpartition(".")[0]
+    version = AVRO_VERSIONS[scala]
+    return (Path(kafka).parent if kafka else cache) / f"spark-avro-{version}" / f"spark-avro_{scala}-{version}.jar"
+
+
+@contextlib.contextmanager
+def _spark_with_avro(found: StandIns, commands: Path) -> Iterator[None]:
+    with _fresh_jvm([_avro()]), _spark(found, commands):
+        yield
+
+
 @contextlib.contextmanager
 def _kafka(found: StandIns, commands: Path) -> Iterator[None]:
     jars = doc_broker.jars()
@@ -259,5 +281,6 @@ _KNOWN: dict[str, Callable[[StandIns, Path], contextlib.AbstractContextManager[N
     "s3": _s3,
     "producer": _producer,
     "spark": _spark,
+    "avro": _spark_with_avro,
     "kafka": _kafka,
 }

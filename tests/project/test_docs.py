@@ -25,7 +25,9 @@ def page_id(page: doc_blocks.Page) -> str:
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page_id(page), marks=[pytest.mark.spark] if {"spark", "kafka"} & {*page.needs} else [])
+        pytest.param(
+            page, id=page_id(page), marks=[pytest.mark.spark] if {"spark", "avro", "kafka"} & {*page.needs} else []
+        )
         for page in PAGES
     ],
 )

@@ -1,0 +1,91 @@
+"""examples/pipeline.py by spark-submit, twice: its tables have what the standalone library reads, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from long_run import MINUTES
+from paths import ROOT
+from spark_submit import PLAIN_CONF
+
+import kafkarec
+from spark_udfs import decoding
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+import pyarrow.parquet as pq
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, MINUTES]
+
+PIPELINE = ROOT / "examples" / "pipeline.py"
+
+
+def run(fat: Path, python: str, folder: Path) -> str:
+    """As `make pipeline` runs it; returns what it printed."""
+    command = [str(Path(python).parent / "spark-submit"), "--master", "local[2]", "--py-files", str(fat)]
+    for key, value in PLAIN_CONF.items():
+        command += ["--conf", f"{key}={value}"]
+    keep = {"PATH", "JAVA_HOME", "LANG", "TMPDIR"}
+    env = {name: value for name, value in os.environ.items() if name in keep}
+    env |= {"PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python, "HOME": str(folder)}
+    command += [str(PIPELINE), str(folder / "tables")]
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def rows(table: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = pq.read_table(table).to_pylist()
+    return sorted(found, key=lambda row: (row["offset"] is None, row["offset"]))
+
+
+def event(value: bytes) -> dict[str, Any] | None:
+    try:
+        decoded = json.loads(value)
+    except ValueError:
+        return None
+    return decoded if isinstance(decoded, dict) and isinstance(decoded.get("n"), int) else None
+
+
+def test_the_tables_have_every_record_and_every_damage_once(fat: Path, bare_python: str, tmp_path: Path) -> None:
+    printed, tables = run(fat, bare_python, tmp_path), tmp_path / "tables"
+    first = {name: rows(tables / name) for name in ("silver", "quarantine")}
+
+    silver, bad = [], []
+    with kafkarec.open(tables / "bronze" / "orders-0") as log:
+        records = log.read(errors="skip")
+        for each in records:
+            place = {"topic": "orders", "partition": 0, "offset": each.offset}
+            values = event(each.value) if each.value is not None else dict.fromkeys(("codec", "round", "n"))
+            if values is None:
+                bad.append(place | {"problem": "not JSON with n", "raw_key": each.key, "raw_value": each.value})
+            else:
+                silver.append(place | {"deleted": each.value is None} | values)
+        damage = [decoding.corrupt_text(each) for each in records.damage]
+    assert len(damage) == 1 and len(silver) > 500 and len(bad) > 20
+    assert any(row["deleted"] for row in silver)
+    assert [{name: value for name, value in row.items() if name != "timestamp"} for row in first["silver"]] == silver
+    found = [{name: row[name] for name in bad[0]} for row in first["quarantine"] if row["damage"] is None]
+    assert found == bad
+    damaged = [row for row in first["quarantine"] if row["damage"] is not None]
+    assert [row["problem"] for row in damaged] == ["damaged: crc_mismatch"]
+    texts = [json.loads(row["damage"]) for row in damaged]
+    expected = [json.loads(text) for text in damage]
+    for name in ("position", "length", "lost_from", "lost_to", "next_position", "reason"):
+        assert [each[name] for each in texts] == [each[name] for each in expected]
+    lost = sum(each["lost_to"] - each["lost_from"] + 1 for each in expected)
+    assert len(silver) + len(bad) + lost == 865
+    assert "nothing arrives\n" in printed and printed.count("+0\n") == 2
+
+    again = run(fat, bare_python, tmp_path)
+    assert again.count("+0\n") == 6 and " arrives, " not in again
+    assert {name: rows(tables / name) for name in first} == first
+
+
+def test_the_pipeline_is_one_page() -> None:
+    assert len(PIPELINE.read_text(encoding="utf-8").splitlines()) <= 100
+    assert "examples/pipeline.py" in (ROOT / "Makefile").read_text(encoding="utf-8")

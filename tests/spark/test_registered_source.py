@@ -1,0 +1,61 @@
+"""`register` where Spark has found our data source in the driver's Python, and does not let a session replace it (4.0;
+tests/spark/test_payloads.py runs there)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed")
+
+from pyspark.errors import AnalysisException
+
+from spark_udfs import registration
+from spark_udfs.source import DynamicOverwriteSource
+
+
+class Session:
+    """What `register` uses of a session to register a data source."""
+
+    def __init__(self, overwrites: str, refusal: str | None) -> None:
+        self.registered: list[type] = []
+        self.refusal = refusal
+        self.conf = SimpleNamespace(get=lambda name, default: overwrites)
+        self.dataSource = SimpleNamespace(register=self._register)
+
+    def _register(self, source: type) -> None:
+        if self.refusal is not None:
+            error = AnalysisException(self.refusal)
+            error.getCondition = lambda: self.refusal  # type: ignore[method-assign]
+            raise error
+        self.registered.append(source)
+
+
+@pytest.fixture(autouse=True)
+def _no_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration, "_sources", {})
+
+
+def register(session: Session) -> str | None:
+    made: Any = session
+    return registration._register_source(made, "one")
+
+
+def test_the_class_follows_the_sessions_setting() -> None:
+    session = Session("dynamic", None)
+    assert register(session) is None and register(session) is None
+    assert session.registered == [DynamicOverwriteSource]
+
+
+def test_an_installed_source_that_stays_is_used() -> None:
+    assert register(Session("static", "DATA_SOURCE_ALREADY_EXISTS")) is None
+    with pytest.warns(UserWarning, match="dynamic has no effect"):
+        problem = register(Session("dynamic", "DATA_SOURCE_ALREADY_EXISTS"))
+    assert problem is not None and 'option("partitionOverwriteMode", "dynamic")' in problem
+
+
+def test_other_errors_are_raised() -> None:
+    with pytest.raises(AnalysisException):
+        register(Session("static", "SOMETHING_ELSE"))
