@@ -43,13 +43,12 @@ def test_a_reading_stream_returns_every_record_once(python: str, fat: Path, tmp_
     environ = {"KAFKAREC_CACHE": str(tmp_path / "cache")}
 
     def started(place: str) -> Application:
-        words = (str(tmp_path), place, json.dumps(options))
+        words = (str(tmp_path), place, f"killed {place}", json.dumps(options))
         return Application("killed_reading.py", fat, python, tmp_path, *words, environ=environ, master=MASTER)
 
     for batch, place in enumerate(PLACES, 1):
         started(place).killed()
-        killed = json.loads((tmp_path / "killed").read_text())
-        (tmp_path / "killed").unlink()
+        killed = json.loads((tmp_path / f"killed {place}").read_text())
         assert killed["batch"] == killed["offsets"][-1] == batch, (place, killed)
         # Spark's commit follows the sink's at once, and may have been faster than the killer.
         assert killed["commits"][-1] in ((batch - 1, batch) if place == "in the sink" else (batch - 1,)), (
@@ -166,19 +165,19 @@ def test_a_writing_stream_stores_every_record_once_in_order(python: str, fat: Pa
         "PYTHONPATH": str(tmp_path / "hook"),
         "KAFKAREC_CACHE": str(tmp_path / "cache"),
     }
-    killed, rule, out = tmp_path / "killed", tmp_path / "rule.json", tmp_path / "out"
+    rule, out = tmp_path / "rule.json", tmp_path / "out"
 
     def started() -> Application:
         return Application("killed_writing.py", fat, python, tmp_path, str(tmp_path), environ=environ, master=MASTER)
 
-    for kill in KILLS:
-        rule.write_text(json.dumps(kill._asdict()))
+    for number, kill in enumerate(KILLS):
+        killed = tmp_path / f"killed {number}"
+        rule.write_text(json.dumps(kill._asdict() | {"mark": killed.name}))
         log = started().killed()
         assert killed.exists(), f"{kill.why}: {log}"
         state = json.loads(killed.read_text())
         assert state == {"offsets": list(range(kill.batch + 1)), "commits": list(range(kill.batch))}, kill.why
         check(out, kill.batch, kill.published)
-        killed.unlink()
     rule.unlink()
     result = started().result()
     assert result["batches"] == [6, 7]

@@ -1,7 +1,8 @@
 """Follows partition folders, which this application writes, into Parquet files; it is killed in a micro-batch.
 
-Arguments: the result's path, a folder, where to kill the driver (or "nowhere"), the batches of which were not run
-before: in the second of them; the stream's options as JSON.
+Arguments: the result's path, a folder, where to kill the driver (or "nowhere") in the second of the batches that are
+not committed yet, the name of a file that tells so, the stream's options as JSON. Each run has a file of its own: tasks
+of a dead driver go on for a while.
 """
 
 import json
@@ -16,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import spark_udfs
 
-OUT, FOLDER, PLACE, OPTIONS = sys.argv[1:]
+OUT, FOLDER, PLACE, MARK, OPTIONS = sys.argv[1:]
 PARTITIONS, ROUNDS, COUNT = 3, 8, 600
 CHECKPOINT, ROWS = f"{FOLDER}/checkpoint", f"{FOLDER}/rows"
 JVM = os.getppid()
@@ -30,7 +31,7 @@ def numbers(name):
 
 def kill(batch):
     try:
-        mark = os.open(f"{FOLDER}/killed", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        mark = os.open(f"{FOLDER}/{MARK}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
         return
     os.kill(JVM, signal.SIGSTOP)  # what is written here is what the driver has left

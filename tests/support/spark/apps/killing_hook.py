@@ -2,8 +2,9 @@
 sitecustomize is on the path of all of them.
 
 KILLING names a folder with `rule.json` (what test_stream_kills.py has chosen) and `driver`, the process id of the
-driver's JVM. The rule holds while its micro-batch is in the checkpoint's offsets and not in its commits. `killed` is
-made once, with the rule and the batches in the checkpoint at that time.
+driver's JVM. The rule holds while its micro-batch is in the checkpoint's offsets and not in its commits. The file that
+it names is made once, with the batches in the checkpoint at that time; each rule has one of its own, since tasks of a
+dead driver go on for a while.
 """
 
 import json
@@ -55,12 +56,12 @@ def running():
     batch = RULE["batch"]
     if not os.path.exists(f"{CHECKPOINT}/offsets/{batch}") or os.path.exists(f"{CHECKPOINT}/commits/{batch}"):
         return False
-    return not os.path.exists(f"{FOLDER}/killed")
+    return not os.path.exists(f"{FOLDER}/{RULE['mark']}")
 
 
 def kill():
     try:
-        mark = os.open(f"{FOLDER}/killed", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        mark = os.open(f"{FOLDER}/{RULE['mark']}", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
     except FileExistsError:
         return
     with open(f"{FOLDER}/driver") as file:
