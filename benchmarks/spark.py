@@ -14,13 +14,18 @@ Pairs, one after the other in each round, values of one batch of 100 records of 
 
 then one segment by one core and by all, compared with the pass-through source and Spark's own text source, and the
 memory of the Python workers. Needs Java and the packages of `make test`; a temporary folder with space for the segment.
+
+`--pairs` measures the pairs only. `--versions FOLDER` does so with each Spark of FOLDER (made by `make sparks`), with
+the wheel of `make wheelhouse`, and with this one, and prints the table of docs/spark.md; `--only 3.5 4.3` some of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 import threading
@@ -30,23 +35,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import files
 import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
-import kafkarec
 import spark_udfs
-from spark_udfs import decoding, function_options, functions, schema
-from spark_udfs.source import KafkarecDataSource, batch
 
+spark_udfs.activate()
+
+import files  # noqa: E402
+
+import kafkarec  # noqa: E402
+from spark_udfs import capabilities, decoding, function_options, functions, read_functions, schema  # noqa: E402
+from spark_udfs.source import KafkarecDataSource, batch, columns, options  # noqa: E402
+from spark_udfs.source.planning import Split  # noqa: E402
+
+ROOT = Path(__file__).resolve().parent.parent
 CORES = len(os.sched_getaffinity(0))
 RECORDS = 100
 WORKERS_SEEN_EVERY = 0.02
 LATERAL_PART = 8  # one Python tuple per record: a part of the table is enough
+SOURCE = "data source"  # read_log in Spark 3.5
+PAIRS = ("decode", "inline", "explode", SOURCE)
 WARM_UPS = 3  # rounds until the JVM has compiled what runs
 
 
@@ -56,6 +68,9 @@ def one_batch() -> bytes:
     return kafkarec.encode(rows)
 
 
+BATCH_BYTES = len(one_batch())
+
+
 class PassThrough(KafkarecDataSource):
     """The data source, except that a task returns its first record batch until all its rows are counted."""
 
@@ -63,23 +78,60 @@ class PassThrough(KafkarecDataSource):
     def name(cls) -> str:
         return "pass_through"
 
+    def __reduce__(self) -> tuple[Any, ...]:  # by value: it is in no package that a worker could import
+        return restored, (type(self), self.__dict__)
+
     def reader(self, schema: StructType) -> Any:
         return Repeating(super().reader(schema))
+
+
+def restored(kind: type[PassThrough], state: dict[str, Any]) -> PassThrough:
+    made = kind.__new__(kind)
+    made.__dict__.update(state)
+    return made
 
 
 class Repeating(batch.BatchReader):
     def __init__(self, real: batch.BatchReader) -> None:
         super().__init__(real.options, real.columns)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        size = len(one_batch())
+    def read(self, partition: capabilities.InputPartition) -> Iterator[pa.RecordBatch]:
         for split in partition.value:
-            end = split.end or Path(split.path).stat().st_size
-            left = (end - split.begin) // size * RECORDS
-            first = next(iter(super().read(type(partition)((split,)))))
-            while left > 0:
-                yield first.slice(0, min(left, len(first)))
-                left -= len(first)
+            yield from repeated(split, super().read(type(partition)((split,))))
+
+
+class RepeatingTask(read_functions.ReadTask):
+    """The same for `read_log`, which reads where Spark has no data sources in Python."""
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from spark_udfs.source import reading
+
+        for numbers in batches:
+            for number in numbers.column(0).to_pylist():
+                for split in self.tasks[number]:
+                    yield from repeated(split, reading.read_splits((split,), self.options, self.columns))
+
+
+def repeated(split: Split, read: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The first record batch of a split until all its rows are counted."""
+    end = split.end or Path(split.path).stat().st_size
+    left = (end - split.begin) // BATCH_BYTES * RECORDS
+    first = next(iter(read))
+    while left > 0:
+        yield first.slice(0, min(left, len(first)))
+        left -= len(first)
+
+
+def of_files(spark: SparkSession, segment: Path) -> tuple[DataFrame, DataFrame]:
+    """The pass-through and kafkarec: data sources or, without these, what `read_log` does."""
+    if capabilities.DATA_SOURCES.present:
+        through = spark.read.format("pass_through").load(str(segment))
+        return through, spark.read.format("kafkarec").load(str(segment))
+    chosen = options.parse({"path": str(segment)}, "read")
+    wanted = columns.chosen(chosen)
+    tasks = read_functions.plan(chosen)
+    through = read_functions.over_tasks(spark, tasks, RepeatingTask, chosen, wanted, result=columns.struct(wanted))
+    return through, spark_udfs.read_log(spark, str(segment))
 
 
 def again(body: Callable[[Any], Any], key: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -101,7 +153,7 @@ def pass_through_udf() -> Any:
     def decode_nothing(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
         yield from repeat(batches)
 
-    return F.arrow_udf(decode_nothing, f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>")
+    return capabilities.arrow_function(decode_nothing, f"array<{schema.sql_struct(schema.RECORD_COLUMNS)}>")
 
 
 def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[DataFrame, DataFrame, int]]:
@@ -111,8 +163,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
     nothing = pass_through_udf()
     exploded = functions.kafka_explode(table, "value")
     explode = decoding.Explode(function_options.to_literal(function_options.make()), outer=False)
-    ours = spark.read.format("kafkarec").load(str(segment))
-    through = spark.read.format("pass_through").load(str(segment))
+    through, ours = of_files(spark, segment)
     count = values * RECORDS
     return {
         "decode": (table.select(nothing("value")), table.select(functions.kafka_decode("value")), count),
@@ -126,7 +177,7 @@ def pairs(spark: SparkSession, segment: Path, values: int) -> dict[str, tuple[Da
             exploded,
             count,
         ),
-        "data source": (through, ours, segment.stat().st_size // len(blob) * RECORDS),
+        SOURCE: (through, ours, segment.stat().st_size // len(blob) * RECORDS),
     }
 
 
@@ -157,18 +208,45 @@ def processor_seconds() -> float:
     return sum(used[process] for process in ours) / os.sysconf("SC_CLK_TCK")
 
 
-def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> None:
-    print(f"\n{CORES} cores, {rounds} rounds. Upper limit / kafkarec: best times, median of rounds, processor time")
-    print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
+class Pair(NamedTuple):
+    """Million records per second of the upper limit and of kafkarec, and kafkarec's share of the limit by three ways:
+    by the best times, by the median of the rounds, by processor time."""
+
+    name: str
+    limit: float
+    ours: float
+    best: float
+    median: float
+    processor: float
+
+
+def measured(spark: SparkSession, segment: Path, values: int, rounds: int) -> Iterator[Pair]:
     for name, (limit, ours, count) in pairs(spark, segment, values).items():
-        taken = [(seconds(limit), seconds(ours)) for _ in range(rounds + WARM_UPS)][WARM_UPS:]
+        taken = []
+        for number in range(rounds + WARM_UPS):  # each is first in every other round
+            first, second = (limit, ours) if number % 2 else (ours, limit)
+            times = seconds(first), seconds(second)
+            taken.append(times if number % 2 else times[::-1])
+        taken = taken[WARM_UPS:]
         least = [min(each) for each in zip(*[(through.wall, decoded.wall) for through, decoded in taken], strict=True)]
         middle = statistics.median(through.wall / decoded.wall for through, decoded in taken)
         processor = statistics.median(through.processor / decoded.processor for through, decoded in taken)
-        rates = [count / each / 1e6 for each in least]
-        size = count / RECORDS * len(one_batch()) / least[1] / 1e6
-        ratios = f"{least[0] / least[1]:6.0%} {middle:7.0%} {processor:10.0%}"
-        print(f"{name:12} {rates[0]:8.2f} {rates[1]:8.2f} {ratios} {size:6.0f}", flush=True)
+        yield Pair(name, *(count / each / 1e6 for each in least), least[0] / least[1], middle, processor)
+
+
+def throughput(spark: SparkSession, segment: Path, values: int, rounds: int) -> list[Pair]:
+    print(f"\n{CORES} cores, {rounds} rounds. Upper limit / kafkarec: best times, median of rounds, processor time")
+    print(f"{'':12} {'M records/s':>17} {'best':>6} {'median':>7} {'processor':>10} {'MB/s':>6}")
+    found = []
+    for pair in measured(spark, segment, values, rounds):
+        size = pair.ours * BATCH_BYTES / RECORDS
+        shares = f"{pair.best:6.0%} {pair.median:7.0%} {pair.processor:10.0%}"
+        print(f"{pair.name:12} {pair.limit:8.2f} {pair.ours:8.2f} {shares} {size:6.0f}", flush=True)
+        found.append(pair)
+    return found
+
+
+def lateral(spark: SparkSession, values: int, rounds: int) -> None:
     table = spark.range(0, values // LATERAL_PART, 1, CORES).select(F.lit(one_batch()).alias("value"))
     table.createOrReplaceTempView("batches")
     rows = spark.sql("SELECT r.* FROM batches, LATERAL kafka_explode(value) AS r")
@@ -241,10 +319,37 @@ def session(cores: int) -> Iterator[SparkSession]:
     spark = builder.getOrCreate()
     try:
         spark_udfs.register(spark)
-        spark.dataSource.register(PassThrough)
+        if capabilities.DATA_SOURCES.present:
+            spark.dataSource.register(PassThrough)
         yield spark
     finally:
         spark.stop()
+
+
+def of_versions(folder: Path, only: list[str], arguments: list[str]) -> None:
+    """Measures each Spark in a process of its own, and prints a table with the share of the upper limit."""
+    pythons = {path.parents[1].name: str(path) for path in sorted(folder.glob("*/bin/python"))}
+    pythons[pyspark.__version__[:3]] = sys.executable
+    (wheel,) = (ROOT / "wheelhouse").glob("spark_udfs-*.whl")
+    lines = {}
+    for version, python in pythons.items():
+        if only and version not in only:
+            continue
+        with tempfile.TemporaryDirectory() as work:  # workers have the working folder on their path: not the checkout
+            environment = os.environ | {"PYTHONPATH": str(wheel), "KAFKAREC_CACHE": work}
+            command = [python, __file__, "--pairs", "--json", f"{work}/pairs.json", *arguments]
+            with open(f"{work}/log", "w") as log:
+                done = subprocess.run(command, env=environment, check=False, cwd=work, stderr=log)
+            if done.returncode:
+                sys.exit(Path(work, "log").read_text()[-3000:])
+            lines[version] = json.loads(Path(work, "pairs.json").read_text())
+    print(f"\n| | {' | '.join(line['pyspark'] for line in lines.values())} |\n|---|{'---:|' * len(lines)}")
+    for number, name in enumerate(PAIRS):
+        cells = []
+        for line in lines.values():
+            pair = Pair(*line["pairs"][number])
+            cells.append(f"{pair.ours:.1f} of {pair.limit:.1f}: {pair.best:.0%}, {pair.processor:.0%}")
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def main() -> None:
@@ -252,8 +357,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--gib", type=float, default=1.0, help="size of the segment")
     parser.add_argument("--values", type=int, default=40_000, help="rows of the table of batches")
+    parser.add_argument("--pairs", action="store_true", help="only these")
+    parser.add_argument("--json", type=Path, help="a file for the figures of the pairs")
+    parser.add_argument("--versions", type=Path, help="the folder that tools/spark_versions made")
+    parser.add_argument("--only", nargs="+", default=[], help="some of the versions")
     chosen = parser.parse_args()
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    if chosen.versions:
+        passed = ("--rounds", str(chosen.rounds), "--gib", str(chosen.gib), "--values", str(chosen.values))
+        of_versions(chosen.versions, chosen.only, list(passed))
+        return
     with tempfile.TemporaryDirectory() as folder:
         segment = Path(folder) / "bench-0" / f"{0:020}.log"
         segment.parent.mkdir()
@@ -261,7 +374,13 @@ def main() -> None:
         versions = f"kafkarec {kafkarec.__version__}, pyspark {pyspark.__version__}, pyarrow {pa.__version__}"
         print(f"{versions}, Python {sys.version.split()[0]}; load {os.getloadavg()[0]:.1f}")
         with session(CORES) as spark:
-            throughput(spark, segment, chosen.values, chosen.rounds)
+            found = throughput(spark, segment, chosen.values, chosen.rounds)
+            if not chosen.pairs:
+                lateral(spark, chosen.values, chosen.rounds)
+        if chosen.json:
+            chosen.json.write_text(json.dumps({"pyspark": pyspark.__version__, "pairs": found}))
+        if chosen.pairs:
+            return
         memory(segment)
         scaling(Path(folder), segment)
 

@@ -28,6 +28,8 @@
 | source/ | `spark.read`, `df.write`, `readStream` and `writeStream` with `format("kafkarec")` |
 | read_functions | `read_log(spark, path)`: the rows of the data source by mapInArrow |
 | write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
+| counting | `count(spark, path)`: the number of records, by the headers of their batches |
+| offsets_by_time | `offsets_at(spark, path, time)`: the offset at a time, in each partition |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
 | split_table | `splits(spark, path)`: what each task of a read would read |
 | worker_errors, task_log | what a worker reports and logs when it fails: the cause first |
@@ -47,7 +49,9 @@ from .errors import NeedsNewerSpark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import date
 
+    from .counting import RecordCount
     from .damage import DamageReport
     from .diagnosis import Diagnosis
     from .registration import Registered
@@ -59,9 +63,11 @@ __all__ = [
     "BootstrapError",
     "NeedsNewerSpark",
     "activate",
+    "count",
     "damage_report",
     "doctor",
     "lag",
+    "offsets_at",
     "read_log",
     "register",
     "splits",
@@ -155,6 +161,53 @@ def splits(spark: Any, path: str | Iterable[str], **options: Any) -> SplitTable:
     from .split_table import splits as run
 
     return run(spark, path, **options)
+
+
+def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
+    """The number of records: that of spark.read.format("kafkarec").load(path).count(), many times faster.
+
+    path     files, folders, globs or URLs
+    options  of that source, as Python values: subscribe="orders", startingOffsets, isolationLevel, includeControl, ...
+
+    The result is an int; its `.partitions` has the records of each partition: {"orders-0": 70, ...}.
+
+    The headers of batches have the numbers, so nothing is decompressed, except the batches that a bound of the offsets
+    cuts, and those of magic 0 and 1, whose headers have none. Checksums are checked, and damage is treated as by the
+    source: FAILFAST raises its error, the other modes count the records that they would return. What only decoding
+    shows is not seen: records that do not agree with a header whose checksum is right.
+
+    checkCrcs=False reads headers only, and counts the records of damaged payloads.
+
+    >>> count(spark, "tests/vectors/segments", subscribe="txn", isolationLevel="read_committed").partitions
+    {'txn-0': 176}
+    """
+    from .counting import count as run
+
+    return run(spark, path, **options)
+
+
+def offsets_at(
+    spark: Any, path: str | Iterable[str], time: int | str | date, **options: Any
+) -> dict[str, dict[int, int]]:
+    """The offset of the first record at or after a time: {"orders": {0: 42, 1: 57}}.
+
+    path     files, folders, globs or URLs
+    time     milliseconds since 1970, an aware datetime, a date, or a text such as 2026-11-01T12:30+02:00 (UTC without a
+             zone), as the option startingTimestamp takes it
+    options  of the data source: subscribe, subscribePattern, assign, storageOptions, basePath, where, failOnDataLoss
+
+    A partition without a record that late has its end: the offset of the next record that is written. So each number is
+    valid in startingOffsets and endingOffsets: `.option("endingOffsets", json.dumps(offsets_at(...)))`.
+
+    It is what KafkaConsumer.offsetsForTimes has: the record may be a transaction marker, and if times do not rise with
+    offsets, later records may be older than `time`.
+
+    >>> offsets_at(spark, "tests/vectors/segments", "2023-11-14T22:13:20.300Z", subscribe="txn")
+    {'txn': {0: 30}}
+    """
+    from .offsets_by_time import offsets_at as run
+
+    return run(spark, path, time, **options)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

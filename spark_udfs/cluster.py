@@ -23,6 +23,12 @@ def is_connect(spark: Any) -> bool:
     return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
+def call_where_files_are(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """`function(*arguments)` on the driver or, with Spark Connect, in a task: only the cluster can read the files. Its
+    result must be JSON-serialisable."""
+    return call(spark, function, *arguments) if is_connect(spark) else function(*arguments)
+
+
 def call(spark: Any, function: Callable[..., Any], *arguments: Any) -> Any:
     """`function(*arguments)` in one task. The function is pickled by its name; its result must be JSON-serialisable."""
     frame = spark.range(0, 1, 1, 1).mapInArrow(_RemoteCall(function, arguments), "result string")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import bootstrap, shipping
 from .decoding import REASON_FIELDS
-from .read_functions import Tasks, over_tasks, planned, texts
+from .read_functions import Tasks, only, over_tasks, planned, texts
 from .source import description, options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger, retry
@@ -156,9 +156,7 @@ def _lost(row: dict[str, Any]) -> str:
 
 def damage_report(spark: Any, path: str | Iterable[str], **given: Any) -> DamageReport:
     """See `spark_udfs.damage_report`."""
-    unknown = [name for name in given if name not in OPTIONS]
-    if unknown:
-        raise ValueError(f"damage_report has no option {unknown[0]!r}; there are: {', '.join(OPTIONS)}")
+    only("damage_report", given, OPTIONS)
     chosen = options.parse(texts(path, given), "read")
     shipping.ship(spark)
     tasks = planned(spark, plan, chosen)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, datetime
 from typing import Any
 
 from . import bootstrap, cluster, shipping
@@ -74,7 +75,24 @@ def _text(value: Any) -> str:
     """A value as the text of an option: true and not True, lists with commas, dicts as JSON."""
     if isinstance(value, str):
         return value
+    if isinstance(value, date):
+        return time_text(value)
     return ",".join(value) if isinstance(value, list | tuple) else json.dumps(value)
+
+
+def time_text(value: date) -> str:
+    """A date, or a datetime with its zone, as the text of an option. ValueError for a datetime without one: Python
+    takes its zone from the machine, and the options take UTC."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone; set one, for example .replace(tzinfo=datetime.timezone.utc)")
+    return value.isoformat()
+
+
+def only(verb: str, given: Iterable[str], names: Iterable[str]) -> None:
+    """ValueError for an option that this verb does not have."""
+    unknown = [name for name in given if name not in names]
+    if unknown:
+        raise ValueError(f"{verb} has no option {unknown[0]!r}; there are: {', '.join(names)}")
 
 
 def planned(spark: Any, plan: Callable[[options.SourceOptions], Tasks], chosen: options.SourceOptions) -> Tasks:

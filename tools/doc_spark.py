@@ -46,6 +46,8 @@ LINES = (
     Line("explode", "`functions.kafka_explode(df, col)`"),
     Line("internal_rows", "`functions.kafka_internal_rows(df, ...)`"),
     Line("damage_report", "`damage_report(spark, path)`"),
+    Line("count", "`count(spark, path, **options)`"),
+    Line("offsets_at", "`offsets_at(spark, path, time)`"),
     Line("read_log", "`read_log(spark, path, **options)`"),
     Line("end_of_log", "`endOfLog`, `end_of_log`: logs and values that stop in mid-batch"),
     Line("write_log", "`write_log(df, path)`, appending"),

@@ -14,7 +14,7 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions
+from .decode_options import ALL_CHECKS, CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions
 from .isolation import Excluded
 
 
@@ -119,12 +119,20 @@ def _read_parallel(
 
 
 def scan_pieces(
-    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
+    decode_request: DecodeRequest,
+    source: Source,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    whole: bool = False,
+    check_crcs: bool = False,
 ) -> Iterator[BatchTable]:
-    """Batch tables from frames and headers alone, of about 11,000 batches each; whole: one of all batches."""
+    """Batch tables of about 11,000 batches each; whole: one of all batches. From frames and headers alone, unless
+    check_crcs: then every byte is read, and still nothing decompressed."""
     options = EngineOptions(
         payloads=NO_PAYLOADS,
-        check_crc=NO_CHECKS,
+        check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
+        restore=decode_request.options.restore,
         chunk_bytes=None if whole else CHUNK_BYTES,
         offsets=decode_request.options.offsets,
         times=decode_request.options.times,
@@ -132,4 +140,4 @@ def scan_pieces(
     decoder = decode_request.decoder(options, NO_COLUMNS)
     decoder.feed(source, start, stop)
     for part in _pieces(decoder):
-        yield BatchTable.of(part.tables, tuple(part.damage), part.remaining)
+        yield BatchTable.of(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))

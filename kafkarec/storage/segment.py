@@ -210,14 +210,22 @@ class Readable(ABC):
         )
 
     def scan_pieces(
-        self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
+        self,
+        *,
+        errors: str = "raise",
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check_crcs: bool = False,
     ) -> Generator[BatchTable]:
-        """Batch tables of about 11,000 batches each. Positions are those within the segment."""
+        """Batch tables of about 11,000 batches each. Positions are those within the segment.
+
+        check_crcs: also checks every checksum, which reads all bytes and decompresses nothing
+        """
         decode_request = request(errors=errors)
         record_range = RecordRange.of(start_offset, end_offset, None, None)
         for group in self.groups():
             for segment in _in_range(group, record_range):
-                yield from segment.headers(decode_request, record_range)
+                yield from segment.headers(decode_request, record_range, check_crcs)
 
     def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
         """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
@@ -254,9 +262,9 @@ class Readable(ABC):
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
         """The offset of the first record at or after a timestamp (ms, or an aware datetime); None: there is none.
 
-        Follows KafkaConsumer.offsetsForTimes.
+        Follows KafkaConsumer.offsetsForTimes, for which transaction markers are records too.
         """
-        for piece in self.stream(start_timestamp=timestamp, columns=["offset"], batch_bytes=1):
+        for piece in self.stream(start_timestamp=timestamp, columns=["offset"], control=True, batch_bytes=1):
             if len(piece):
                 return int(piece.column("offset")[0])
         return None
@@ -476,10 +484,13 @@ class Segment(Readable):
         with self.opened() as source:
             yield from read_pieces(self.named(decode_request), source, self._start(record_range), self.end)
 
-    def headers(self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING) -> Iterator[BatchTable]:
+    def headers(
+        self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, check_crcs: bool = False
+    ) -> Iterator[BatchTable]:
         ranged = decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
         with self.opened() as source:
-            yield from scan_pieces(self.named(ranged), source, self._start(record_range), self.end)
+            start = self._start(record_range)
+            yield from scan_pieces(self.named(ranged), source, start, self.end, check_crcs=check_crcs)
 
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above

@@ -74,29 +74,48 @@ _SequenceFields = tuple[bool, int | None, int]
 
 
 class BatchTable(Table):
-    """One row per batch (magic 2) or outer message (magic 0 and 1); see `.schema` for the columns."""
+    """One row per batch (magic 2) or outer message (magic 0 and 1); see `.schema` for the columns.
 
-    def __init__(self, pieces: Iterable[Piece], damage: tuple[Damage, ...] = (), remaining: int = 0) -> None:
+    .damage     tuple of Damage (errors="skip")
+    .restored   tuple of Restored, if checksums were checked too (errors="skip")
+    .remaining  bytes of the input after the last batch: a cut tail
+    """
+
+    def __init__(
+        self,
+        pieces: Iterable[Piece],
+        damage: tuple[Damage, ...] = (),
+        remaining: int = 0,
+        restored: tuple[Restored, ...] = (),
+    ) -> None:
         super().__init__(_BATCH_LAYOUT, pieces)
         self.damage = damage
         self.remaining = remaining
+        self.restored = restored
         self._frozen = True
 
     @classmethod
-    def of(cls, tables: Iterable[Rows], damage: tuple[Damage, ...] = (), remaining: int = 0) -> BatchTable:
+    def of(
+        cls,
+        tables: Iterable[Rows],
+        damage: tuple[Damage, ...] = (),
+        remaining: int = 0,
+        restored: tuple[Restored, ...] = (),
+    ) -> BatchTable:
         chunks = [rows.chunk(_BATCH_LAYOUT) for rows in tables if len(rows)]
-        return cls([(chunk, 0, len(chunk)) for chunk in chunks], damage, remaining)
+        return cls([(chunk, 0, len(chunk)) for chunk in chunks], damage, remaining, restored)
 
     @classmethod
     def joined(cls, tables: Iterable[BatchTable]) -> BatchTable:
-        """Concatenates tables; `damage` is concatenated and `remaining` summed."""
+        """Concatenates tables; `damage` and `restored` are concatenated, `remaining` is summed."""
         tables = list(tables)
         pieces = [piece for table in tables for piece in table._pieces]
         damage = tuple(one for table in tables for one in table.damage)
-        return cls(pieces, damage, sum(table.remaining for table in tables))
+        restored = tuple(one for table in tables for one in table.restored)
+        return cls(pieces, damage, sum(table.remaining for table in tables), restored)
 
     def _same(self, pieces: Iterable[Piece]) -> BatchTable:
-        return BatchTable(pieces, self.damage, self.remaining)
+        return BatchTable(pieces, self.damage, self.remaining, self.restored)
 
     @overload
     def __getitem__(self, index: int) -> dict[str, Any]: ...

@@ -17,6 +17,7 @@
 | relocated | in a task: opens the planned file or, if it was replaced, the files that have its records now |
 | reading | in a task: reads a split as Arrow record batches |
 | log_end | in a task: whether a split ends in an incomplete batch |
+| header_counts | in a task: counts the records of a split by headers |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
 | stream | the reader of `spark.readStream` |

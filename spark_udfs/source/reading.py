@@ -83,8 +83,8 @@ def read_split(
                 counters.add_split(current_split)
                 rows = rows if current_split is split else _RowBuilder(current_split, options, columns)
                 end = SplitEnd(part, current_split)
-                with closing(_pieces(part, current_split, options, rows)) as pieces:
-                    for piece in pieces:
+                with closing(pieces(part, current_split, options, rows.sources)) as decoded:
+                    for piece in decoded:
                         counters.add_piece(piece)
                         end.add(_batches(piece), piece.remaining)
                         _check_next_folder(piece, current_split)
@@ -127,7 +127,8 @@ def _incomplete_end(
     yield rows.damage_only([incomplete])
 
 
-def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: _RowBuilder) -> Generator[Piece]:
+def pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, sources: list[str]) -> Generator[Piece]:
+    """The records (view=batches: the batches) of a split in these bytes. sources: the columns that kafkarec decodes."""
     errors = "raise" if options["mode"] == "FAILFAST" else "skip"
     wanted: dict[str, Any] = {"start_offset": split.start_offset, "end_offset": split.end_offset}
     if options["view"] == "batches":
@@ -139,7 +140,7 @@ def _pieces(part: kafkarec.Segment, split: Split, options: SourceOptions, rows: 
     yield from part.stream(
         **wanted,
         batch_bytes=PIECE_BYTES,
-        columns=rows.sources,
+        columns=sources,
         control=options["includeControl"],
         check_crcs=options["checkCrcs"],
         errors=errors,

@@ -64,6 +64,14 @@ def ranges(
     return checked
 
 
+def offsets_at(
+    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], time: int
+) -> dict[TopicPartition, int]:
+    """The offset of the first record at or after `time` (ms) in each partition; its end if no record is that late."""
+    ends = {key: _LogEnds(partition, options) for key, partition in partitions.items()}
+    return {key: each.offset(("time", time), key, "latest") or 0 for key, each in ends.items()}
+
+
 # A bound from the options: an offset (-2, -1: earliest, latest), or a time.
 _RequestedOffset = tuple[str, int]
 

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import isolation
 from .admission import PendingBatch
@@ -350,7 +350,7 @@ def _open_range(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end:
     return part
 
 
-def _batch_rows(part: kafkarec.Segment, **wanted: int) -> Iterator[_BatchRow]:
+def _batch_rows(part: kafkarec.Segment, **wanted: Any) -> Iterator[_BatchRow]:
     """The batches, in order. A wrapper message has no first offset; the next offset of the batch before it is used."""
     before = None
     with closing(part.scan_pieces(errors="skip", **wanted)) as tables:

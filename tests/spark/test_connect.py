@@ -94,10 +94,19 @@ def test_damage_report_reads_files_of_the_cluster(both_clients: Any) -> None:
     assert len(expected) >= 2 and report["frame"] == len(expected) and report["files"] == 2 * len(TXN)
 
 
+def test_questions_are_answered_by_the_cluster(results: dict[str, Any]) -> None:
+    assert results["count"] == [results["records"], {"txn-0": results["records"]}]
+    folders = {name: kafkarec.open(SEGMENTS / f"{name}-0") for name in ("all-codecs", "txn")}
+    expected = {name: {"0": log.offset_for_timestamp(1700000000005)} for name, log in folders.items()}
+    assert results["offsets_at"] == expected
+
+
 def test_errors_are_one_line(results: dict[str, Any]) -> None:
     """Not the traceback of a worker, which is for unexpected errors."""
     assert results["report_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
     assert results["report_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
+    assert results["count_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
+    assert results["offsets_at_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
     assert "[PATH_NOT_FOUND]" in results["missing"]
     on_cluster, on_client = results["sweep_missing"]
     assert on_cluster.startswith("FileNotFoundError: there is no folder ")

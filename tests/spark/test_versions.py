@@ -234,6 +234,22 @@ def test_rows_of_files(run: Run) -> None:
         assert source == {"all": both, "view": len(batches)}
 
 
+def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:
+    found = run.rows("count")
+    logs = {path.name: kafkarec.open(path) for path in sorted(SEGMENTS.glob("*-0"))}
+    expected = {name: len(log.read()) for name, log in logs.items()}
+    assert found["all"] == [found["read"], expected] and found["read"] == sum(expected.values())
+    committed = {name: len(logs[name].read(isolation="read_committed")) for name in ("all-codecs-0", "txn-0")}
+    assert found["committed"] == committed
+    damaged = kafkarec.open(run.work / "damaged" / "orders-0")
+    assert found["damaged"] == len(damaged.read(errors="skip"))
+    assert f"crc mismatch in {damaged.segments[0].path} at byte " in found["failfast"]
+    offsets, after = run.rows("offsets_at")
+    at = {name: logs[f"{name}-0"].offset_for_timestamp(1700000000005) for name in ("all-codecs", "txn")}
+    assert offsets == {name: {"0": offset} for name, offset in at.items()}
+    assert after == sum(len(logs[f"{name}-0"].read(start_offset=offset)) for name, offset in at.items())
+
+
 def test_lateral(run: Run) -> None:
     found = run.rows("lateral")
     if found is not None:

@@ -1,4 +1,4 @@
-"""damage_report without a Spark session: its tasks run in this process."""
+"""damage_report and count without a Spark session: their tasks run in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def nothing_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Frames:
-    """The session methods that damage_report calls; tasks are pickled and unpickled, as on their way to executors."""
+    """The session methods that they call; tasks are pickled and unpickled, as on their way to executors."""
 
     def range(self, start: int, stop: int, step: int, slices: int) -> Frames:
         assert slices == stop - start
@@ -28,7 +28,7 @@ class Frames:
     def mapInArrow(self, body: Any, ddl: str) -> Frames:
         body = pickle.loads(pickle.dumps(body))
         batches = (pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in self.numbers)
-        self.lines = [(line,) for batch in body(batches) for line in batch.column(0).to_pylist()]
+        self.lines = [tuple(row.values()) for batch in body(batches) for row in batch.to_pylist()]
         return self
 
     def collect(self) -> list[Any]:

@@ -119,6 +119,11 @@ report = spark_udfs.damage_report(spark, [f"{FOLDER}/bad/*", TXN], minPartitions
 results["report"] = {"rows": list(report.rows), "files": len(report.files), "frame": report.frame.count()}
 results["report_missing"] = failure(lambda: spark_udfs.damage_report(spark, f"{FOLDER}/none"))
 results["report_wrong"] = failure(lambda: spark_udfs.damage_report(spark, TXN, subscribe="nobody"))
+found = spark_udfs.count(spark, SEGMENTS, subscribe="txn", minPartitions=2)
+results["count"] = [found, found.partitions]
+results["count_missing"] = failure(lambda: spark_udfs.count(spark, f"{FOLDER}/none"))
+results["offsets_at"] = spark_udfs.offsets_at(spark, SEGMENTS, 1700000000005, subscribe=["txn", "all-codecs"])
+results["offsets_at_wrong"] = failure(lambda: spark_udfs.offsets_at(spark, TXN, 0, subscribe="nobody"))
 results["sweep"] = spark_udfs.sweep(f"{FOLDER}/made", spark=spark)
 results["sweep_missing"] = [
     failure(lambda: spark_udfs.sweep(f"{FOLDER}/none", spark=spark)),

@@ -264,6 +264,27 @@ def end_of_log():
 
 
 @step
+def count():
+    path = str(SEGMENTS)
+    committed = {"subscribe": ["txn", "all-codecs"], "isolationLevel": "read_committed", "maxPartitionBytes": "8k"}
+    everything = spark_udfs.count(spark, path)
+    return {
+        "all": [everything, everything.partitions],
+        "committed": spark_udfs.count(spark, path, **committed).partitions,
+        "read": spark_udfs.read_log(spark, path).count(),
+        "damaged": spark_udfs.count(spark, str(WORK / "damaged"), mode="PERMISSIVE"),
+        "failfast": message(lambda: spark_udfs.count(spark, str(WORK / "damaged"))),
+    }
+
+
+@step
+def offsets_at():
+    path = str(SEGMENTS)
+    found = spark_udfs.offsets_at(spark, path, "2023-11-14T22:13:20.005Z", subscribe=["txn", "all-codecs"])
+    return [found, spark_udfs.count(spark, path, subscribe=["txn", "all-codecs"], startingOffsets=found)]
+
+
+@step
 def write_log():
     records = spark.range(100).selectExpr("'made' AS topic", "int(id % 2) AS partition", "id AS offset")
     records = records.selectExpr(

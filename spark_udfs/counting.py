@@ -1,0 +1,98 @@
+"""`count(spark, path)`: the number of records, by the headers of their batches.
+
+driver   lists the files and plans the splits, as the data source does; with Spark Connect a task does it
+tasks    count each split: source/header_counts.py
+driver   adds the counts of each partition
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from typing import Any
+
+from . import bootstrap, shipping
+from .read_functions import Tasks, over_tasks, plan, planned, texts
+from .source import description, options
+from .source.paths import shown
+from .source.planning import Split
+from .task_log import log_to_stderr
+from .worker_errors import cause_first
+
+_RESULT = "partition string, records bigint"
+
+
+class RecordCount(int):
+    """A number of records.
+
+    partitions: "topic-number" -> its records, without partitions that have none; a file whose name has no topic is
+    there with its path
+    """
+
+    partitions: dict[str, int]
+
+    def __new__(cls, partitions: dict[str, int]) -> RecordCount:
+        made = super().__new__(cls, sum(partitions.values()))
+        made.partitions = partitions
+        return made
+
+    def __getnewargs__(self) -> tuple[dict[str, int]]:  # type: ignore[override]
+        return (self.partitions,)
+
+
+def count(spark: Any, path: str | Iterable[str], **given: Any) -> RecordCount:
+    """See `spark_udfs.count`."""
+    chosen = options.parse(texts(path, given), "read")
+    _check(chosen)
+    shipping.ship(spark)
+    tasks = planned(spark, plan, chosen)
+    rows = over_tasks(spark, tasks, CountTask, chosen, result=_RESULT).collect() if tasks else []
+    partitions: dict[str, int] = {}
+    for name, records in rows:  # in order of the tasks, so of the partitions
+        partitions[name] = partitions.get(name, 0) + records
+    return RecordCount(partitions)
+
+
+def _check(chosen: options.SourceOptions) -> None:
+    """ValueError for options with which a DataFrame has rows that are no records."""
+    if chosen["view"] != "records":
+        raise ValueError(
+            f"count counts records, and view={chosen['view']} has none; "
+            'spark.read.format("kafkarec").option("view", "batches").load(path).count() counts batches, by headers too'
+        )
+    if "columnNameOfCorruptRecord" in chosen.given:
+        raise ValueError(
+            "option columnNameOfCorruptRecord adds a row for each damaged range, and count counts records; "
+            "damage_report lists the ranges"
+        )
+
+
+class CountTask:
+    """The function of `mapInArrow`, pickled to the tasks; each `id` is the number of a task and its splits."""
+
+    def __init__(self, tasks: Tasks, chosen: options.SourceOptions) -> None:
+        self.tasks, self.options = tasks, chosen
+        self.__name__ = f"count[{description.of_tasks(chosen, tasks)}]"  # explain() and the UI show it
+
+    @cause_first
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # type: ignore[import-untyped]
+
+        log_to_stderr()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                counts = {name: records for name, records in self._counted(self.tasks[number]).items() if records}
+                columns = [pa.array(counts, pa.string()), pa.array(counts.values(), pa.int64())]
+                yield pa.RecordBatch.from_arrays(columns, ["partition", "records"])
+
+    def _counted(self, splits: tuple[Split, ...]) -> dict[str, int]:
+        from .source.header_counts import count_split
+        from .source.reading import TaskCounters
+
+        bootstrap.load()
+        counts: dict[str, int] = {}
+        with closing(TaskCounters("count")) as counters:
+            for split in splits:
+                name = shown(split.path) if split.topic is None else f"{split.topic}-{split.partition}"
+                counts[name] = counts.get(name, 0) + count_split(split, self.options, counters)
+        return counts

@@ -1,0 +1,290 @@
+"""count has the number of records that the data source reads, and decompresses only what it has to."""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import golden
+import pytest
+import transaction_logs
+from damage_reports import Frames, nothing_is_shipped  # noqa: F401
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from paths import SEGMENTS
+from s3server import BUCKET, WITH_INDEXES, Server, running
+from source_rows import Read, log_folder, repeated, spoil
+
+import kafkarec
+import spark_udfs
+from spark_udfs import counting
+from spark_udfs.read_functions import texts
+
+TXN = (SEGMENTS / "txn-0" / f"{0:020}.log").read_bytes()
+CODECS = (SEGMENTS / "all-codecs-0" / f"{0:020}.log").read_bytes()
+ONE_BYTE = {"maxDecompressedBytes": 1}  # then whatever is decompressed fails
+
+
+def count(path: Any, **options: Any) -> counting.RecordCount:
+    return spark_udfs.count(Frames(), path if isinstance(path, list) else str(path), **options)
+
+
+def read(path: Any, **options: Any) -> dict[str, int]:
+    """The records of each partition by the data source."""
+    rows = Read(texts(path if isinstance(path, list) else str(path), options)).rows
+    return dict(Counter(f"{row['topic']}-{row['partition']}" for row in rows))
+
+
+def outcome(call: Any, *arguments: Any, **options: Any) -> Any:
+    """What `call` returns, or the error's type and text."""
+    try:
+        return call(*arguments, **options)
+    except Exception as error:
+        return type(error), str(error), getattr(error, "__notes__", None)
+
+
+def counted(path: Any, **options: Any) -> Any:
+    return count(path, **options).partitions
+
+
+# ---- good logs
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"isolationLevel": "read_committed"},
+        {"includeControl": True},
+        {"includeControl": True, "kafka.isolation.level": "read_committed"},
+        {"checkCrcs": False},
+        {"mode": "PERMISSIVE"},
+        {"subscribe": ["txn", "compacted"], "startingTimestamp": "2023-11-14T22:13:20.004Z", "mode": "DROPMALFORMED"},
+        {"assign": {"all-codecs": [0]}, "maxPartitionBytes": "4k"},
+        {"minPartitions": 7},
+    ],
+)
+def test_real_logs(options: dict[str, Any]) -> None:
+    options = {"startingOffsetsByTimestampStrategy": "latest"} | options
+    expected = read(SEGMENTS, **options)
+    found = count(SEGMENTS, **options)
+    assert found.partitions == expected and found == sum(expected.values()) > 0
+
+
+@pytest.mark.parametrize("name", ["txn", "compacted", "all-codecs", "logappend"])
+def test_each_range_of_offsets(name: str) -> None:
+    log = kafkarec.open(SEGMENTS / f"{name}-0")
+    offsets = [each.offset for each in log.read(control=True)]
+    edges = sorted({offsets[0], offsets[-1] + 1, *offsets[1::17], *(each + 1 for each in offsets[5::23])})
+    for number, start in enumerate(edges):
+        for end in edges[number + 1 :: 5]:
+            bounds = {"startingOffsets": {name: {"0": start}}, "endingOffsets": {name: {"0": end}}}
+            options = {"failOnDataLoss": False, "isolationLevel": "read_committed"} | bounds
+            assert counted(SEGMENTS / f"{name}-0", **options) == read(SEGMENTS / f"{name}-0", **options), bounds
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_each_magic_and_codec(tmp_path: Path, case: golden.Case) -> None:
+    log_folder(tmp_path / "t-0", (0, case.bytes))
+    assert counted(tmp_path) == read(tmp_path)
+    offsets = [each.offset for each in kafkarec.decode(case.bytes, control=True)]
+    if offsets and min(offsets) >= 0:
+        middle = sorted(offsets)[len(offsets) // 2]
+        for bound in ("startingOffsets", "endingOffsets"):
+            options = {bound: {"t": {"0": middle}}, "failOnDataLoss": False, "includeControl": True}
+            assert counted(tmp_path, **options) == read(tmp_path, **options)
+
+
+def test_nothing_is_decompressed_but_batches_that_a_bound_cuts(tmp_path: Path) -> None:
+    assert count(SEGMENTS, **ONE_BYTE) == 1617
+    batches = kafkarec.scan(CODECS)
+    compressed = next(each for each in batches if each["compression"] == "zstd" and each["record_count"] > 1)
+    log_folder(tmp_path / "t-0", (0, CODECS))
+    at_border = {"t": {"0": compressed["base_offset"]}}
+    assert count(tmp_path, startingOffsets=at_border, **ONE_BYTE) == 865 - compressed["base_offset"]
+    within = {"t": {"0": compressed["base_offset"] + 1}}
+    assert count(tmp_path, startingOffsets=within) == 865 - compressed["base_offset"] - 1
+    with pytest.raises(kafkarec.LimitExceededError):
+        count(tmp_path, startingOffsets=within, **ONE_BYTE)
+
+
+def test_a_compressed_file_of_old_messages(tmp_path: Path) -> None:
+    """It would be unpacked again for each range of bytes, so it is read once more as a whole."""
+    import gzip
+
+    old = b"".join(golden.vector(name).bytes for name in ("v1-gzip-gaps", "v1-none"))
+    folder = log_folder(tmp_path / "t-0")
+    (folder / f"{0:020}.log.gz").write_bytes(gzip.compress(old))
+    assert counted(tmp_path) == read(tmp_path) and count(tmp_path) > 0
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_random_transactions(tmp_path: Path, data: st.DataObject) -> None:
+    events = data.draw(transaction_logs.logs())
+    end = events[-1].last + 1 if events else 1
+    middle = data.draw(st.integers(0, end))
+    log_folder(tmp_path / "t-0", (0, b"".join(each.batch for each in events)))
+    for bounds in ({}, {"startingOffsets": {"t": {"0": middle}}}, {"endingOffsets": {"t": {"0": max(1, middle)}}}):
+        for control in (False, True):
+            options = {"isolationLevel": "read_committed", "failOnDataLoss": False, "includeControl": control} | bounds
+            assert counted(tmp_path, **options) == read(tmp_path, **options)
+
+
+def test_partitions_and_files_without_a_name(tmp_path: Path) -> None:
+    log_folder(tmp_path / "orders-2", (0, TXN))
+    log_folder(tmp_path / "orders-10", (0, TXN), (30, b""))
+    log_folder(tmp_path / "orders-11", (0, b""))
+    (tmp_path / "blob").write_bytes(CODECS)
+    found = count([str(tmp_path / "orders-*"), str(tmp_path / "blob")])
+    assert list(found.partitions.items()) == [(str(tmp_path / "blob"), 865), ("orders-2", 30), ("orders-10", 30)]
+    assert (found, str(found), f"{found:,}", found + 1) == (925, "925", "925", 926)
+    again = pickle.loads(pickle.dumps(found))
+    assert (again, again.partitions) == (found, found.partitions)
+
+
+def test_nothing_to_count(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    found = count(tmp_path)
+    assert (found, found.partitions) == (0, {})
+
+
+# ---- in a session
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_session(spark_session: Any) -> None:
+    options = {"subscribe": "txn,all-codecs", "isolationLevel": "read_committed", "maxPartitionBytes": "4k"}
+    frame = spark_session.read.format("kafkarec").options(**options).load(str(SEGMENTS))
+    found = spark_udfs.count(spark_session, str(SEGMENTS), **options)
+    assert found == frame.count() == 865 + 176 and list(found.partitions) == ["all-codecs-0", "txn-0"]
+    at = spark_udfs.offsets_at(spark_session, str(SEGMENTS), "2023-11-14T22:13:20.005Z", subscribe="all-codecs")
+    assert at == {"all-codecs": {0: kafkarec.open(SEGMENTS / "all-codecs-0").offset_for_timestamp(1700000000005)}}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_spark_passes_filters_and_nothing_else_to_a_source_in_python(spark_session: Any) -> None:
+    """With columns, aggregates or limits, `df.count()` itself could be cheap: then see docs/decisions/0034."""
+    builder = "org.apache.spark.sql.execution.datasources.v2.python.PythonScanBuilder"
+    loader = spark_session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    interfaces = spark_session._jvm.java.lang.Class.forName(builder, True, loader).getInterfaces()
+    names = {each.getSimpleName() for each in interfaces}
+    assert names == {"SupportsPushDownFilters"}
+
+
+# ---- damaged logs
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE"])
+@pytest.mark.parametrize("seed", range(12))
+def test_a_damaged_log_is_counted_as_it_is_read(tmp_path: Path, seed: int, mode: str) -> None:
+    data = spoil(repeated(TXN, 8, 1000), seed, 1 + seed % 4)
+    log_folder(tmp_path / "t-0", (0, data), (1_000_000, TXN[: len(TXN) - 7]))
+    for options in ({}, {"isolationLevel": "read_committed"}, {"restore": False}, {"maxPartitionBytes": "16k"}):
+        options = {"mode": mode} | options
+        assert outcome(counted, tmp_path, **options) == outcome(read, tmp_path, **options), options
+
+
+# The checksums of these batches are right; their records do not agree with their headers, or cannot be decompressed.
+DECODING_SHOWS = {
+    "header_count_invalid",
+    "header_key_invalid",
+    "header_value_invalid",
+    "key_length_invalid",
+    "limit_exceeded",
+    "message_truncated",
+    "payload_corrupt",
+    "record_length_invalid",
+    "record_structure_invalid",
+    "records_left_over",
+    "records_missing",
+    "value_length_invalid",
+    "varint_too_long",
+}
+
+
+def test_what_only_decoding_shows(tmp_path: Path) -> None:
+    """Of the 231 vectors: the same number or error, or an error of the data source for what only decoding shows."""
+    same, reasons = 0, Counter[str]()
+    for case in golden.invalid():
+        log_folder(tmp_path / case.name / "t-0", (0, case.bytes))
+        folder = tmp_path / case.name / "t-0"
+        if outcome(read, folder) == outcome(counted, folder):
+            same += 1
+            assert outcome(read, folder, mode="PERMISSIVE") == outcome(counted, folder, mode="PERMISSIVE"), case
+            continue
+        with pytest.raises(kafkarec.KafkaRecordError) as error:
+            read(folder)
+        reasons[str(error.value.reason)] += 1
+        declared = [1 if each is None else each for each in kafkarec.scan(case.bytes).column("record_count")]
+        assert count(folder) == count(folder, mode="PERMISSIVE") == sum(declared), case
+    assert set(reasons) == DECODING_SHOWS and same + reasons.total() == 231 and same > 100, (reasons, same)
+
+
+def test_without_checksums_a_damaged_payload_is_counted(tmp_path: Path) -> None:
+    batches = kafkarec.scan(TXN)
+    last = batches[-1]
+    data = bytearray(TXN)
+    data[last["position"] + last["size_in_bytes"] - 1] ^= 1
+    log_folder(tmp_path / "t-0", (0, bytes(data)))
+    with pytest.raises(kafkarec.CorruptRecordError, match="crc mismatch"):
+        count(tmp_path)
+    assert count(tmp_path, checkCrcs=False) == 30
+    assert count(tmp_path, mode="PERMISSIVE") == 30 - last["record_count"]
+
+
+def test_the_task_logs_what_it_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    log_folder(tmp_path / "t-0", (0, TXN))
+    with caplog.at_level("INFO", "spark_udfs"):
+        count(tmp_path)
+    batches = kafkarec.scan(TXN)
+    expected = f"kafkarec count files=1 bytes={len(TXN)} batches={len(batches)} records=30 damaged=0"
+    assert expected in caplog.text
+
+
+# ---- options
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"view": "batches"}, 'count counts records, .* "batches"'),
+        ({"columnNameOfCorruptRecord": "bad"}, "a row for each damaged range.* damage_report"),
+        ({"startingOfsets": "earliest"}, "did you mean startingOffsets"),
+        ({"maxOffsetsPerTrigger": 5}, "is for stream, not for read"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        count(SEGMENTS / "txn-0", **options)
+
+
+def test_options_for_columns_change_nothing() -> None:
+    options = {"columns": ["value"], "includeHeaders": True, "includeMetadata": True, "maxRecordsPerBatch": 3}
+    assert count(SEGMENTS / "txn-0", **options) == 267
+
+
+# ---- buckets
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Server]:
+    with running("s3fs") as server:
+        server.put_folder(SEGMENTS, "kafka", WITH_INDEXES)
+        yield server
+
+
+def test_a_bucket(bucket: Server) -> None:
+    options = {"storageOptions": bucket.options(), "subscribe": ["txn", "all-codecs"]}
+    level = {"isolationLevel": "read_committed"}
+    found = count(f"s3://{BUCKET}/kafka", **options, **level)
+    assert found.partitions == {"all-codecs-0": 865, "txn-0": 176}
+    expected = spark_udfs.offsets_at(SimpleNamespace(), str(SEGMENTS), 1700000000005, subscribe=["txn", "all-codecs"])
+    at = spark_udfs.offsets_at(SimpleNamespace(), f"s3://{BUCKET}/kafka", 1700000000005, **options)
+    assert at == expected

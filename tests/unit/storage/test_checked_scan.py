@@ -1,0 +1,51 @@
+"""scan_pieces(check_crcs=True): headers, and whether each checksum is right, without decompression."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from paths import SEGMENTS
+
+import kafkarec
+
+LOG = SEGMENTS / "all-codecs-0" / f"{0:020}.log"
+DATA = LOG.read_bytes()
+
+
+def test_the_rows_are_those_of_a_scan() -> None:
+    for path in sorted(SEGMENTS.glob("*/*.log")):
+        segment = kafkarec.open(path)
+        table = kafkarec.BatchTable.joined(segment.scan_pieces(check_crcs=True))
+        assert list(table) == list(segment.scan())
+        assert (table.damage, table.restored, table.remaining) == ((), (), 0)
+
+
+def test_damage_in_a_payload(tmp_path: Path) -> None:
+    batch = kafkarec.scan(DATA)[3]
+    damaged = bytearray(DATA)
+    damaged[batch["position"] + batch["size_in_bytes"] - 1] ^= 1
+    path = tmp_path / LOG.name
+    path.write_bytes(damaged)
+    segment = kafkarec.open(path)
+    assert sum(map(len, segment.scan_pieces())) == len(kafkarec.scan(DATA))
+    with pytest.raises(kafkarec.CorruptRecordError) as error:
+        list(segment.scan_pieces(check_crcs=True))
+    assert (error.value.reason, error.value.position) == ("crc_mismatch", batch["position"])
+    (table,) = segment.scan_pieces(check_crcs=True, errors="skip")
+    (damage,) = table.damage
+    assert (damage.position, damage.length) == (batch["position"], batch["size_in_bytes"])
+    assert len(table) == len(kafkarec.scan(DATA)) - 1
+
+
+def test_restored_header_fields(tmp_path: Path) -> None:
+    batch = kafkarec.scan(DATA)[3]
+    damaged = bytearray(DATA)
+    damaged[batch["position"] + 16] ^= 1  # its magic, which no checksum covers
+    path = tmp_path / LOG.name
+    path.write_bytes(damaged)
+    (table,) = kafkarec.open(path).scan_pieces(check_crcs=True, errors="skip")
+    (restored,) = table.restored
+    assert (restored.position, restored.fields["magic"]) == (batch["position"], (3, 2))
+    assert list(table) == list(kafkarec.scan(DATA)) and table.damage == ()
+    assert table[:5].restored == kafkarec.open(path).read(errors="skip").restored
