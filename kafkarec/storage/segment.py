@@ -458,6 +458,7 @@ class Segment(Readable):
             "topic": self.topic,
             "partition": self.partition,
             "later_segment": self.later_segment,
+            "facts": self.facts,
         }
         options = decode_request.options if self.restore else replace(decode_request.options, restore=False)
         return decode_request._replace(options=options, named=named)
