@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from .findings import FindingCollector
@@ -23,7 +24,9 @@ from .segment_check import FileResult, check_segment
 from .sequence_checks import SequenceCheck
 
 FileProgress = Callable[[str, int, int], None]
+SegmentProgress = Callable[[int, int], None]  # the index of the segment, bytes read
 _POLL_SECONDS = 0.25
+_MOST_CHECKS = 3  # of a file that is shorter each time
 
 
 class Stopped(Exception):
@@ -176,18 +179,31 @@ def _run_unit(plan: WorkPlan, number: int, progress: FileProgress | None = None)
         raise Stopped
     if not unit.segments:
         return check_log(plan.logs[unit.log_index])
-    sequence_check = SequenceCheck() if unit.check_sequences else None
-    results = []
-    for at, segment in enumerate(unit.segments, unit.first_segment):
 
-        def tick(done: int, at: int = at, segment: Any = segment) -> None:
-            plan.done[at] = done
-            if plan.done[len(plan.done) - 1]:
-                raise Stopped
-            if progress is not None and done:
-                progress(segment.path, done, segment.size)
+    def tick(at: int, done: int) -> None:
+        plan.done[unit.first_segment + at] = done
+        if plan.done[len(plan.done) - 1]:
+            raise Stopped
+        if progress is not None and done:
+            progress(unit.segments[at].path, done, unit.segments[at].size)
 
-        results.append(check_segment(segment, plan.limit, [] if sequence_check is None else [sequence_check], tick))
+    return check_segments(unit.segments, plan.limit, unit.check_sequences, tick)
+
+
+def check_segments(
+    segments: Sequence[Any], limit: int, sequences: bool = False, progress: SegmentProgress | None = None
+) -> tuple[list[FileResult], SequenceCheck | None]:
+    """The results for consecutive segments, and the producers' sequences along them if asked for. If a broker truncates
+    one meanwhile, all are checked again: what it cut off is no damage."""
+    for _ in range(_MOST_CHECKS):
+        sequence_check = SequenceCheck() if sequences else None
+        log_checks = [sequence_check] if sequence_check else []
+        results = [
+            check_segment(segment, limit, log_checks, partial(progress, at) if progress else None)
+            for at, segment in enumerate(segments)
+        ]
+        if not any(one.is_shorter_now for one in results):
+            break
     return results, sequence_check
 
 

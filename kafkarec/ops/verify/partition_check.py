@@ -7,7 +7,7 @@ offset. Retention deletes whole segments from the start of the log. Only the cle
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -21,10 +21,12 @@ from . import epoch_checks, offset_gaps, partition_files
 from .finding_kinds import COMPARED
 from .findings import FindingCollector, FindingPlace
 from .offset_checks import Gap
-from .parallel import LogResult
+from .parallel import LogResult, check_segments
 from .report_data import PartitionReport, is_no_damage
 from .salvaged_gaps import SalvagedGaps
-from .segment_check import FileResult, check_segment
+from .segment_check import FileResult
+
+ReadWitnesses = Callable[[], Sequence[Witness]]
 
 _SPARK_FOLDER = "_temporary"
 # What a witness above the end means -> (kind of the finding, the end of its sentence)
@@ -35,26 +37,36 @@ _MEANINGS = {
 }
 
 
-def end_verdict(log: Any, result: LogResult, witnesses: Sequence[Witness], limit: int) -> EndVerdict:
+def end_verdict(
+    log: Any, result: LogResult, witnesses: Sequence[Witness], read_again: ReadWitnesses, limit: int
+) -> EndVerdict:
     """The log's end, and the witnesses above it. If there are any, the bytes behind the last batch are no tail: the
     last segment is checked again as one that other batches follow. A last segment that could not be read to its end
     proves nothing about it, and so there are none.
 
-    limit   max decompressed bytes of a payload
+    read_again   reads the witnesses as they are now: one that was above the end and is not any more was that of a log
+                 that a broker truncated since
+    limit        max decompressed bytes of a payload
     """
     segments = log.all_segments
     if not segments:
         end = end_witnesses.end_without_segments(log, witnesses)
-        return EndVerdict(end, end_witnesses.above(witnesses, end))
+        return EndVerdict(end, _still_above(witnesses, end, read_again))
     last = len(segments) - 1
     end = _log_end(result.files[: last + 1])
     if _is_unread(result.files[last]):
         return EndVerdict(end)
-    higher = end_witnesses.above(witnesses, end)
+    higher = _still_above(witnesses, end, read_again)
     if higher and result.files[last].remaining:
         segments[last].later_segment = True
-        result.files[last] = check_segment(segments[last], limit)
+        [result.files[last]], _ = check_segments([segments[last]], limit)
     return EndVerdict(end, higher)
+
+
+def _still_above(witnesses: Sequence[Witness], end: LogEnd, read_again: ReadWitnesses) -> tuple[Witness, ...]:
+    higher = end_witnesses.above(witnesses, end)
+    still = {one.file for one in end_witnesses.above(read_again(), end)} if higher else set()
+    return tuple(one for one in higher if one.file in still)
 
 
 def _is_unread(file: FileResult) -> bool:

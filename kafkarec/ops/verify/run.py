@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from kafkarec import storage
 from kafkarec.ops import end_witnesses
+from kafkarec.ops.end_witnesses import Witness
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
-from kafkarec.storage import LogDir
+from kafkarec.storage import Log, LogDir
 
 from . import partition_check, partition_files
 from .findings import Finding, FindingCollector
@@ -55,6 +57,7 @@ def verify(
     with ExitStack() as opened:
         if not isinstance(x, storage.Segment | storage.Log | LogDir):
             x = opened.enter_context(storage.open(x, topic=topic, partition=partition))
+            x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = storage.logs(x)
         witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
         sizes = sum(_size(segment) for log in logs for segment in log.segments)
@@ -63,13 +66,19 @@ def verify(
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
         partitions = []
         for log, result, (data_folder, of_log) in zip(logs, results, witnesses, strict=True):
-            end = partition_check.end_verdict(log, result, of_log, max_decompressed_bytes)
+            read_again = partial(_witnesses, x, log)
+            end = partition_check.end_verdict(log, result, of_log, read_again, max_decompressed_bytes)
             cleaned = data_folder.cleaned(log.topic, log.partition)
             log_start = data_folder.log_start(log.topic, log.partition)
             partitions.append(partition_check.partition_report(log, result, cleaned, end, log_start))
         own = _own_findings(x)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
+
+
+def _witnesses(x: Any, log: Log) -> tuple[Witness, ...]:
+    [(_, witnesses)] = end_witnesses.of_logs(x, [log])
+    return witnesses
 
 
 def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:

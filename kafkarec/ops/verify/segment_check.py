@@ -7,6 +7,7 @@ It is checked for every file that this equation holds and that no two batches ov
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from itertools import pairwise
 from operator import add
 from typing import Any, Protocol
 
-from kafkarec.damage import Damage, Restored
+from kafkarec.damage import Damage, Restored, why_unreadable
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns
@@ -79,6 +80,16 @@ class FileResult:
     def is_unread(self) -> bool:
         """Whether the file could not be read at all, or not to its end."""
         return "unreadable_file" in self.findings or "removed_meanwhile" in self.findings
+
+    @property
+    def is_shorter_now(self) -> bool:
+        """Whether the file was truncated while it was read: a broker cuts the preallocated zeros of a segment that it
+        completes, and the batches that the leader does not have."""
+        try:
+            shorter = any(one.cause == why_unreadable(0) for one in self.damage)
+            return shorter and "://" not in self.path and os.stat(self.path).st_size < self.size
+        except OSError:
+            return False
 
     @property
     def begin(self) -> int:

@@ -1,0 +1,97 @@
+"""verify while a broker truncates a log: it cuts the preallocated zeros of a segment that it completes, and the batches
+that the leader does not have. Nothing of that is damage or a loss."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import builders
+import pytest
+from verify_reports import good, kinds, made, verified
+
+from kafkarec.ops.verify import segment_check
+
+_ZEROS = 1 << 20
+
+
+def _truncating(monkeypatch: pytest.MonkeyPatch, truncate: Callable[[], None], times: int = 1) -> list[int]:
+    """Call `truncate` after a file was opened, the first `times` times; returns a list that has an item for each."""
+    done: list[int] = []
+    read = segment_check._read
+
+    def reading(segment: object, result: segment_check.FileResult, *others: object) -> None:
+        if len(done) < times:
+            done.append(result.size)
+            truncate()
+        read(segment, result, *others)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(segment_check, "_read", reading)
+    return done
+
+
+@pytest.mark.parametrize("sequences", [False, True])
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("kept", [0, 1, 2, 3])
+def test_a_log_that_gets_shorter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sequences: bool, processes: int, kept: int
+) -> None:
+    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+    batches = [good(5 * i) for i in range(3)]
+    folder = made(tmp_path, {0: [*batches, bytes(_ZEROS)]})
+    path = folder / f"{0:020}.log"
+    left = sum(map(len, batches[:kept]))
+    done = _truncating(monkeypatch, lambda: os.truncate(path, left))
+    report = verified(folder, sequences=sequences, processes=processes)
+    assert report.exit_status() == 0 and kinds(report) <= {"empty_file"}, str(report)
+    [file] = report.files
+    assert (file.size, file.batches) == (left, kept)
+    assert processes == 2 or done == [len(b"".join(batches)) + _ZEROS]
+
+
+def test_a_log_that_was_truncated_and_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A follower truncates, and fetches other batches; each producer's sequences are checked along the new ones."""
+    folder = made(tmp_path, {0: [builders.good_batch(5, base_offset=5 * i) for i in range(9)]})
+    path = folder / f"{0:020}.log"
+
+    def truncate() -> None:
+        path.write_bytes(b"".join(good(5 * i, leader_epoch=1) for i in range(4)))
+
+    _truncating(monkeypatch, truncate)
+    report = verified(folder, sequences=True)
+    assert report.exit_status() == 0 and [one.batches for one in report.files] == [4]
+
+
+def test_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = made(tmp_path, {0: [good(0), bytes(_ZEROS)]}) / f"{0:020}.log"
+    _truncating(monkeypatch, lambda: os.truncate(path, len(good(0))))
+    report = verified(path)
+    assert report.exit_status() == 0 and [one.size for one in report.files] == [len(good(0))]
+
+
+def test_a_file_that_gets_shorter_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether that is a broker's work is not known then; it is said, and ends."""
+    folder = made(tmp_path, {0: [good(0), bytes(_ZEROS)]})
+    path = folder / f"{0:020}.log"
+    done = _truncating(monkeypatch, lambda: os.truncate(path, path.stat().st_size - 4096), times=9)
+    report = verified(folder)
+    assert len(done) == 3
+    assert report.exit_status() == 3 and "shorter now than when it was opened" in str(report)
+
+
+def test_a_witness_of_what_was_truncated_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The producer snapshot was there before the log was read, and is gone as the records that it speaks of."""
+    folder = made(tmp_path, {0: [good(0), good(5)]}, **{f"{10:020}.snapshot": ""})
+    snapshot = folder / f"{10:020}.snapshot"
+    path = folder / f"{0:020}.log"
+
+    def truncate() -> None:
+        snapshot.unlink()
+        os.truncate(path, len(good(0)))
+
+    done = _truncating(monkeypatch, truncate)
+    assert verified(folder).exit_status() == 0 and done
+    snapshot.write_text("")
+    report = verified(folder)
+    assert report.exit_status() != 0 and "end_lost" in kinds(report)
