@@ -5,7 +5,9 @@ from typing import Any, final
 
 BATCH_COLUMNS: frozenset[str]
 
-def attach(codecs: Any, native: Any, refused: Any) -> None: ...
+BATCH_SIZE: int
+
+def attach(codecs: Any, native: Any, refused: Any, options: Any, conversion: Any) -> None: ...
 def install_native(codec: str, addresses: list[int]) -> None: ...
 
 INITIAL_RATIO: float
@@ -56,15 +58,15 @@ class OpenBatch:
 @final
 class RecordInput:
     rows: int
-    names: set[str]
     has_offsets: bool
+    @property
+    def names(self) -> set[str]: ...
     def __new__(
         cls,
         *,
         stream: object = None,
         array: object = None,
         rows: tuple[Any, ...] | None = None,
-        conversion: Any = None,
         batch: OpenBatch | None = None,
         left_out: set[str] | frozenset[str] = ...,
         own: bool = False,
@@ -74,19 +76,32 @@ class RecordInput:
     def write_full(
         self, header: Any, start: int, stop: int, batch_size: int, ratio: float, *, may_continue: bool
     ) -> tuple[bytes, int, float] | None: ...
-    def encode(
-        self,
-        header: Any,
-        first_offset: int | None,
-        batch_size: int,
-        cuts: tuple[Any, bool] | None = None,
-        *,
-        keep_cuts: bool = False,
-        keep_codec: bool = False,
-        keep_magic: bool = False,
-        overrides: Iterable[str] = (),
-    ) -> bytes: ...
+
+@final
+class EncodeOptions:
+    def __new__(
+        cls, header: Any, keep_codec: bool = False, keep_magic: bool = False, overrides: Iterable[str] = ()
+    ) -> EncodeOptions: ...
 
 @final
 class EncodeRun:
-    def __new__(cls, record_input: RecordInput, header: Any, keep_codec: bool = False) -> EncodeRun: ...
+    def __new__(cls, record_input: RecordInput, options: EncodeOptions) -> EncodeRun: ...
+
+def encode(
+    records: Any,
+    base_offset: int | None,
+    batch_size: int | None,
+    magic: Any,
+    compression: Any,
+    level: int | None,
+    timestamp_type: Any,
+    log_append_time: int | None,
+    partition_leader_epoch: int | None,
+    producer_id: int | None,
+    producer_epoch: int | None,
+    base_sequence: int | None,
+    is_transactional: bool | None,
+    /,
+) -> bytes:
+    """write.encoding.encode, with all arguments by position. Options after batch_size are checked by
+    write.encode_options, once for equal ones."""

@@ -8,12 +8,12 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
-from kafkarec._c.columns cimport buffer_reserve
+from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
     INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
     estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
@@ -42,7 +42,10 @@ from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_of_rows, chunks_release, chunks_rows, import_array, import_stream,
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
-from kafkarec._entry.py_rows cimport PyRows, has_offsets, rows_fill, rows_release
+from kafkarec._entry.fast_calls cimport PyMethodDef, fast_function
+from kafkarec._entry.py_rows cimport (
+    PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill, rows_release, types_fill,
+)
 
 from kafkarec import _checksum
 from kafkarec.errors import MissingCodecError
@@ -76,13 +79,26 @@ _OVERRIDES = {
 }
 
 
-_codecs = _native = _refused = None
+cdef enum:
+    BATCH_LIMIT = 16384                  # bytes; the producer's default `batch.size`
+    SMALL_INPUT = 32 << 10               # bytes
+    SPARE_ROWS = 4096
+    SPARE_BYTES = 256 << 10
+    OPTIONS = 10                         # arguments of `encode` after the first three
+    MOST_OPTIONS = 8                     # different options that are kept
+
+BATCH_SIZE = <int>BATCH_LIMIT
+
+cdef object _codecs = None, _native = None, _refused = None, _options = None, _conversion = None
+cdef RowTypes _row_types
 
 
-def attach(codecs, native, refused):
-    """Sets what this module uses: `codecs`, `codecs.native_compress`, and `write.record_errors.refused`."""
-    global _codecs, _native, _refused
-    _codecs, _native, _refused = codecs, native, refused
+def attach(codecs, native, refused, options, conversion):
+    """Sets what this module uses: `codecs`, `codecs.native_compress`, `write.record_errors.refused`,
+    `write.encode_options` and `write.py_rows.RECORD_CONVERSION`."""
+    global _codecs, _native, _refused, _options, _conversion
+    _codecs, _native, _refused, _options, _conversion = codecs, native, refused, options, conversion
+    types_fill(&_row_types, conversion)
 
 
 def install_native(str codec, addresses):
@@ -246,36 +262,36 @@ cdef class RecordInput:
     """Rows to write: Arrow arrays, not copied, or a table of pointers to Python's bytes.
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ returned
-    rows, conversion   a tuple of records, and how they are converted: see write/py_rows.py
+    rows               a tuple of records, converted as write/py_rows.py says
     batch              an OpenBatch, to which no record must be added while this object is in use
     left_out           names of ignored columns
     own                kafkarec made the stream: the contents of its buffers are not checked
     """
     cdef InputChunks input
     cdef readonly int64_t rows
-    cdef readonly set names
+    cdef set columns                     # None: the rows are a table
     cdef PyRows table
     cdef object kept_alive
     cdef int64_t estimated_bytes         # of the rows of a table
     cdef bint has_field_columns
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, conversion=None, OpenBatch batch=None,
-                  object left_out=frozenset(), bint own=False):
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, OpenBatch batch=None, object left_out=frozenset(),
+                  bint own=False):
         cdef int64_t chunk
         if rows is not None:
-            rows_fill(&self.table, rows, conversion)
-            self.take_table(&self.table, rows)
+            self.fill(rows)
         elif batch is not None:
             self.take_table(&batch.g.rows, batch)
-        elif array is not None:
-            self.names = import_array(&self.input, array, _FIELDS, left_out)
         else:
-            self.names = import_stream(&self.input, stream, _FIELDS, left_out, own)
-        self.rows = chunks_rows(&self.input)
-        self.has_field_columns = not self.names.isdisjoint(BATCH_COLUMNS)
-        for chunk in range(self.input.count):
-            self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
+            if array is not None:
+                self.columns = import_array(&self.input, array, _FIELDS, left_out)
+            else:
+                self.columns = import_stream(&self.input, stream, _FIELDS, left_out, own)
+            self.rows = chunks_rows(&self.input)
+            self.has_field_columns = not self.columns.isdisjoint(BATCH_COLUMNS)
+            for chunk in range(self.input.count):
+                self.has_offsets = self.has_offsets or self.input.chunks[chunk].offset.kind != NO_NUMBERS
 
     def __dealloc__(self):
         chunks_release(&self.input)
@@ -283,6 +299,13 @@ cdef class RecordInput:
 
     def __len__(self):
         return self.rows
+
+    @property
+    def names(self):
+        """The set of the names of the columns."""
+        if self.columns is not None:
+            return self.columns
+        return {"timestamp", "key", "value", "headers"} | ({"offset"} if self.has_offsets else set())
 
     cdef int64_t estimated_size(self) noexcept:
         """Estimates the encoded size of all rows, in bytes: those of the columns, and some per record for its other
@@ -293,11 +316,23 @@ cdef class RecordInput:
                 total += input_bytes(self.input.chunks + i)
         return total if total < MOST_RESERVED else MOST_RESERVED
 
+    cdef int fill(self, tuple rows) except -1:
+        rows_fill(&self.table, <PyObject*>rows, len(rows), &_row_types)
+        return self.take_table(&self.table, rows)
+
+    cdef int clear(self) except -1:
+        """Removes the rows, for the next ones; keeps the memory of small tables."""
+        rows_clear(&self.table)
+        self.kept_alive = None
+        if self.table.capacity > SPARE_ROWS or self.table.pair_capacity > 2 * SPARE_ROWS:
+            rows_release(&self.table)
+        return 0
+
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
         chunks_of_rows(&self.input, table)
         self.kept_alive = kept_alive
         self.estimated_bytes = table.bytes + 2 * table.pair_count + RECORD_FIELDS * table.count
-        self.names = {"timestamp", "key", "value", "headers"} | ({"offset"} if has_offsets(table) else set())
+        self.rows, self.has_offsets = table.count, has_offsets(table)
         return 0
 
     def write(self, header, int64_t start=0, stop=None, keep=None):
@@ -326,41 +361,39 @@ cdef class RecordInput:
         cdef EncodeRun encoding
         if not 0 <= start <= stop <= self.rows:
             raise ValueError(f"rows {start} to {stop} of {self.rows}")
-        encoding = EncodeRun(self, header)
+        encoding = EncodeRun(self, EncodeOptions(header))
         encoding.e.stop, encoding.e.single_batch = stop, True
         encoding.e.assign_offsets = not self.has_offsets
         encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
         return encoding
 
-    def encode(self, header, first_offset, int64_t batch_size, tuple cuts=None, *, bint keep_cuts=False,
-               bint keep_codec=False, bint keep_magic=False, overrides=()):
-        """Batches of at most `batch_size` bytes, or those of the cuts. Fields that neither rows nor cuts have are those
-        of `header`.
+    cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple cuts):
+        """Batches of at most `batch_size` bytes, or those of the cuts if that is None. Fields that neither rows nor cuts
+        have are those of the options.
 
-        first_offset    of the output: all offsets of the input are shifted to begin there; None: unchanged
-        cuts            (tables of `_entry/batch_cuts.pxd`, whether to write batches without rows)
-        overrides       names of fields of `header` that take precedence over rows and cuts
+        base_offset     of the output: all offsets of the input are shifted to begin there; None: unchanged
+        cuts            (tables of `_entry/batch_cuts.pxd`, whether to write batches without rows), or None
         """
-        cdef EncodeRun encoding = EncodeRun(self, header, keep_codec)
-        encoding.e.limit.most, encoding.e.limit.ratio = batch_size, FIRST_RATIO
-        encoding.e.keep_cuts, encoding.e.keep_magic = keep_cuts, keep_magic
+        cdef int64_t first = 0
+        encoding.e.stop = self.rows
+        encoding.e.limit.most = BATCH_LIMIT if batch_size is None else <int64_t>batch_size
+        encoding.e.limit.ratio, encoding.e.keep_cuts = FIRST_RATIO, batch_size is None
         encoding.e.assign_offsets = not self.has_offsets
         encoding.e.has_field_columns = self.has_field_columns
-        for name in overrides:
-            encoding.e.overrides |= <int>_OVERRIDES[name]
-        encoding.e.has_sequences = (
-            not encoding.e.overrides & OVERRIDE_PRODUCER and (cuts is not None or "sequence" in self.names)
-        )
+        if not encoding.e.overrides & OVERRIDE_PRODUCER:
+            encoding.e.has_sequences = cuts is not None or (self.columns is not None and "sequence" in self.columns)
         if cuts is not None:
             tables, with_empty = cuts
             cuts_fill(&encoding.cuts, tables, with_empty)
             encoding.kept_alive = cuts
             encoding.e.cuts, encoding.e.cut_count = encoding.cuts.cuts, encoding.cuts.count
-        if first_offset is not None and not encoding.e.assign_offsets:
-            encoding.e.shift = first_offset - self.first_offset(&encoding.cuts)
-            if encoding.e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - encoding.e.shift:
-                raise ValueError(f"first offset {first_offset}: the last offset would be above 2^63-1")
-        return encoding.batches(first_offset or 0)
+        if base_offset is not None:
+            first = base_offset
+            if not encoding.e.assign_offsets:
+                encoding.e.shift = first - self.first_offset(&encoding.cuts)
+                if encoding.e.shift > 0 and cuts_last_offset(&encoding.cuts) > INT64_MAX - encoding.e.shift:
+                    raise ValueError(f"first offset {first}: the last offset would be above 2^63-1")
+        return encoding.batches(first)
 
     cdef int64_t first_offset(self, const BatchCuts* cuts) noexcept:
         """The first offset of the input: its first batch's base offset, or its first row's offset."""
@@ -375,32 +408,94 @@ cdef class RecordInput:
 
 
 @cython.final
+cdef class EncodeOptions:
+    """What is the same for all runs of the encoder with these options.
+
+    header                           write.header.BatchHeader: the fields of batches that the rows do not have
+    keep_codec, keep_magic           those of the rows, or of the batches that they were read from
+    overrides                        names of fields of `header` that take precedence over rows and cuts
+    """
+    cdef Encoder e                       # options only
+    cdef object header
+    cdef bint has_levels
+    cdef tuple arguments                 # of `encode`, from which these options were made
+    cdef EncodeRun spare                 # of an earlier call: its memory is used again
+
+    def __cinit__(self, header, bint keep_codec=False, bint keep_magic=False, overrides=()):
+        cdef int i
+        cdef bytes heads = _native.LZ4_HEADS
+        self.header = header
+        fill_batch_fields(&self.e.defaults, header)
+        self.e.keep_codec, self.e.keep_magic = keep_codec, keep_magic
+        for name in overrides:
+            self.e.overrides |= <int>_OVERRIDES[name]
+        for i in range(2 * LZ4_HEAD):
+            self.e.compress_context.lz4_heads[i] = heads[i]
+
+    cdef int set_levels(self) except -1:
+        """Sets the codecs' levels, at the first run: ValueError for a level that Kafka refuses."""
+        cdef int i
+        if not self.has_levels:
+            levels, parameters = _native.levels(None if self.e.keep_codec else self.header.codec, self.header.level)
+            for i in range(LATEST_CODEC + 1):
+                self.e.compress_context.levels[i] = levels[i]
+            for i in range(ZSTD_PARAMETERS):
+                self.e.compress_context.zstd_parameters[i] = parameters[i]
+            self.has_levels = True
+        return 0
+
+    cdef EncodeRun run_of_rows(self, tuple rows):
+        """A run over a tuple of records; `put_back` once it has ended well."""
+        cdef EncodeRun encoding
+        with cython.critical_section(self):
+            encoding, self.spare = self.spare, None
+        if encoding is None:
+            return EncodeRun(RecordInput(rows=rows), self)
+        encoding.record_input.fill(rows)
+        encoding.begin(self)
+        return encoding
+
+    cdef int put_back(self, EncodeRun encoding) except -1:
+        encoding.record_input.clear()
+        if encoding.e.out.capacity > SPARE_BYTES:
+            pages_free(encoding.e.out.data, encoding.e.out.capacity)
+            encoding.e.out.data, encoding.e.out.capacity = NULL, 0
+        if encoding.e.body.capacity > SPARE_BYTES:
+            pages_free(encoding.e.body.data, encoding.e.body.capacity)
+            encoding.e.body.data, encoding.e.body.capacity = NULL, 0
+        with cython.critical_section(self):
+            self.spare = encoding
+        return 0
+
+
+@cython.final
 cdef class EncodeRun:
     """One run of the encoder over a RecordInput; frees its memory."""
     cdef Encoder e
     cdef RecordInput record_input
     cdef BatchCuts cuts
     cdef object level, kept_alive
+    cdef bint small                      # releasing the GIL would take longer than the run
 
-    def __cinit__(self, RecordInput record_input, header, bint keep_codec=False):
-        cdef int i
-        cdef bytes heads = _native.LZ4_HEADS
-        self.record_input, self.level = record_input, header.level
-        fill_batch_fields(&self.e.defaults, header)
-        self.e.stop = record_input.rows
-        self.e.keep_codec = keep_codec
-        levels, parameters = _native.levels(None if keep_codec else header.codec, header.level)
-        for i in range(LATEST_CODEC + 1):
-            self.e.compress_context.levels[i] = levels[i]
-        for i in range(ZSTD_PARAMETERS):
-            self.e.compress_context.zstd_parameters[i] = parameters[i]
-        for i in range(2 * LZ4_HEAD):
-            self.e.compress_context.lz4_heads[i] = heads[i]
+    def __cinit__(self, RecordInput record_input, EncodeOptions options):
+        self.record_input = record_input
+        self.begin(options)
+
+    cdef int begin(self, EncodeOptions options) except -1:
+        """Sets the options; keeps the memory of an earlier run with the same ones."""
+        cdef Encoder earlier = self.e
+        options.set_levels()
+        self.e = options.e
+        self.e.out, self.e.body = earlier.out, earlier.body
+        self.e.compress_context.lz4, self.e.compress_context.zstd = (
+            earlier.compress_context.lz4, earlier.compress_context.zstd
+        )
+        self.e.stop, self.level = self.record_input.rows, options.header.level
+        return 0
 
     def __dealloc__(self):
         pages_free(self.e.body.data, self.e.body.capacity)
-        if not self.e.fixed:
-            pages_free(self.e.out.data, self.e.out.capacity)
+        pages_free(self.e.out.data, self.e.out.capacity)
         compress_release(&self.e.compress_context)
         free(self.cuts.cuts)
 
@@ -445,8 +540,10 @@ cdef class EncodeRun:
         return PyBytes_FromStringAndSize(<const char*>self.e.out.data, self.e.written)
 
     cdef bytes batches(self, int64_t first_offset):
-        self.e.measuring = (self.e.defaults.codec == 0 and not self.e.keep_codec
-                            and self.record_input.estimated_size() > LARGE_RECORD * self.record_input.rows)
+        cdef int64_t size = self.record_input.estimated_size()
+        self.small = size < SMALL_INPUT and self.e.defaults.codec == 0 and not self.e.keep_codec
+        self.e.measuring = (not self.small and self.e.defaults.codec == 0 and not self.e.keep_codec
+                            and size > LARGE_RECORD * self.record_input.rows)
         self.rewind(first_offset, 0)
         self.run()
         return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
@@ -457,19 +554,26 @@ cdef class EncodeRun:
         """After a measuring run: writes straight into bytes of that size, which saves a copy of large records."""
         cdef bytes out = PyBytes_FromStringAndSize(NULL, self.e.written)
         cdef int64_t size = self.e.written
+        cdef Buffer spare = self.e.out
         self.e.measuring, self.e.fixed = False, True
         self.e.out.data, self.e.out.capacity = <uint8_t*>buffer_of(out, &size), <size_t>size
-        self.rewind(first_offset, 0)
-        self.run()
-        if self.e.written != size:
-            self.refuse(INPUT_CHANGED)
+        try:
+            self.rewind(first_offset, 0)
+            self.run()
+            if self.e.written != size:
+                self.refuse(INPUT_CHANGED)
+        finally:
+            self.e.out, self.e.fixed = spare, False
         return out
 
     cdef int run(self) except -1:
         cdef int status
         while True:
-            with nogil:
+            if self.small:
                 status = encoder_run(&self.e)
+            else:
+                with nogil:
+                    status = encoder_run(&self.e)
             if status == st.OK:
                 return 0
             if status == st.NEEDS_CODEC:
@@ -505,3 +609,69 @@ cdef class EncodeRun:
             self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,
             previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.fields.base_offset,
         )
+
+
+# ---- encode
+
+cdef tuple _known_options = ()           # EncodeOptions, the latest first
+
+
+cdef inline bint same_argument(PyObject* a, PyObject* b):
+    """Whether two arguments are the same, or equal and exactly of the type int or str."""
+    if a == b:
+        return True
+    return type(<object>a) is type(<object>b) and type(<object>a) in (int, str) and <object>a == <object>b
+
+
+cdef bint made_from(EncodeOptions options, PyObject** arguments) except -1:
+    cdef int i
+    for i in range(OPTIONS):
+        if not same_argument(kr_item(<PyObject*>options.arguments, i), arguments[i]):
+            return False
+    return True
+
+
+cdef EncodeOptions options_for(PyObject** arguments):
+    """The checked options for these arguments of `encode`."""
+    global _known_options
+    cdef EncodeOptions options
+    for options in _known_options:
+        if made_from(options, arguments):
+            return options
+    given = tuple([<object>arguments[i] for i in range(OPTIONS)])
+    options = EncodeOptions(*_options.checked(*given))
+    options.arguments = given
+    _known_options = (options, *_known_options[:MOST_OPTIONS - 1])
+    return options
+
+
+cdef int check_number(str name, object number, int64_t most) except -1:
+    cdef int64_t value = 0
+    if not kr_row_number(<PyObject*>number, &value) or not 0 <= value <= most:
+        _options.check_range(name, number, 0, most)
+    return 0
+
+
+cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
+    """See the stub."""
+    cdef EncodeOptions options
+    cdef EncodeRun encoding
+    cdef RecordInput record_input
+    cdef bytes encoded
+    if count != 3 + OPTIONS:
+        raise TypeError("encode is called by write.encoding")
+    records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
+    options = options_for(arguments + 3)
+    check_number("base_offset", base_offset, INT64_MAX)
+    check_number("batch_size", batch_size, INT32_MAX)
+    if type(records) is list or type(records) is tuple:
+        encoding = options.run_of_rows(tuple(records))
+        encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)
+        options.put_back(encoding)
+        return encoded
+    record_input, cuts = _options.input_of(records)
+    return record_input.encode(EncodeRun(record_input, options), base_offset, batch_size, cuts)
+
+
+cdef PyMethodDef _encode_call
+encode = fast_function(&_encode_call, b"encode", <void*>encode_call)

@@ -31,14 +31,43 @@ cdef extern from *:
         return overflow == 0;
     }
 
+    /* Where the elements of a tuple and the bytes of a bytes object begin; the stable ABI has functions only, and calling
+       them for each field takes as long as all the rest of reading a row. kr_rows_prepare finds both on objects whose
+       elements and bytes it knows; where that fails, the functions are called. */
+    static size_t kr_tuple_begin = 0, kr_bytes_begin = 0;
+
+    static void kr_rows_prepare(void) {
+        PyObject *size = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__basicsize__");
+        PyObject *text = PyBytes_FromStringAndSize("two", 3);
+        PyObject *pair = size == NULL || text == NULL ? NULL : PyTuple_Pack(2, text, size);
+        size_t begin = pair == NULL ? 0 : PyLong_AsSize_t(size);
+        if (begin >= sizeof(PyObject) && begin <= 64 && begin % sizeof(PyObject *) == 0) {
+            PyObject **at = (PyObject **)((char *)pair + begin);
+            if (at[0] == text && at[1] == size) kr_tuple_begin = begin;
+        }
+        if (text != NULL) kr_bytes_begin = (size_t)(PyBytes_AsString(text) - (char *)text);
+        if (kr_bytes_begin > 64) kr_bytes_begin = 0;     /* not within the object */
+        Py_XDECREF(pair);
+        Py_XDECREF(text);
+        Py_XDECREF(size);
+        PyErr_Clear();
+    }
+
+    /* An element of an exact tuple, borrowed. */
+    static inline PyObject *kr_item(PyObject *tuple, Py_ssize_t i) {
+        return kr_tuple_begin ? ((PyObject **)((char *)tuple + kr_tuple_begin))[i] : PyTuple_GetItem(tuple, i);
+    }
+
     /* Reads bytes or None (length -1); 0 for other types. */
     static inline int kr_row_bytes(PyObject *o, const uint8_t **data, int64_t *length) {
-        char *at = NULL;
-        Py_ssize_t n = -1;
-        if (o != Py_None && (!PyBytes_CheckExact(o) || PyBytes_AsStringAndSize(o, &at, &n) != 0)) return 0;
-        *data = (const uint8_t *)at;
-        *length = n;
-        return 1;
+        if (PyBytes_CheckExact(o)) {
+            *data = kr_bytes_begin ? (const uint8_t *)o + kr_bytes_begin : (const uint8_t *)PyBytes_AsString(o);
+            *length = Py_SIZE(o);
+            return 1;
+        }
+        *data = NULL;
+        *length = -1;
+        return o == Py_None;
     }
 
     /* Reads bytes, or the UTF-8 that a str caches; 0 for other types and lone surrogates. */
@@ -72,22 +101,54 @@ cdef extern from *:
         return o;
     }
 
-    /* A new reference to a value of a dict; NULL if there is none, or with an error. */
-    static inline PyObject *kr_row_named(PyObject *dict, PyObject *name) {
+    /* New references to the values of a dict, by the names 0 to count - 1; NULL for those that it does not have. `read`:
+       how many it has, and how many of the further names up to `known`. 0 with an error. The names are expected in
+       their order, as a literal has them. */
+    static inline int kr_row_dict(PyObject *dict, PyObject *const *names, int count, int known, PyObject **values,
+                                  Py_ssize_t *read) {
+        int i = 0, present, failed = 0;
+        Py_ssize_t at = 0;
     #ifdef Py_GIL_DISABLED
-        PyObject *o = NULL;
-        (void)PyDict_GetItemRef(dict, name, &o);
+        for (; i < count && !failed; i++) failed = PyDict_GetItemRef(dict, names[i], values + i) < 0;
     #else
-        PyObject *o = PyDict_GetItemWithError(dict, name);
-        Py_XINCREF(o);
+        PyObject *name, *value;
+        while (i < count && PyDict_Next(dict, &at, &name, &value) && name == names[i]) {
+            Py_INCREF(value);
+            values[i++] = value;
+        }
+        for (; i < count && !failed; i++) {
+            values[i] = PyDict_GetItemWithError(dict, names[i]);
+            Py_XINCREF(values[i]);
+            failed = values[i] == NULL && PyErr_Occurred();
+        }
     #endif
-        return o;
+        *read = 0;
+        for (at = 0; at < i; at++) *read += values[at] != NULL;
+        for (; i < known && !failed && *read < PyDict_Size(dict); i++) {
+            present = PyDict_Contains(dict, names[i]);
+            failed = present < 0;
+            *read += present;
+        }
+        if (!failed) return 1;
+        for (i = i < count ? i : count; i > 0; i--) Py_XDECREF(values[i - 1]);
+        return 0;
     }
 
-    /* A new reference to the value of a slot: PyObject_GetAttr without looking up the descriptor. */
-    static inline PyObject *kr_row_slot(PyObject *slot, PyObject *o) {
-        descrgetfunc get = (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
-        return get(slot, o, (PyObject *)Py_TYPE(o));
+    /* Reads the values of slots: PyObject_GetAttr without looking up the descriptors. New references; 0 with an error. */
+    static inline int kr_row_slots(PyObject *o, PyObject *const *slots, const descrgetfunc *get, int count,
+                                   PyObject **values) {
+        int i;
+        for (i = 0; i < count; i++) {
+            values[i] = get[i](slots[i], o, (PyObject *)Py_TYPE(o));
+            if (values[i] == NULL) break;
+        }
+        if (i == count) return 1;
+        while (i > 0) Py_DECREF(values[--i]);
+        return 0;
+    }
+
+    static inline descrgetfunc kr_getter(PyObject *slot) {
+        return (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
     }
 
     #define kr_is_tuple(o, n) (PyTuple_CheckExact(o) && Py_SIZE(o) == (n))
@@ -96,10 +157,14 @@ cdef extern from *:
     bint kr_row_number(PyObject* number, int64_t* out)
     bint kr_row_bytes(PyObject* bytes_, const uint8_t** data, int64_t* length)
     bint kr_row_text(PyObject* text, const uint8_t** data, int64_t* length)
+    void kr_rows_prepare()
+    PyObject* kr_item(PyObject* tuple_, Py_ssize_t i)
     Py_ssize_t kr_list_size(PyObject* list_)
     PyObject* kr_row_listed(PyObject* list_, Py_ssize_t i)
-    PyObject* kr_row_named(PyObject* dict_, PyObject* name)
-    PyObject* kr_row_slot(PyObject* slot, PyObject* o)
+    ctypedef void* descrgetfunc
+    descrgetfunc kr_getter(PyObject* slot)
+    bint kr_row_dict(PyObject* dict_, PyObject** names, int count, int known, PyObject** values, Py_ssize_t* read)
+    bint kr_row_slots(PyObject* o, PyObject** slots, const descrgetfunc* get, int count, PyObject** values)
     bint kr_is_tuple(PyObject* o, Py_ssize_t n)
     bint kr_is_a(PyObject* o, PyObject* type_)
 
@@ -108,19 +173,25 @@ cdef extern from "Python.h":
     void Py_DECREF(PyObject* o)
     PyObject* Py_None
     PyObject* Py_False
-    PyObject* PyErr_Occurred()                               # borrowed
-    PyObject* PyTuple_GetItem(PyObject* row, Py_ssize_t i)   # borrowed
     bint PyDict_CheckExact(PyObject* o)
     bint PyList_CheckExact(PyObject* o)
     bint PyTuple_CheckExact(PyObject* o)
     Py_ssize_t PyTuple_Size(PyObject* o)
     Py_ssize_t PyDict_Size(PyObject* o)
-    int PyDict_Contains(PyObject* o, PyObject* name)
 
 cdef enum:
     FIELDS = 5                   # offset, timestamp, key, value, headers
     SLOTS = 6                    # the fields and is_control
+    NAMES = 7                    # the fields and the ignored names topic and partition
     BUFFERS = 7
+
+# How records of all types are read: see write/py_rows.py, which keeps these objects alive.
+cdef struct RowTypes:
+    PyObject* row_of
+    PyObject* record_type
+    PyObject* slots[6]
+    descrgetfunc getters[6]
+    PyObject* names[7]
 
 cdef struct PyRows:
     int64_t count
@@ -166,6 +237,7 @@ cdef inline int rows_reserve(PyRows* t, int64_t more) except -1:
     t.keys = <Span*>reserve_array(t.buffers + 2, used, capacity, sizeof(Span))
     t.values = <Span*>reserve_array(t.buffers + 3, used, capacity, sizeof(Span))
     t.starts = <int64_t*>reserve_array(t.buffers + 4, used + 1 if used > 0 else 0, capacity + 1, sizeof(int64_t))
+    t.starts[0] = 0
     t.capacity = capacity
     return 0
 
@@ -198,26 +270,39 @@ cdef inline void keep(PyRows* t, PyObject* o) noexcept:
 
 # ---- rows
 
-cdef inline int rows_fill(PyRows* t, tuple rows, object conversion) except -1:
-    """Reads all rows, which must live as long as the table. `conversion`: see write/py_rows.py."""
-    cdef PyObject* record
-    cdef int64_t i, count = len(rows)
-    cdef bint taken
+cdef inline int types_fill(RowTypes* types, tuple conversion) except -1:
+    """Fills the struct from write.py_rows.RECORD_CONVERSION."""
+    cdef int i
     cdef tuple slots, names
+    kr_rows_prepare()
     row_of, record_type, slots, names = conversion
+    types.row_of, types.record_type = <PyObject*>row_of, <PyObject*>record_type
+    for i in range(SLOTS):
+        types.slots[i] = <PyObject*>slots[i]
+        types.getters[i] = kr_getter(types.slots[i])
+    for i in range(NAMES):
+        types.names[i] = <PyObject*>names[i]
+    return 0
+
+
+cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTypes* types) except -1:
+    """Reads all `count` rows of a tuple, which must live as long as the table."""
+    cdef PyObject* record
+    cdef int64_t i
+    cdef bint taken
     rows_reserve(t, count)
     for i in range(count):
-        record = PyTuple_GetItem(<PyObject*>rows, i)
+        record = kr_item(rows, i)
         if kr_is_tuple(record, FIELDS):
             taken = take_tuple(t, record)
-        elif kr_is_a(record, <PyObject*>record_type):
-            taken = take_record(t, record, <PyObject*>slots)
         elif PyDict_CheckExact(record):
-            taken = take_dict(t, record, <PyObject*>names)
+            taken = take_dict(t, record, types)
+        elif kr_is_a(record, types.record_type):
+            taken = take_record(t, record, types)
         else:
             taken = False
         if not taken:
-            take_row(t, row_of(<object>record, i))
+            take_row(t, (<object>types.row_of)(<object>record, i))
     if t.missing_offsets and t.missing_offsets != t.count:
         raise ValueError(f"{t.missing_offsets} of {t.count} records have no offset: all or none have one")
     return 0
@@ -228,9 +313,9 @@ cdef inline int rows_fill(PyRows* t, tuple rows, object conversion) except -1:
 
 cdef inline bint take_tuple(PyRows* t, PyObject* row) except -1:
     """Appends a tuple that lives as long as the table."""
-    if not take_numbers(t, PyTuple_GetItem(row, 0), PyTuple_GetItem(row, 1)):
+    if not take_numbers(t, kr_item(row, 0), kr_item(row, 1)):
         return False
-    return take_bytes(t, PyTuple_GetItem(row, 2), PyTuple_GetItem(row, 3), PyTuple_GetItem(row, 4))
+    return take_bytes(t, kr_item(row, 2), kr_item(row, 3), kr_item(row, 4))
 
 
 cdef inline bint take_row(PyRows* t, tuple row) except -1:
@@ -241,16 +326,12 @@ cdef inline bint take_row(PyRows* t, tuple row) except -1:
     return take_tuple(t, <PyObject*>row)
 
 
-cdef inline bint take_record(PyRows* t, PyObject* record, PyObject* slots) except -1:
+cdef inline bint take_record(PyRows* t, PyObject* record, const RowTypes* types) except -1:
     """Appends a Record by its slots: offset, timestamp, key, value, headers, is_control. False for a control record."""
     cdef PyObject *fields[6]
-    cdef int i
-    kept_reserve(t, SLOTS)
-    for i in range(SLOTS):
-        fields[i] = kr_row_slot(PyTuple_GetItem(slots, i), record)
-        if fields[i] == NULL:
-            release_all(fields, i)
-            return -1
+    kept_reserve(t, FIELDS)
+    if not kr_row_slots(record, <PyObject**>types.slots, types.getters, SLOTS, fields):
+        return -1
     Py_DECREF(fields[FIELDS])
     if fields[FIELDS] != Py_False:
         release_all(fields, FIELDS)
@@ -258,30 +339,18 @@ cdef inline bint take_record(PyRows* t, PyObject* record, PyObject* slots) excep
     return take_held(t, fields)
 
 
-cdef inline bint take_dict(PyRows* t, PyObject* record, PyObject* names) except -1:
-    """Appends a dict. `names`: those of the five fields, then of ignored ones. False if the dict has any other name."""
+cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) except -1:
+    """Appends a dict. False if it has a name that is neither a field nor ignored."""
     cdef PyObject *fields[5]
-    cdef Py_ssize_t i, read = 0
-    cdef int present
+    cdef Py_ssize_t read = 0
+    cdef int i
     kept_reserve(t, FIELDS)
+    if not kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields, &read):
+        return -1
     for i in range(FIELDS):
-        fields[i] = kr_row_named(record, PyTuple_GetItem(names, i))
-        if fields[i] != NULL:
-            read += 1
-            continue
-        if PyErr_Occurred() != NULL:
-            release_all(fields, i)
-            return -1
-        Py_INCREF(Py_None)
-        fields[i] = Py_None
-    for i in range(FIELDS, PyTuple_Size(names)):
-        if read == PyDict_Size(record):
-            break
-        present = PyDict_Contains(record, PyTuple_GetItem(names, i))
-        if present < 0:
-            release_all(fields, FIELDS)
-            return -1
-        read += present
+        if fields[i] == NULL:
+            fields[i] = Py_None
+            Py_INCREF(Py_None)
     if read != PyDict_Size(record):
         release_all(fields, FIELDS)
         return False
@@ -355,10 +424,10 @@ cdef inline bint take_headers(PyRows* t, PyObject* headers, int64_t* size) excep
                 break
             keep(t, pair)
         else:
-            pair = PyTuple_GetItem(headers, i)
+            pair = kr_item(headers, i)
         key = t.pairs + 2 * t.pair_count
-        if not (kr_is_tuple(pair, 2) and kr_row_text(PyTuple_GetItem(pair, 0), &key.data, &key.length)
-                and kr_row_bytes(PyTuple_GetItem(pair, 1), &key[1].data, &key[1].length)):
+        if not (kr_is_tuple(pair, 2) and kr_row_text(kr_item(pair, 0), &key.data, &key.length)
+                and kr_row_bytes(kr_item(pair, 1), &key[1].data, &key[1].length)):
             return False
         size[0] += key.length + (key[1].length if key[1].length > 0 else 0)
         t.pair_count += 1
@@ -401,10 +470,16 @@ cdef inline void rows_bind(const PyRows* t, InputChunk* chunk) noexcept:
     chunk.headers.value.first = 1
 
 
+cdef inline void rows_clear(PyRows* t) noexcept:
+    """Removes all rows; the arrays are kept."""
+    rows_mark(t)
+    t.marks[0] = t.marks[1] = t.marks[2] = t.marks[3] = t.missing_offsets = 0
+    rows_undo(t)
+
+
 cdef inline void rows_release(PyRows* t) noexcept:
     cdef int64_t i
-    for i in range(t.kept_count):
-        Py_DECREF(t.kept[i])
+    rows_clear(t)
     for i in range(BUFFERS):
         pages_free(t.buffers[i].data, t.buffers[i].capacity)
     memset(t, 0, sizeof(PyRows))

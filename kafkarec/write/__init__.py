@@ -1,6 +1,6 @@
 """Writes batches from records and columns.
 
-encode               columns or rows to batches, in C                        encoding.py, record_input.py
+encode               columns or rows to batches, in C                        encoding.py, encode_options.py, record_input.py
 RecordBatchBuilder   one batch, as MemoryRecordsBuilder                   builder.py, sizes.py, compression_ratio.py
 stamp                changes header fields of existing batches in place      stamping.py
 BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   header.py
@@ -9,10 +9,12 @@ BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   hea
 from kafkarec import _writer, codecs
 from kafkarec.codecs import native_compress
 
+from . import encode_options
 from .builder import RecordBatchBuilder
 from .compression_ratio import CompressionRatioEstimator
 from .encoding import encode
 from .header import BatchHeader
+from .py_rows import RECORD_CONVERSION
 from .record_errors import refused
 from .record_input import record_input_of
 from .sizes import estimate_size
@@ -28,4 +30,4 @@ __all__ = [
     "stamp",
 ]
 
-_writer.attach(codecs, native_compress, refused)
+_writer.attach(codecs, native_compress, refused, encode_options, RECORD_CONVERSION)

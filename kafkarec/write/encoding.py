@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kafkarec.format.enums import CODEC_NAMES, Compression, TimestampType
-from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.tables.records import RecordColumns
-
-from .fields import checked_magic
-from .header import BatchHeader
-from .record_input import cuts_of, record_input_of
-
-BATCH_SIZE = 16384
-"""Bytes; the producer's default `batch.size`."""
-
-_INT16_MAX, _INT32_MAX, _INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
+from kafkarec import _writer
+from kafkarec.format.enums import Compression, TimestampType
 
 
 def encode(
@@ -61,80 +51,18 @@ def encode(
     keys not null; magic 0 and 1 have no headers and no producers (`convert` drops and counts them).
     Follows MemoryRecordsBuilder and DefaultRecordBatch of Kafka 4.3.
     """
-    keep_magic, keep_codec = magic == "keep", compression == "keep"
-    given = {
-        "timestamp_type": None if timestamp_type is None else TimestampType.of(timestamp_type),
-        "log_append_time": log_append_time,
-        "partition_leader_epoch": partition_leader_epoch,
-        "producer_id": producer_id,
-        "producer_epoch": producer_epoch,
-        "base_sequence": base_sequence,
-        "is_transactional": is_transactional,
-    }
-    overrides: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-    header = BatchHeader(
-        magic=2 if keep_magic else checked_magic(magic),
-        codec=0 if keep_codec else Compression.of(compression),
-        level=level,
-        **overrides,
-    )
-    if keep_codec and level is not None:
-        raise ValueError('compression="keep" uses each codec\'s default level; leave out level=')
-    if header.timestamp_type == TimestampType.LOG_APPEND_TIME and log_append_time is None:
-        raise ValueError("timestamp_type log_append_time needs log_append_time=, in ms; -1 is none")
-    _check(header)
-    _check_range("base_offset", base_offset, 0, _INT64_MAX)
-    _check_range("batch_size", batch_size, 0, _INT32_MAX)
-    columns = records_or_arrow if isinstance(records_or_arrow, RecordColumns) else None
-    if columns is not None:
-        _check_one_partition(columns)
-        if not {"offset", "timestamp"} <= set(columns.schema.names):
-            columns = None  # headers are only kept with the records' offsets and timestamps
-    record_input = record_input_of(records_or_arrow, plain=columns is not None)
-    return record_input.encode(
-        header,
+    return _writer.encode(
+        records_or_arrow,
         base_offset,
-        BATCH_SIZE if batch_size is None else batch_size,
-        None if columns is None else cuts_of(columns),
-        keep_cuts=batch_size is None,
-        keep_codec=keep_codec,
-        keep_magic=keep_magic,
-        overrides=overrides,
+        batch_size,
+        magic,
+        compression,
+        level,
+        timestamp_type,
+        log_append_time,
+        partition_leader_epoch,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        is_transactional,
     )
-
-
-def _check_one_partition(columns: RecordColumns) -> None:
-    names = [name for name in ("topic", "partition") if name in columns.schema.names]
-    partitions = set(zip(*map(columns.column, names), strict=True)) if names else set()
-    if len(partitions) > 1:
-        raise ValueError(f"records of {len(partitions)} partitions: encode those of one partition at a time")
-
-
-def _check_range(name: str, value: Any, minimum: int, maximum: int) -> None:
-    if value is not None and (type(value) is not int or not minimum <= value <= maximum):
-        raise ValueError(f"{name} {value!r}: an int from {minimum} to {maximum}")
-
-
-_RANGES = {
-    "log_append_time": (-1, _INT64_MAX),
-    "partition_leader_epoch": (-1, _INT32_MAX),
-    "producer_id": (-1, _INT64_MAX),
-    "producer_epoch": (-1, _INT16_MAX),
-    "base_sequence": (-1, _INT32_MAX),
-}
-
-
-def _check(header: BatchHeader) -> None:
-    """The checks of MemoryRecordsBuilder and writeHeader: consistent fields, fields that only magic 2 has."""
-    for name, (minimum, maximum) in _RANGES.items():
-        _check_range(name, getattr(header, name), minimum, maximum)
-    if type(header.is_transactional) is not bool:
-        raise ValueError(f"is_transactional {header.is_transactional!r}: True or False")
-    if header.codec > LATEST_CODECS[header.magic]:
-        raise ValueError(f"{CODEC_NAMES[header.codec]} in magic {header.magic}, which does not have it (KIP-110)")
-    if header.magic < BATCH_MAGIC and (header.producer_id >= 0 or header.is_transactional):
-        raise ValueError(f"a producer id or a transaction in magic {header.magic}: only magic 2 has them (KIP-98)")
-    if header.producer_id < 0 and (header.producer_epoch >= 0 or header.base_sequence >= 0):
-        raise ValueError("a producer epoch and a base sequence need producer_id=")
-    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
-        raise ValueError("a producer id needs producer_epoch= and base_sequence=, both 0 or more")

@@ -11,7 +11,6 @@ from kafkarec._writer import RecordInput as RecordInput
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.tables.records import RecordColumns
 
-from .py_rows import RECORD_CONVERSION
 
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
 """See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
@@ -39,7 +38,7 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
         return _known(RecordInput(array=records.__arrow_c_array__(), left_out=left_out))
     if isinstance(records, str | bytes | bytearray | memoryview | Mapping) or not isinstance(records, Iterable):
         raise TypeError(f"records or Arrow columns are needed, not {type(records).__name__}; decode() reads bytes")
-    return RecordInput(rows=tuple(records), conversion=RECORD_CONVERSION)
+    return RecordInput(rows=tuple(records))
 
 
 def cuts_of(columns: RecordColumns) -> Cuts:
