@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -20,9 +21,12 @@ _PACKAGES = {"explain": "ops.explain", "internal_topics": "internal_topics", "si
 
 
 def __getattr__(name: str) -> Any:
-    """The module-level __getattr__ of `kafkarec` (PEP 562): called for names that it does not have."""
+    """The module-level __getattr__ of `kafkarec` (PEP 562): called for names that it does not have, once for each."""
     if name in _PACKAGES:
-        return import_module(f"kafkarec.{_PACKAGES[name]}")
-    if name not in _NAMES:
+        found: Any = import_module(f"kafkarec.{_PACKAGES[name]}")
+    elif name in _NAMES:
+        found = getattr(import_module(f"kafkarec.{_NAMES[name]}"), name)
+    else:
         raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
-    return getattr(import_module(f"kafkarec.{_NAMES[name]}"), name)
+    setattr(sys.modules["kafkarec"], name, found)
+    return found

@@ -376,7 +376,7 @@ cdef class RecordInput:
         """
         cdef int64_t first = 0
         encoding.e.stop = self.rows
-        encoding.e.limit.most = BATCH_LIMIT if batch_size is None else <int64_t>batch_size
+        encoding.e.limit.most = <int64_t>BATCH_LIMIT if batch_size is None else <int64_t>batch_size
         encoding.e.limit.ratio, encoding.e.keep_cuts = FIRST_RATIO, batch_size is None
         encoding.e.assign_offsets = not self.has_offsets
         encoding.e.has_field_columns = self.has_field_columns
@@ -483,13 +483,13 @@ cdef class EncodeRun:
 
     cdef int begin(self, EncodeOptions options) except -1:
         """Sets the options; keeps the memory of an earlier run with the same ones."""
-        cdef Encoder earlier = self.e
+        cdef Buffer out = self.e.out, body = self.e.body
+        cdef void* lz4 = self.e.compress_context.lz4
+        cdef void* zstd = self.e.compress_context.zstd
         options.set_levels()
         self.e = options.e
-        self.e.out, self.e.body = earlier.out, earlier.body
-        self.e.compress_context.lz4, self.e.compress_context.zstd = (
-            earlier.compress_context.lz4, earlier.compress_context.zstd
-        )
+        self.e.out, self.e.body = out, body
+        self.e.compress_context.lz4, self.e.compress_context.zstd = lz4, zstd
         self.e.stop, self.level = self.record_input.rows, options.header.level
         return 0
 

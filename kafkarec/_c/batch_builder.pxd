@@ -14,12 +14,12 @@ input may change between the two runs.
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add
 from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, next_ratio
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.write_v2 cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields,
-    RecordFields, put_batch_header, put_record,
+    RecordFields, put_batch_header,
 )
 from kafkarec._c.write_v01 cimport put_message, put_wrapper
 from kafkarec._c.input_columns cimport InputChunk
@@ -129,36 +129,30 @@ cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int
     return OK
 
 
-cdef inline int batch_add(Encoder* e, const InputChunk* chunk, const RecordFields* d, int64_t body,
-                          int64_t size, int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
-    """Appends a record. `body`, `size`: see record_size."""
+cdef inline int batch_reserve(Encoder* e, int64_t size) noexcept nogil:
+    """Reserves space for a record of the open batch."""
+    if e.used > MOST_USED - size:
+        return BATCH_TOO_LARGE
+    if e.fields.codec != 0:
+        return buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + size + SLACK))
+    return out_reserve(e, size)
+
+
+cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
+    """Appends a message of magic 0 or 1, for which there must be space. `size`: see record_size."""
     cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
     cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
-    cdef uint8_t* to
-    cdef int status
-    if e.fields.codec != 0:
-        status = buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + size + SLACK))
-        to = e.body.data + e.used
-    else:
-        status = out_reserve(e, size)
-        to = e.out.data + e.written
-        if status == OK:
-            e.written += size
-    if status != OK:
-        return status
     if not e.measuring:
-        if holds_messages(&e.fields):
-            put_message(to, &e.fields, d, inner, stamp, size)
-        else:
-            put_record(to, chunk, d, body, offset_delta, timestamp_delta)
+        put_message(e.body.data + e.used if e.fields.codec != 0 else e.out.data + e.written,
+                    &e.fields, d, inner, stamp, size)
+    if e.fields.codec == 0:
+        e.written += size
     e.used += size
     e.count += 1
-    e.last_offset = d.offset
-    if e.used > MOST_USED:
-        return BATCH_TOO_LARGE
+    e.last_offset = e.previous_offset = d.offset
+    e.next_offset = wrapping_add(d.offset, 1)
     if d.timestamp > e.greatest_timestamp:
         e.greatest_timestamp = d.timestamp
-    return OK
 
 
 cdef inline void count_batch(Encoder* e, const BatchFields* f) noexcept nogil:

@@ -23,13 +23,13 @@ from kafkarec._c.write_v2 cimport (
     BatchFields, RecordFields, load_fields,
 )
 from kafkarec._c.batch_builder cimport (
-    ROW_REFUSED, Cut, Encoder, batch_add, write_empty_batch, batch_open, batch_close,
+    ROW_REFUSED, Cut, Encoder, add_message, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
 )
-from kafkarec._c.fast_path cimport takes_fast_path, fast_path_end, fast_rows
+from kafkarec._c.fast_path cimport add_records, fast_path_end, takes_fast_path
 from kafkarec._c.status cimport OK
 
 
@@ -328,12 +328,14 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     delta = wrapping_add(d.offset, -e.fields.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)
-    status = batch_add(e, chunk, &d, body, size, delta, wrapping_add(d.timestamp, -e.fields.base_timestamp))
+    status = batch_reserve(e, size)
     if status != OK:
         return status
     e.any_row = True
-    e.previous_offset = d.offset
-    e.next_offset = wrapping_add(d.offset, 1)
+    if holds_messages(&e.fields):
+        add_message(e, &d, size)
+    else:
+        add_records(e, chunk, row, row + 1, True)
     return OK
 
 
@@ -370,6 +372,7 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
     """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC) or an error occurs."""
     cdef const InputChunk* chunk
+    cdef int64_t end, row
     cdef int status
     while True:
         if e.cut < e.cut_count and e.cut_row >= e.cuts[e.cut].rows:
@@ -380,8 +383,11 @@ cdef inline int encoder_run(Encoder* e) noexcept nogil:
         if chunk == NULL:
             break
         if takes_fast_path(e):
-            fast_rows(e, chunk)
-            if e.row == fast_path_end(e, chunk):
+            end = fast_path_end(e, chunk)
+            row = add_records(e, chunk, e.row, end, e.kept)
+            e.cut_row += row - e.row
+            e.row = row
+            if row == end:
                 continue
         if e.keep == NULL or e.keep[e.rows_before + e.row]:
             status = row_add(e, chunk, e.row)

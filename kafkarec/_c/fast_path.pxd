@@ -3,14 +3,14 @@
 It appends rows until one needs more work (it does not fit, the buffer is full, its offset does not rise, it cannot be
 written) and leaves that row to `encode.pxd`, which repeats all checks of this file.
 """
-from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.columns cimport Buffer
-from kafkarec._c.write_v2 cimport RecordFields, FINE, body_size, load_fields, put_record, with_length
+from kafkarec._c.write_v2 cimport FINE, MOST_BODY, RecordFields, body_size, length_size, load_headers, put_body, put_raw, put_varint, with_length
 from kafkarec._c.batch_builder cimport Encoder, MOST_USED
 from kafkarec._c.batch_size cimport has_room_for
-from kafkarec._c.input_columns cimport InputChunk, number
+from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 
 cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
     """Whether the fast path can be used for the open batch."""
@@ -24,53 +24,73 @@ cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noe
     return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
 
 
-cdef inline void fast_rows(Encoder* e, const InputChunk* chunk) noexcept nogil:
-    """Appends rows to the open batch from e.row on, up to the first one that needs more work."""
+cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row, int64_t end,
+                                bint checked) noexcept nogil:
+    """Appends rows to the open batch, up to `end` or the first one that needs more work; returns the row after them.
+    `checked`: that the rows belong to the batch, whatever their offsets, timestamps and sizes are."""
     cdef RecordFields d
-    cdef bint compressed = e.fields.codec != 0
+    cdef const Span* keys = spans_of(&chunk.key)
+    cdef const Span* values = spans_of(&chunk.value)
+    cdef bint compressed = e.fields.codec != 0, stored = not e.measuring
+    cdef bint estimated = compressed and not checked
     cdef Buffer* buffer = &e.body if compressed else &e.out
     cdef uint8_t* begin = buffer.data + (e.used if compressed else e.written)
     cdef uint8_t* to = begin
-    cdef int64_t capacity = INT64_MAX if e.measuring else <int64_t>buffer.capacity - (to - buffer.data)
-    cdef int64_t row = e.row, end = fast_path_end(e, chunk)
-    cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp
-    cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, count = e.count
-    cdef int64_t offset_delta, timestamp_delta, body, size
-    while row < end and count < INT32_MAX:
-        d.offset = wrapping_add(previous, 1)
+    cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
+    cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
+    cdef int64_t greatest = e.greatest_timestamp, next_offset = e.next_offset, first = row
+    cdef int64_t previous = INT64_MIN if checked else e.previous_offset, earliest = INT64_MIN if checked else ABSENT
+    cdef int64_t offset_delta, timestamp_delta, content, body, size
+    cdef int length
+    if stored:
+        room = min(room, capacity)
+    if not compressed and not checked:
+        room = min(room, e.limit.most - e.limit.header_size - e.used)
+    end = min(end, row + INT32_MAX - e.count)
+    d.row_fault = FINE
+    while row < end:
+        d.offset = next_offset
         if not e.assign_offsets:
             if not number(&chunk.offset, row, &d.offset):
                 break
-            d.offset = wrapping_add(d.offset, e.shift)
+            d.offset = wrapping_add(d.offset, shift)
         d.timestamp = ABSENT
         number(&chunk.timestamp, row, &d.timestamp)
-        load_fields(chunk, row, &d)
+        d.key = keys[row] if keys != NULL else cell(&chunk.key, row)
+        d.value = values[row] if values != NULL else cell(&chunk.value, row)
+        load_headers(chunk, row, &d)
         offset_delta = wrapping_add(d.offset, -base_offset)
         timestamp_delta = wrapping_add(d.timestamp, -base_timestamp)
-        body = body_size(&d, offset_delta, timestamp_delta)
-        size = with_length(body)
-        if d.row_fault != FINE or offset_delta > INT32_MAX or offset_delta < -INT32_MAX or size > capacity:
+        if (offset_delta != <int32_t>offset_delta or d.row_fault != FINE or d.offset <= previous
+                or d.timestamp < earliest):
             break
-        if not e.kept and (d.offset <= previous or d.timestamp < ABSENT
-                           or not has_room_for(&e.limit, e.used + (to - begin), size)):
+        content = max(d.key.length, 0) + max(d.value.length, 0) + d.headers_size
+        length = length_size(content)
+        if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_BODY:
+            size = put_body(to + length, chunk, &d, offset_delta, timestamp_delta) - to
+            put_raw(to, <uint64_t>(size - length) << 1)
+            if size > room:
+                break
+        else:
+            body = body_size(&d, offset_delta, timestamp_delta)
+            size = with_length(body)
+            if size > room:
+                break
+            if stored:
+                put_body(put_varint(to, body), chunk, &d, offset_delta, timestamp_delta)
+        if estimated and not has_room_for(&e.limit, e.used + (to - begin), size):
             break
-        if e.used + (to - begin) + size > MOST_USED:
-            break
-        if not e.measuring:
-            put_record(to, chunk, &d, body, offset_delta, timestamp_delta)
         to += size
-        capacity -= size
-        if d.timestamp > greatest:
-            greatest = d.timestamp
-        previous = d.offset
-        count += 1
+        room -= size
+        greatest = max(greatest, d.timestamp)
+        next_offset = wrapping_add(d.offset, 1)
+        previous = INT64_MIN if checked else d.offset
         row += 1
-    e.greatest_timestamp = greatest
-    e.previous_offset = e.last_offset = previous
-    e.next_offset = wrapping_add(previous, 1)
-    e.count = <int>count
-    e.used += to - begin
-    if not compressed:
-        e.written += to - begin
-    e.cut_row += row - e.row
-    e.row = row
+    if row > first:
+        e.greatest_timestamp, e.next_offset = greatest, next_offset
+        e.previous_offset = e.last_offset = wrapping_add(next_offset, -1)
+        e.count += <int32_t>(row - first)
+        e.used += to - begin
+        if not compressed:
+            e.written += to - begin
+    return row

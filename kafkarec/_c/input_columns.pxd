@@ -128,6 +128,11 @@ cdef inline Span cell(const Cells* c, int64_t row) noexcept nogil:
     return span
 
 
+cdef inline const Span* spans_of(const Cells* c) noexcept nogil:
+    """The spans of a column that has one for each row; NULL for any other column."""
+    return <const Span*>c.index + c.first if c.kind == SPANS and c.width == 1 else NULL
+
+
 cdef inline Span any_cell(const Cells* c, int64_t row) noexcept nogil:
     cdef Span span
     cdef int64_t i = row + c.first

@@ -91,13 +91,18 @@ cdef inline int raw_size(uint64_t n) noexcept nogil:
     """Bytes of a varint: one per seven bits, without leading zeros."""
     if n < 0x80:
         return 1
+    if n < 0x4000:
+        return 2
     return (63 - __builtin_clzll(n)) // 7 + 1
 
 
 cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
     """memcpy for short strings: writes exactly n bytes, without a function call for up to 256 bytes."""
     cdef int64_t i = 0
-    if n > 256:
+    if 8 <= n <= 16:
+        memcpy(to, source, 8)
+        memcpy(to + n - 8, source + n - 8, 8)
+    elif n > 256:
         memcpy(to, source, <size_t>n)
     elif n >= 32:
         while i + 32 <= n:
@@ -107,9 +112,6 @@ cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexc
     elif n >= 16:
         memcpy(to, source, 16)
         memcpy(to + n - 16, source + n - 16, 16)
-    elif n >= 8:
-        memcpy(to, source, 8)
-        memcpy(to + n - 8, source + n - 8, 8)
     elif n >= 4:
         memcpy(to, source, 4)
         memcpy(to + n - 4, source + n - 4, 4)
@@ -124,6 +126,12 @@ cdef inline int varint_size(int64_t n) noexcept nogil:
 
 
 cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
+    if n < 0x80:
+        to[0] = <uint8_t>n
+        return to + 1
+    if n < 0x4000:
+        to[0], to[1] = <uint8_t>(n | 0x80), <uint8_t>(n >> 7)
+        return to + 2
     while n >= 0x80:
         to[0] = <uint8_t>(n | 0x80)
         n >>= 7
@@ -143,11 +151,11 @@ cdef inline int64_t sized(int64_t length) noexcept nogil:
 
 cdef inline uint8_t* put_sized(uint8_t* to, Span bytes_) noexcept nogil:
     """Writes a varint length and the bytes; null is length -1."""
-    to = put_varint(to, bytes_.length)
-    if bytes_.length > 0:
-        copy_exact(to, bytes_.data, bytes_.length)
-        to += bytes_.length
-    return to
+    if bytes_.length <= 0:
+        return put_varint(to, bytes_.length)
+    to = put_raw(to, <uint64_t>bytes_.length << 1)
+    copy_exact(to, bytes_.data, bytes_.length)
+    return to + bytes_.length
 
 
 cdef inline void measure_headers(const Lists* lists, RecordFields* d) noexcept nogil:
@@ -162,17 +170,22 @@ cdef inline void measure_headers(const Lists* lists, RecordFields* d) noexcept n
     d.headers_size = total
 
 
-cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
-    """Reads key, value and headers of a row, and their size; the caller sets offset and timestamp."""
-    d.row_fault = FINE
-    d.key = cell(&chunk.key, row)
-    d.value = cell(&chunk.value, row)
+cdef inline void load_headers(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
+    """Reads the headers of a row, and their size."""
     d.headers_size = 1
     d.headers = d.headers_end = 0
     if chunk.headers.kind != 0:
         list_at(&chunk.headers, row, &d.headers, &d.headers_end)
         if d.headers_end > d.headers:
             measure_headers(&chunk.headers, d)
+
+
+cdef inline void load_fields(const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
+    """Reads key, value and headers of a row, and their size; the caller sets offset and timestamp."""
+    d.row_fault = FINE
+    d.key = cell(&chunk.key, row)
+    d.value = cell(&chunk.value, row)
+    load_headers(chunk, row, d)
     if d.key.length + d.value.length + d.headers_size > INT32_MAX - 64:
         d.row_fault = RECORD_TOO_LARGE
 
@@ -188,15 +201,33 @@ cdef inline int64_t with_length(int64_t body) noexcept nogil:
     return body + varint_size(body)
 
 
-cdef inline uint8_t* put_record(uint8_t* to, const InputChunk* chunk, const RecordFields* d, int64_t body,
-                                int64_t offset_delta, int64_t timestamp_delta) noexcept nogil:
+cdef enum:
+    LEAST_BODY = 4               # bytes of a body without key, value and headers: attributes, deltas, lengths
+    MOST_BODY = 26
+
+
+cdef inline int length_size(int64_t content) noexcept nogil:
+    """Bytes of the length field of a record whose key, value and headers take `content` bytes; 0 if the other fields
+    decide that."""
+    if content + MOST_BODY < 0x40:
+        return 1
+    if content + MOST_BODY < 0x2000:
+        return 2 if content + LEAST_BODY >= 0x40 else 0
+    return 3 if 0x2000 <= content + LEAST_BODY and content + MOST_BODY < 0x100000 else 0
+
+
+cdef inline uint8_t* put_body(uint8_t* to, const InputChunk* chunk, const RecordFields* d, int64_t offset_delta,
+                              int64_t timestamp_delta) noexcept nogil:
+    """Writes a record without its length."""
     cdef int64_t i
-    to = put_varint(to, body)
     to[0] = 0
     to = put_varint(to + 1, timestamp_delta)
     to = put_varint(to, offset_delta)
     to = put_sized(to, d.key)
     to = put_sized(to, d.value)
+    if d.headers_end == d.headers:
+        to[0] = 0
+        return to + 1
     to = put_varint(to, d.headers_end - d.headers)
     for i in range(d.headers, d.headers_end):
         to = put_sized(to, header_key(&chunk.headers, i))

@@ -39,9 +39,10 @@ cdef inline int64_t chunks_rows(const InputChunks* input_) noexcept:
 
 
 cdef inline int chunks_of_rows(InputChunks* input_, const PyRows* table) except -1:
-    chunks_reserve(input_, 1)
-    input_.arrays[0].release = NULL
-    input_.count = 1
+    if input_.count == 0:
+        chunks_reserve(input_, 1)
+        input_.arrays[0].release = NULL
+        input_.count = 1
     rows_bind(table, input_.chunks)
     return 0
 

@@ -53,9 +53,14 @@ cdef extern from *:
         PyErr_Clear();
     }
 
+    /* The elements of an exact tuple, borrowed; NULL: only PyTuple_GetItem returns them. */
+    static inline PyObject **kr_items(PyObject *tuple) {
+        return kr_tuple_begin ? (PyObject **)((char *)tuple + kr_tuple_begin) : NULL;
+    }
+
     /* An element of an exact tuple, borrowed. */
     static inline PyObject *kr_item(PyObject *tuple, Py_ssize_t i) {
-        return kr_tuple_begin ? ((PyObject **)((char *)tuple + kr_tuple_begin))[i] : PyTuple_GetItem(tuple, i);
+        return kr_tuple_begin ? kr_items(tuple)[i] : PyTuple_GetItem(tuple, i);
     }
 
     /* Reads bytes or None (length -1); 0 for other types. */
@@ -101,27 +106,34 @@ cdef extern from *:
         return o;
     }
 
+    /* The values of a dict that has exactly these names, in this order as a literal has: borrowed. 0 for any other dict,
+       and without the GIL. */
+    static inline int kr_row_ordered(PyObject *dict, PyObject *const *names, int count, PyObject **values) {
+        int i = 0;
+    #ifndef Py_GIL_DISABLED
+        PyObject *name;
+        Py_ssize_t at = 0;
+        if (PyDict_Size(dict) == count)
+            while (i < count && PyDict_Next(dict, &at, &name, values + i) && name == names[i]) i++;
+    #endif
+        return i == count;
+    }
+
     /* New references to the values of a dict, by the names 0 to count - 1; NULL for those that it does not have. `read`:
-       how many it has, and how many of the further names up to `known`. 0 with an error. The names are expected in
-       their order, as a literal has them. */
+       how many it has, and how many of the further names up to `known`. 0 with an error. */
     static inline int kr_row_dict(PyObject *dict, PyObject *const *names, int count, int known, PyObject **values,
                                   Py_ssize_t *read) {
         int i = 0, present, failed = 0;
-        Py_ssize_t at = 0;
-    #ifdef Py_GIL_DISABLED
-        for (; i < count && !failed; i++) failed = PyDict_GetItemRef(dict, names[i], values + i) < 0;
-    #else
-        PyObject *name, *value;
-        while (i < count && PyDict_Next(dict, &at, &name, &value) && name == names[i]) {
-            Py_INCREF(value);
-            values[i++] = value;
-        }
+        Py_ssize_t at;
         for (; i < count && !failed; i++) {
+    #ifdef Py_GIL_DISABLED
+            failed = PyDict_GetItemRef(dict, names[i], values + i) < 0;
+    #else
             values[i] = PyDict_GetItemWithError(dict, names[i]);
             Py_XINCREF(values[i]);
             failed = values[i] == NULL && PyErr_Occurred();
-        }
     #endif
+        }
         *read = 0;
         for (at = 0; at < i; at++) *read += values[at] != NULL;
         for (; i < known && !failed && *read < PyDict_Size(dict); i++) {
@@ -151,6 +163,11 @@ cdef extern from *:
         return (descrgetfunc)PyType_GetSlot(Py_TYPE(slot), Py_tp_descr_get);
     }
 
+    /* Whether headers are None, or an exact tuple or list without elements. */
+    static inline int kr_is_empty(PyObject *o) {
+        return (PyList_CheckExact(o) && kr_list_size(o) == 0) || o == Py_None || (PyTuple_CheckExact(o) && Py_SIZE(o) == 0);
+    }
+
     #define kr_is_tuple(o, n) (PyTuple_CheckExact(o) && Py_SIZE(o) == (n))
     #define kr_is_a(o, type) ((PyObject *)Py_TYPE(o) == (type))
     """
@@ -158,11 +175,14 @@ cdef extern from *:
     bint kr_row_bytes(PyObject* bytes_, const uint8_t** data, int64_t* length)
     bint kr_row_text(PyObject* text, const uint8_t** data, int64_t* length)
     void kr_rows_prepare()
+    PyObject** kr_items(PyObject* tuple_)
     PyObject* kr_item(PyObject* tuple_, Py_ssize_t i)
+    bint kr_is_empty(PyObject* headers)
     Py_ssize_t kr_list_size(PyObject* list_)
     PyObject* kr_row_listed(PyObject* list_, Py_ssize_t i)
     ctypedef void* descrgetfunc
     descrgetfunc kr_getter(PyObject* slot)
+    bint kr_row_ordered(PyObject* dict_, PyObject** names, int count, PyObject** values)
     bint kr_row_dict(PyObject* dict_, PyObject** names, int count, int known, PyObject** values, Py_ssize_t* read)
     bint kr_row_slots(PyObject* o, PyObject** slots, const descrgetfunc* get, int count, PyObject** values)
     bint kr_is_tuple(PyObject* o, Py_ssize_t n)
@@ -288,10 +308,13 @@ cdef inline int types_fill(RowTypes* types, tuple conversion) except -1:
 cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTypes* types) except -1:
     """Reads all `count` rows of a tuple, which must live as long as the table."""
     cdef PyObject* record
-    cdef int64_t i
+    cdef int64_t i = 0
     cdef bint taken
     rows_reserve(t, count)
-    for i in range(count):
+    while True:
+        i = take_tuples(t, rows, i, count)
+        if i == count:
+            break
         record = kr_item(rows, i)
         if kr_is_tuple(record, FIELDS):
             taken = take_tuple(t, record)
@@ -303,9 +326,43 @@ cdef inline int rows_fill(PyRows* t, PyObject* rows, int64_t count, const RowTyp
             taken = False
         if not taken:
             take_row(t, (<object>types.row_of)(<object>record, i))
+        i += 1
     if t.missing_offsets and t.missing_offsets != t.count:
         raise ValueError(f"{t.missing_offsets} of {t.count} records have no offset: all or none have one")
     return 0
+
+
+cdef inline int64_t take_tuples(PyRows* t, PyObject* rows, int64_t i, int64_t count) noexcept:
+    """Appends tuples without headers from index i on, for which there must be space; returns the index of the first row
+    that is not one. The same as take_tuple of each, whose state stays in registers here."""
+    cdef int64_t row = t.count, missing = t.missing_offsets, size = t.bytes
+    cdef int64_t* offsets = t.offsets
+    cdef int64_t* timestamps = t.timestamps
+    cdef int64_t* starts = t.starts if t.pair_capacity > 0 else NULL
+    cdef Span* keys = t.keys
+    cdef Span* values = t.values
+    cdef PyObject* record
+    cdef PyObject** fields
+    while i < count:
+        record = kr_item(rows, i)
+        if not kr_is_tuple(record, FIELDS):
+            break
+        fields = kr_items(record)
+        if fields == NULL or not kr_is_empty(fields[4]):
+            break
+        offsets[row], timestamps[row] = 0, ABSENT
+        if not (kr_row_number(fields[0], offsets + row) and kr_row_number(fields[1], timestamps + row)
+                and kr_row_bytes(fields[2], &keys[row].data, &keys[row].length)
+                and kr_row_bytes(fields[3], &values[row].data, &values[row].length)):
+            break
+        missing += fields[0] == Py_None
+        size += max(keys[row].length, 0) + max(values[row].length, 0)
+        row += 1
+        i += 1
+        if starts != NULL:
+            starts[row] = t.pair_count
+    t.count, t.missing_offsets, t.bytes = row, missing, size
+    return i
 
 
 # Each of these functions appends a row, for which there must be space. False if a field does not have an exact type:
@@ -345,6 +402,14 @@ cdef inline bint take_dict(PyRows* t, PyObject* record, const RowTypes* types) e
     cdef Py_ssize_t read = 0
     cdef int i
     kept_reserve(t, FIELDS)
+    if kr_row_ordered(record, <PyObject**>types.names, FIELDS, fields):
+        if not take_numbers(t, fields[0], fields[1]):
+            return False
+        for i in range(2, FIELDS):
+            if fields[i] != Py_None:
+                Py_INCREF(fields[i])
+                keep(t, fields[i])
+        return take_bytes(t, fields[2], fields[3], fields[4])
     if not kr_row_dict(record, <PyObject**>types.names, FIELDS, NAMES, fields, &read):
         return -1
     for i in range(FIELDS):
@@ -387,7 +452,7 @@ cdef inline bint take_bytes(PyRows* t, PyObject* key, PyObject* value, PyObject*
     cdef Span* values = t.values + t.count
     if not (kr_row_bytes(key, &keys.data, &keys.length) and kr_row_bytes(value, &values.data, &values.length)):
         return False
-    if headers != Py_None and not take_headers(t, headers, &size):
+    if not kr_is_empty(headers) and not take_headers(t, headers, &size):
         t.pair_count = pairs
         return False
     if keys.length > 0:

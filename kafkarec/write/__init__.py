@@ -1,9 +1,9 @@
 """Writes batches from records and columns.
 
-encode               columns or rows to batches, in C                        encoding.py, encode_options.py, record_input.py
-RecordBatchBuilder   one batch, as MemoryRecordsBuilder                   builder.py, sizes.py, compression_ratio.py
-stamp                changes header fields of existing batches in place      stamping.py
-BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`)   header.py
+encode               columns or rows to batches, in C: encoding.py, encode_options.py, record_input.py, py_rows.py
+RecordBatchBuilder   one batch, as MemoryRecordsBuilder: builder.py, open_batch.py, sizes.py, compression_ratio.py
+stamp                changes header fields of existing batches in place: stamping.py
+BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`): header.py
 """
 
 from kafkarec import _writer, codecs

@@ -11,7 +11,6 @@ from kafkarec._writer import RecordInput as RecordInput
 from kafkarec.format.schema import RECORD_FIELDS
 from kafkarec.tables.records import RecordColumns
 
-
 Cuts = tuple[list[tuple[memoryview, list[tuple[memoryview, int, int]]]], bool]
 """See `_entry/batch_cuts.pxd`: the original batches of rows; whether batches without rows are kept."""
 
