@@ -11,8 +11,8 @@ from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
-    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, computed_crc, frame, least_size, read_legacy, read_v2,
-    wrapping_add,
+    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, computed_crc, frame, is_control, is_transactional,
+    is_wrapper, least_size, read_legacy, read_v2, wrapping_add,
 )
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32
 from kafkarec._c.endian cimport be32, be64
@@ -282,6 +282,49 @@ cdef class Request:
 
 cdef int raise_fault(int status, const Fault* f) except -1:
     raise error(_REASONS[status - st.SIZE_TOO_SMALL], fault_fields(f, None, ""))
+
+
+cdef tuple _CODECS = tuple([codec_name(codec).decode() for codec in range(LATEST_CODEC + 1)])
+
+
+cdef inline object known(int64_t value):
+    return None if value == ABSENT else value
+
+
+cdef tuple header_of(const BatchRow* row):
+    return (
+        row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(row) else row.base_offset,
+        row.last_offset, known(row.max_timestamp), known(row.partition_leader_epoch), bool(is_control(row)),
+        bool(is_transactional(row)), known(row.producer_id), known(row.producer_epoch), known(row.base_sequence),
+        known(row.last_sequence), _CODECS[row.codec], known(row.record_count),
+    )
+
+
+def headers_of_good_batches(data, *, bint check_crcs):
+    """Fields of each batch of a buffer, as ops.segment_writer.append_checks.COLUMNS has them; None if it does not hold
+    whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its time."""
+    cdef Py_buffer view
+    cdef BatchRow row
+    cdef Fault fault
+    cdef const uint8_t* base
+    cdef int64_t at = 0
+    cdef bint good = True
+    headers = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    base = <const uint8_t*>view.buf
+    try:
+        while good and at < view.len:
+            good = (next_batch(base, view.len, at, &row, &fault) == OK and row.codec <= LATEST_CODEC
+                    and row.size_in_bytes >= least_size(row.magic))
+            if good and check_crcs:
+                with nogil:
+                    good = computed_crc(base + at, &row) == row.crc
+            if good:
+                headers.append(header_of(&row))
+                at += row.size_in_bytes
+    finally:
+        PyBuffer_Release(&view)
+    return headers if good else None
 
 
 def writable_view(fresh):

@@ -24,7 +24,7 @@ leader-epoch-checkpoint; recovery and this module start from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkarec.format.layout import BATCH_MAGIC
@@ -102,8 +102,8 @@ class SegmentIndexBuilder:
         self._largest = self._written = (-1, base_offset)  # (timestamp, offset): so far, and in the last time entry
         self._problems: dict[str, str] = {}
 
-    def add(self, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]) -> None:
-        """Adds the next batches. columns: of a BatchTable, as lists; markers: {position of control batch: marker}."""
+    def add(self, columns: Mapping[str, Sequence[Any]], markers: Mapping[int, Marker | None]) -> None:
+        """Adds the next batches. columns: of a BatchTable; markers: {position of control batch: marker}."""
         for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
             if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
                 self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
@@ -115,8 +115,9 @@ class SegmentIndexBuilder:
             has_epoch = magic >= BATCH_MAGIC and epoch is not None and epoch >= 0
             if has_epoch and (not self.epochs or epoch > self.epochs[-1].epoch):
                 leader_epochs.assign(self.epochs, epoch, base)
-        ended = append_batches(self.states, columns, markers)
-        self._txnindex += txn_index.write(txn_index_entry(one) for one in ended if one.aborted)
+        for ended in append_batches(self.states, columns, markers):
+            if ended.aborted:
+                self._txnindex += txn_index.write([txn_index_entry(ended)])
 
     def _add_entry(self, last: int, position: int) -> None:
         self._last_indexed = position
@@ -157,7 +158,7 @@ class SegmentIndexBuilder:
 
 
 def append_batches(
-    states: ProducerStates, columns: Mapping[str, list[Any]], markers: Mapping[int, Marker | None]
+    states: ProducerStates, columns: Mapping[str, Sequence[Any]], markers: Mapping[int, Marker | None]
 ) -> Iterator[EndedTransaction]:
     """Appends batches, passed as columns, to `states`. Yields each transaction that a marker ends. The iterator must be
     exhausted: only then are all batches appended."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.support.durable import write_file
 
-from .append_checks import CheckedBatches
+from .append_checks import BatchHeader, CheckedBatches
 from .roll_params import INT_MAX, WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
@@ -82,21 +82,21 @@ class ActiveSegment:
     def file(self) -> SegmentFile:
         return SegmentFile(self.path, self.base, self.size)
 
-    def fits(self, row: dict[str, Any], now: int) -> bool:
+    def fits(self, header: BatchHeader, now: int) -> bool:
         """Whether the batch can be appended to this segment; if not, the log must be rolled."""
         return self._fits(
-            row, now, self.size, self._first_timestamp, self._settings.entries_left(self.index_builder.entries)
+            header, now, self.size, self._first_timestamp, self._settings.entries_left(self.index_builder.entries)
         )
 
-    def _fits(self, row: dict[str, Any], now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
-        settings, timestamp = self._settings, max(_number(row["max_timestamp"]), -1)
+    def _fits(self, header: BatchHeader, now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
+        settings, timestamp = self._settings, max(_number(header.max_timestamp), -1)
         first = _number(first_timestamp)
         age = timestamp - first if first >= 0 else now - self._opened_at
         return (
-            size + row["size_in_bytes"] <= settings.segment_bytes
+            size + header.size_in_bytes <= settings.segment_bytes
             and not (size and age > settings.segment_ms)
             and entries_left > 0
-            and row["last_offset"] - self.base <= INT_MAX
+            and header.last_offset - self.base <= INT_MAX
         )
 
     def end_of_run(self, batches: CheckedBatches, start: int, now: int) -> int:
@@ -104,13 +104,13 @@ class ActiveSegment:
         size, first = self.size, self._first_timestamp
         left = self._settings.entries_left(self.index_builder.entries)
         for number in range(start, len(batches)):
-            row = batches.row(number)
+            header = batches.headers[number]
             # This assumes one index entry per batch. If the run ends because of that, the next run begins with the
             # real number of entries.
-            if number > start and not self._fits(row, now, size, first, left - (number - start)):
+            if number > start and not self._fits(header, now, size, first, left - (number - start)):
                 return number
-            size += row["size_in_bytes"]
-            first = _number(row["max_timestamp"]) if first is None else first
+            size += header.size_in_bytes
+            first = _number(header.max_timestamp) if first is None else first
         return len(batches)
 
     def append(self, batches: CheckedBatches) -> None:
@@ -128,7 +128,7 @@ class ActiveSegment:
             raise
         self.index_builder.add(batches.columns, batches.markers)
         if self._first_timestamp is None:
-            self._first_timestamp = _number(batches.columns["max_timestamp"][0])
+            self._first_timestamp = _number(batches.headers[0].max_timestamp)
         self.size = at
 
     def sync(self) -> None:

@@ -10,21 +10,22 @@ transactions                no plain batch of a producer whose transaction is op
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kafkarec import damage
+from kafkarec._validator import headers_of_good_batches
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read import reader
 from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.state.recovery_walk import COLUMNS as WALKED
-from kafkarec.write.stamping import stamp
+from kafkarec.write.stamping import assign
 
 from .roll_params import WriterSettings
 
 COLUMNS = (*WALKED, "compression", "record_count")
-_STAMPED = ("position", "magic", "base_offset", "last_offset", "partition_leader_epoch")
 _LONG_MAX = 2**63 - 1
 
 
@@ -45,27 +46,60 @@ class AppendRefused(ValueError):
         return f"the batch {place} was refused and nothing was written: {self.why}"
 
 
+class BatchHeader(NamedTuple):
+    """The columns of a batch table with the names of COLUMNS, for one batch."""
+
+    position: int
+    size_in_bytes: int
+    magic: int
+    crc: int
+    base_offset: int | None
+    last_offset: int
+    max_timestamp: int | None
+    partition_leader_epoch: int | None
+    is_control: bool
+    is_transactional: bool
+    producer_id: int | None
+    producer_epoch: int | None
+    base_sequence: int | None
+    last_sequence: int | None
+    compression: str | None
+    record_count: int | None
+
+    @property
+    def first_offset(self) -> int:
+        """The base offset; of a compressed message of magic 0 or 1 the last offset."""
+        return self.last_offset if self.base_offset is None else self.base_offset
+
+
 class CheckedBatches(NamedTuple):
-    """Whole batches: their bytes, a list for each name of COLUMNS, and the markers of control batches by position."""
+    """Whole batches: their bytes, their headers, and the markers of control batches by position.
+
+    moved   how far the first byte of `data` is behind where the positions of the headers are counted from
+    """
 
     data: memoryview
-    columns: dict[str, list[Any]]
+    headers: list[BatchHeader]
     markers: dict[int, Marker | None]
+    moved: int = 0
 
     def __len__(self) -> int:
-        return len(self.columns["position"])
+        return len(self.headers)
 
-    def row(self, number: int) -> dict[str, Any]:
-        return {name: values[number] for name, values in self.columns.items()}
+    @property
+    def columns(self) -> dict[str, Sequence[Any]]:
+        """The values of each name of COLUMNS."""
+        columns: dict[str, Sequence[Any]] = dict(zip(COLUMNS, zip(*self.headers, strict=True), strict=True))
+        columns["position"] = [position + self.moved for position in columns["position"]]
+        return columns
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
-        columns = {name: values[start:stop] for name, values in self.columns.items()}
-        positions = columns["position"]
-        begin, end = positions[0], positions[-1] + columns["size_in_bytes"][-1]
-        markers = {position - begin + at: self.markers[position] for position in positions if position in self.markers}
-        columns["position"] = [position - begin + at for position in positions]
-        return CheckedBatches(self.data[begin:end], columns, markers)
+        headers = self.headers[start:stop]
+        begin, end = headers[0].position, headers[-1].position + headers[-1].size_in_bytes
+        moved = at - begin
+        markers = {one.position + moved: self.markers[one.position] for one in headers if one.position in self.markers}
+        return CheckedBatches(self.data[begin:end], headers, markers, moved)
 
 
 def check_batches(
@@ -84,24 +118,28 @@ def check_batches(
     be appended to this log.
     """
     view = memoryview(data).cast("B")
-    columns = _scan(view)
+    headers, good = _headers(view)
     if settings.assign_offsets or settings.leader_epoch is not None or blank_epoch is not None:
-        view = memoryview(_with_assigned_fields(view, columns, settings, next_offset, blank_epoch))
-        columns = _scan(view)
-    batches = CheckedBatches(view, columns, {})
+        view = memoryview(_with_assigned_fields(view, headers, settings, next_offset, blank_epoch))
+        headers, _ = _headers(view, check_crcs=False)
+    batches = CheckedBatches(view, headers, {})
     open_now: dict[int, bool] = {}
-    for number in range(len(batches)):
-        row = batches.row(number)
-        _check_bytes(view, row)
-        _check_fits_log(row, settings, next_offset, epoch)
-        if row["producer_id"] is not None and row["producer_id"] >= 0:
-            _check_producer(view, row, states, open_now, batches.markers)
-        next_offset = row["last_offset"] + 1
-        epoch = max(epoch, _number(row["partition_leader_epoch"]))
+    for header in headers:
+        if not good:
+            _check_bytes(view, header)
+        _check_fits_log(header, settings, next_offset, epoch)
+        if header.producer_id is not None and header.producer_id >= 0:
+            _check_producer(view, header, header.producer_id, states, open_now, batches.markers)
+        next_offset = header.last_offset + 1
+        epoch = max(epoch, _number(header.partition_leader_epoch))
     return batches
 
 
-def _scan(view: memoryview) -> dict[str, list[Any]]:
+def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[BatchHeader], bool]:
+    """The headers of all batches, and whether their checksums and codecs are known to be good."""
+    good = headers_of_good_batches(view, check_crcs=check_crcs)
+    if good is not None:
+        return [BatchHeader._make(header) for header in good], True
     table = reader.scan(view)
     if table.remaining:
         position = len(view) - table.remaining
@@ -110,54 +148,56 @@ def _scan(view: memoryview) -> dict[str, list[Any]]:
             fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
         raise damage.error("length_beyond_end", fault)
-    return {name: table.column(name) for name in COLUMNS}
+    return list(map(BatchHeader, *map(table.column, COLUMNS))), False
 
 
 def _with_assigned_fields(
-    view: memoryview, columns: dict[str, list[Any]], settings: WriterSettings, next_offset: int, blank_epoch: int | None
+    view: memoryview, headers: list[BatchHeader], settings: WriterSettings, next_offset: int, blank_epoch: int | None
 ) -> bytearray:
     """A copy with the offsets and leader epoch that a leader assigns; no checksum covers them."""
     copy = bytearray(view)
-    for position, magic, base, last, epoch in zip(*(columns[name] for name in _STAMPED), strict=True):
+    for header in headers:
         if settings.assign_offsets:
-            if base is None:
+            if header.base_offset is None:
                 text = "offsets are within the compressed payload: convert the batch to magic 2 first"
-                raise AppendRefused(text, position, last)
-            stamp(copy, position=position, base_offset=next_offset)
-            next_offset += max(last - base, 0) + 1
-        new_epoch = blank_epoch if settings.leader_epoch is None and _number(epoch) < 0 else settings.leader_epoch
-        if magic >= BATCH_MAGIC and new_epoch is not None:
-            stamp(copy, position=position, partition_leader_epoch=new_epoch)
+                raise AppendRefused(text, header.position, header.last_offset)
+            assign(copy, header.position, base_offset=next_offset)
+            next_offset += max(header.last_offset - header.base_offset, 0) + 1
+        new_epoch = settings.leader_epoch
+        if new_epoch is None and _number(header.partition_leader_epoch) < 0:
+            new_epoch = blank_epoch
+        if header.magic >= BATCH_MAGIC and new_epoch is not None:
+            assign(copy, header.position, partition_leader_epoch=new_epoch)
     return copy
 
 
-def _check_bytes(view: memoryview, row: dict[str, Any]) -> None:
-    position, size, magic = row["position"], row["size_in_bytes"], row["magic"]
-    fault = {"position": position, "base_offset": row["base_offset"], "next_position": position + size}
+def _check_bytes(view: memoryview, header: BatchHeader) -> None:
+    position, size, magic = header.position, header.size_in_bytes, header.magic
+    fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
     stored, computed = batch_checksums(view[position : position + size], magic)
     if computed != stored:
         raise damage.error("crc_mismatch", fault | {"expected": stored, "found": computed})
-    if row["compression"] is None:
+    if header.compression is None:
         raise damage.error("unsupported_codec", fault)
 
 
-def _check_fits_log(row: dict[str, Any], settings: WriterSettings, next_offset: int, epoch: int) -> None:
-    base, last = row["base_offset"], row["last_offset"]
-    first = last if base is None else base
+def _check_fits_log(header: BatchHeader, settings: WriterSettings, next_offset: int, epoch: int) -> None:
+    first, last = header.first_offset, header.last_offset
     if first < next_offset or last < first or last >= _LONG_MAX:
         text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
-        raise AppendRefused(text, row["position"], first)
-    if row["size_in_bytes"] > settings.segment_bytes:
-        text = f"{row['size_in_bytes']} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
-        raise AppendRefused(text, row["position"], first)
-    if 0 <= _number(row["partition_leader_epoch"]) < epoch:
-        text = f"leader epoch {row['partition_leader_epoch']} is below {epoch}, the latest one of the log"
-        raise AppendRefused(text, row["position"], first)
+        raise AppendRefused(text, header.position, first)
+    if header.size_in_bytes > settings.segment_bytes:
+        text = f"{header.size_in_bytes} bytes are above the limit of a segment (segment_bytes={settings.segment_bytes})"
+        raise AppendRefused(text, header.position, first)
+    if 0 <= _number(header.partition_leader_epoch) < epoch:
+        text = f"leader epoch {header.partition_leader_epoch} is below {epoch}, the latest one of the log"
+        raise AppendRefused(text, header.position, first)
 
 
 def _check_producer(
     view: memoryview,
-    row: dict[str, Any],
+    header: BatchHeader,
+    producer_id: int,
     states: ProducerStates,
     open_now: dict[int, bool],
     markers: dict[int, Marker | None],
@@ -167,30 +207,30 @@ def _check_producer(
 
     open_now   {producer id: whether it has an open transaction}, for the producers of this append
     """
-    producer_id, position = row["producer_id"], row["position"]
-    if row["is_control"]:
-        marker = markers[position] = _marker(view, row)
+    position = header.position
+    if header.is_control:
+        marker = markers[position] = _marker(view, header)
         if marker is not None:
             open_now[producer_id] = False
         return
     if producer_id not in open_now:
         known = states.producers.get(producer_id)
         open_now[producer_id] = known is not None and known.first_offset is not None
-    if row["is_transactional"]:
+    if header.is_transactional:
         open_now[producer_id] = True
     elif open_now[producer_id]:
         text = f"a plain batch of producer {producer_id}, whose transaction is open: a broker would not start on it"
-        raise AppendRefused(text, position, row["base_offset"])
+        raise AppendRefused(text, position, header.first_offset)
 
 
-def _marker(view: memoryview, row: dict[str, Any]) -> Marker | None:
-    fault = {"position": row["position"], "base_offset": row["base_offset"]}
+def _marker(view: memoryview, header: BatchHeader) -> Marker | None:
+    fault = {"position": header.position, "base_offset": header.base_offset}
     try:
-        marker = read_marker(bytes(view[row["position"] : row["position"] + row["size_in_bytes"]]))
+        marker = read_marker(bytes(view[header.position : header.position + header.size_in_bytes]))
     except KafkaRecordError as error:
         fault |= {name: getattr(error, name) for name in ("expected", "found", "record")} | {"detail": error.cause}
         raise damage.error(error.reason or "control_record_invalid", fault) from None
-    if marker is None and row["record_count"]:
+    if marker is None and header.record_count:
         detail = "a control batch with a producer ends a transaction: ABORT or COMMIT"
         raise damage.error("control_record_invalid", fault | {"detail": detail})
     return marker

@@ -33,7 +33,7 @@ from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
 from .active_segment import ActiveSegment, SegmentFile
-from .append_checks import CheckedBatches, check_batches
+from .append_checks import BatchHeader, CheckedBatches, check_batches
 from .folder_lock import FolderLock
 from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
 from .roll_params import INT_MAX, WEEK_MS, WriterSettings
@@ -172,7 +172,7 @@ class SegmentWriter:
         batches = check_batches(data, self._settings, self._states, self._next, epoch, blank_epoch)
         if not len(batches):
             return range(self._next, self._next)
-        first = batches.columns["base_offset"][0]
+        first = batches.headers[0].base_offset
         begin = self._next if first is None else first
         with self._closing_on_failure():
             self._write_batches(batches)
@@ -184,13 +184,13 @@ class SegmentWriter:
     def _write_batches(self, batches: CheckedBatches) -> None:
         start = 0
         while start < len(batches):
-            row, now = batches.row(start), _now()
-            if self._active is None or not self._active.fits(row, now):
-                self._roll(row, now)
+            header, now = batches.headers[start], _now()
+            if self._active is None or not self._active.fits(header, now):
+                self._roll(header, now)
             assert self._active is not None
             stop = self._active.end_of_run(batches, start, now)
             self._active.append(batches.slice(start, stop, self._active.size))
-            self._next = batches.columns["last_offset"][stop - 1] + 1
+            self._next = batches.headers[stop - 1].last_offset + 1
             start = stop
 
     def write(self, records: Any, **options: Any) -> range:
@@ -246,11 +246,11 @@ class SegmentWriter:
     def position(self) -> int:
         return self._active.size if self._active else 0
 
-    def _roll(self, row: dict[str, Any], now: int) -> None:
+    def _roll(self, header: BatchHeader, now: int) -> None:
         """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
         not known (magic 0 and 1), after the log end offset."""
-        known = row["base_offset"] if row["magic"] >= 2 else None
-        base = max(row["last_offset"] - INT_MAX if known is None else known, self._next)
+        known = header.base_offset if header.magic >= 2 else None
+        base = max(header.last_offset - INT_MAX if known is None else known, self._next)
         if self._active is not None:
             self._finish_segment(base)
         self._open_segment(base, now)
