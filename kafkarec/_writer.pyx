@@ -15,7 +15,7 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
-    INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
+    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
     estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
 )
 from kafkarec._c.encode cimport encoder_run, full_before
@@ -30,7 +30,7 @@ from kafkarec._c.batch_builder cimport (
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS,
-    input_bytes, number,
+    SMALL_INPUT, input_bytes, number,
 )
 from kafkarec._c.compress cimport (
     LZ4_HEAD, ZSTD_PARAMETERS, compress_install_lz4, compress_install_zstd, compress_release,
@@ -42,9 +42,11 @@ from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_of_rows, chunks_release, chunks_rows, import_array, import_stream,
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
-from kafkarec._entry.fast_calls cimport PyMethodDef, fast_function
+from kafkarec._entry.fast_calls cimport (
+    ENCODE_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text,
+)
 from kafkarec._entry.py_rows cimport (
-    PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill, rows_release, types_fill,
+    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill, rows_release, types_fill,
 )
 
 from kafkarec import _checksum
@@ -79,15 +81,7 @@ _OVERRIDES = {
 }
 
 
-cdef enum:
-    BATCH_LIMIT = 16384                  # bytes; the producer's default `batch.size`
-    SMALL_INPUT = 32 << 10               # bytes
-    SPARE_ROWS = 4096
-    SPARE_BYTES = 256 << 10
-    OPTIONS = 10                         # arguments of `encode` after the first three
-    MOST_OPTIONS = 8                     # different options that are kept
-
-BATCH_SIZE = <int>BATCH_LIMIT
+BATCH_SIZE = <int64_t>BATCH_LIMIT
 
 cdef object _codecs = None, _native = None, _refused = None, _options = None, _conversion = None
 cdef RowTypes _row_types
@@ -144,19 +138,22 @@ def next_ratio(float expected, float seen):
     return ratio_after(expected, seen)
 
 
-@cython.final
 cdef class OpenBatch:
-    """The records of an open batch and their sizes: see `_entry/open_batch.pxd` and write/builder.py.
+    """The records of an open batch and their sizes: see `_entry/open_batch.pxd`. The base of write.builder's class, whose
+    other names it must not have.
 
-    append and has_room return None if a field must be converted or cannot be written; nothing has changed then.
+    _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
     cdef OpenBatchState g
-    cdef int writing                     # how many calls of `write` are running
-    cdef public bint is_open
+    cdef int writing                     # how many calls of `_write` are running
+    cdef bint is_open
+    cdef bint is_plain                   # accepts records that are not control records
 
-    def __cinit__(self, signed char magic, signed char codec, *, base_offset, base_timestamp, log_append_time,
-                  int64_t limit, float ratio, int64_t most_records, int64_t most_bytes):
-        self.g.magic, self.g.base_offset = magic, base_offset
+    cdef int begin(self, signed char magic, signed char codec, bint is_control, int64_t base_offset,
+                   object base_timestamp, object log_append_time, int64_t limit, float ratio, int64_t most_records,
+                   int64_t most_bytes) except -1:
+        rows_release(&self.g.rows)
+        self.g.magic, self.g.base_offset, self.g.has_last, self.g.size = magic, base_offset, False, 0
         self.g.limit.most, self.g.limit.header_size = limit, header_size(magic, codec)
         self.g.limit.compressed, self.g.limit.ratio = codec != 0, ratio
         self.g.has_log_append_time = log_append_time is not None
@@ -167,7 +164,8 @@ cdef class OpenBatch:
             self.g.base_timestamp = base_timestamp
         self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
         self.g.most_records, self.g.most_bytes = most_records, most_bytes - self.g.limit.header_size
-        self.is_open = True
+        self.is_open, self.is_plain = True, not is_control
+        return 0
 
     def __dealloc__(self):
         rows_release(&self.g.rows)
@@ -175,17 +173,21 @@ cdef class OpenBatch:
     def __len__(self):
         return self.g.rows.count
 
-    @cython.critical_section
-    def append(self, timestamp, key, value, headers, offset):
-        """Appends a record; its offset, or None."""
-        if not self.is_open or self.writing or add_record(
-            &self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset
-        ) == FALL_BACK:
-            return None
-        return self.g.last_offset
+    cdef bint add(self, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
+                  PyObject* offset) except -1:
+        return self.is_open and not self.writing and add_record(
+            &self.g, timestamp, key, value, headers, offset
+        ) == YES
 
     @cython.critical_section
-    def has_room(self, timestamp, key, value, headers):
+    def _append_row(self, timestamp, key, value, headers, offset):
+        """Appends a record; its offset, or None."""
+        if self.add(<PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset):
+            return self.g.last_offset
+        return None
+
+    @cython.critical_section
+    def _has_room(self, timestamp, key, value, headers):
         """Whether the record would fit, or None. False while the batch is written."""
         cdef int answer
         if not self.is_open or self.writing:
@@ -193,7 +195,7 @@ cdef class OpenBatch:
         answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
         return None if answer == FALL_BACK else answer == YES
 
-    def write(self, header):
+    def _write(self, header):
         """The batch as bytes. Meanwhile no record can be added."""
         with cython.critical_section(self):
             self.writing += 1
@@ -203,58 +205,103 @@ cdef class OpenBatch:
             with cython.critical_section(self):
                 self.writing -= 1
 
+    def _close(self):
+        """No further record is accepted."""
+        self.is_open = False
+
     @cython.critical_section
-    def clear(self):
+    def _clear(self):
         """Closes the batch and releases its records; its sizes and offsets are kept."""
         self.is_open = False
         if not self.writing:
             rows_release(&self.g.rows)
 
     @property
-    def size(self):
+    def _size(self):
         """Bytes of the records, uncompressed."""
         return self.g.size
 
     @property
-    def header_size(self):
+    def _header_size(self):
         """Bytes before the records."""
         return self.g.limit.header_size
 
     @property
-    def size_so_far(self):
+    def _size_so_far(self):
         """Bytes of the batch with its header; with a codec an estimate."""
         return batch_size_so_far(&self.g.limit, self.g.size)
 
     @property
-    def is_full(self):
+    def _is_full(self):
         """Whether no further record fits, or none is accepted. False without records."""
         return not self.is_open or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
 
     @property
-    def ratio(self):
+    def _expected_ratio(self):
         """The expected compression ratio."""
         return self.g.limit.ratio
 
-    @ratio.setter
-    def ratio(self, ratio):
+    @_expected_ratio.setter
+    def _expected_ratio(self, ratio):
         self.g.limit.ratio = ratio
 
     @property
-    def first_offset(self):
-        return self.g.rows.offsets[0] if self.g.rows.count > 0 else ABSENT
+    def _first_offset(self):
+        return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
 
     @property
-    def last_offset(self):
+    def _last_offset(self):
         return self.g.last_offset if self.g.has_last else None
 
-    @last_offset.setter
-    def last_offset(self, offset):
+    @_last_offset.setter
+    def _last_offset(self, offset):
         self.g.last_offset, self.g.has_last = offset, True
 
     @property
-    def max_timestamp(self):
+    def _max_timestamp(self):
         """(largest timestamp, offset of the first record that has it)."""
         return self.g.max_timestamp, self.g.offset_of_max_timestamp
+
+
+cdef object open_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
+    """See the stub."""
+    cdef list given = [<object>arguments[i] for i in range(count)]
+    if count != 11:
+        raise TypeError("open_batch is called by write.open_batch")
+    (<OpenBatch?>given[0]).begin(given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8], given[9],
+                                 given[10])
+
+
+cdef PyMethodDef _open_call
+open_batch = fast_function(&_open_call, b"open_batch", <void*>open_call)
+
+cdef object _append = None, _no_headers = ()
+
+
+cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count, PyObject* names):
+    """RecordBatchBuilder.append(timestamp, key, value, headers=(), offset=None)."""
+    cdef OpenBatch g = <OpenBatch>batch
+    cdef bint added = False
+    if names == NULL and 3 <= count <= 5 and g.is_plain:
+        with cython.critical_section(g):
+            added = g.add(arguments[0], arguments[1], arguments[2],
+                          arguments[3] if count > 3 else <PyObject*>_no_headers,
+                          arguments[4] if count > 4 else Py_None)
+        if added:
+            return g.g.last_offset
+    return call(_append, batch, arguments, count, names)
+
+
+cdef PyMethodDef _append_call
+cdef tuple _append_texts
+
+
+def compiled_append(function):
+    """A decorator of RecordBatchBuilder.append: the compiled method, which calls `function` for each record with a field
+    that must be converted or cannot be written."""
+    global _append, _append_texts
+    _append, _append_texts = function, name_and_text(function)
+    return fast_method(&_append_call, <PyObject*>OpenBatch, _append_texts, <void*>append_call)
 
 
 @cython.final
@@ -376,8 +423,11 @@ cdef class RecordInput:
         """
         cdef int64_t first = 0
         encoding.e.stop = self.rows
-        encoding.e.limit.most = <int64_t>BATCH_LIMIT if batch_size is None else <int64_t>batch_size
-        encoding.e.limit.ratio, encoding.e.keep_cuts = FIRST_RATIO, batch_size is None
+        encoding.e.limit.most = BATCH_LIMIT
+        if batch_size is not None:
+            encoding.e.limit.most = batch_size
+        encoding.e.limit.ratio = FIRST_RATIO
+        encoding.e.keep_cuts = batch_size is None
         encoding.e.assign_offsets = not self.has_offsets
         encoding.e.has_field_columns = self.has_field_columns
         if not encoding.e.overrides & OVERRIDE_PRODUCER:
@@ -614,6 +664,7 @@ cdef class EncodeRun:
 # ---- encode
 
 cdef tuple _known_options = ()           # EncodeOptions, the latest first
+cdef Py_ssize_t _most_options = 8
 
 
 cdef inline bint same_argument(PyObject* a, PyObject* b):
@@ -625,7 +676,7 @@ cdef inline bint same_argument(PyObject* a, PyObject* b):
 
 cdef bint made_from(EncodeOptions options, PyObject** arguments) except -1:
     cdef int i
-    for i in range(OPTIONS):
+    for i in range(ENCODE_OPTIONS):
         if not same_argument(kr_item(<PyObject*>options.arguments, i), arguments[i]):
             return False
     return True
@@ -635,14 +686,25 @@ cdef EncodeOptions options_for(PyObject** arguments):
     """The checked options for these arguments of `encode`."""
     global _known_options
     cdef EncodeOptions options
-    for options in _known_options:
+    cdef tuple known
+    with cython.critical_section(_options):
+        known = _known_options
+    for options in known:
         if made_from(options, arguments):
             return options
-    given = tuple([<object>arguments[i] for i in range(OPTIONS)])
+    given = tuple([<object>arguments[i] for i in range(<int>ENCODE_OPTIONS)])
     options = EncodeOptions(*_options.checked(*given))
     options.arguments = given
-    _known_options = (options, *_known_options[:MOST_OPTIONS - 1])
+    with cython.critical_section(_options):
+        _known_options = (options, *known[:_most_options - 1])
     return options
+
+
+def forget_options():
+    """Drops the options of earlier calls, and the memory that is kept with them."""
+    global _known_options
+    with cython.critical_section(_options):
+        _known_options = ()
 
 
 cdef int check_number(str name, object number, int64_t most) except -1:
@@ -658,7 +720,7 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     cdef EncodeRun encoding
     cdef RecordInput record_input
     cdef bytes encoded
-    if count != 3 + OPTIONS:
+    if count != 3 + ENCODE_OPTIONS:
         raise TypeError("encode is called by write.encoding")
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
     options = options_for(arguments + 3)

@@ -19,6 +19,7 @@ cdef extern from "<math.h>" nogil:
 
 cdef enum:
     INITIAL_RATIO = 1
+    BATCH_LIMIT = 16384          # bytes; the producer's default `batch.size`
 
 cdef struct BatchLimit:
     int64_t most                 # bytes: batch.size

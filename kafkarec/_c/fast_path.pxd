@@ -39,7 +39,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
     cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
     cdef int64_t greatest = e.greatest_timestamp, next_offset = e.next_offset, first = row
-    cdef int64_t previous = INT64_MIN if checked else e.previous_offset, earliest = INT64_MIN if checked else ABSENT
+    cdef int64_t previous = INT64_MIN if checked else e.previous_offset, earliest = INT64_MIN if checked else <int64_t>ABSENT
     cdef int64_t offset_delta, timestamp_delta, content, body, size
     cdef int length
     if stored:

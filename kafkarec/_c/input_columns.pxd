@@ -237,6 +237,7 @@ cdef inline Span header_value(const Lists* c, int64_t entry) noexcept nogil:
 
 cdef enum:
     MOST_RESERVED = 1 << 30      # bytes that are reserved at first, however large the estimate is
+    SMALL_INPUT = 32 << 10       # bytes; to release the GIL takes longer than to encode them
     LARGE_RECORD = 256           # bytes; for larger records measuring first is cheaper than copying the output
     RECORD_FIELDS = 16           # usual bytes of a record without key, value and headers, with its share of a header
 

@@ -3,7 +3,10 @@
 Cython uses it from 3.12 on only; before, each call makes a tuple of its arguments, which takes as long as encoding a
 small record.
 """
-from cpython.ref cimport PyObject
+from cpython.ref cimport PyObject, PyTypeObject
+
+cdef enum:
+    ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
 
 cdef extern from "Python.h":
     ctypedef void* PyCFunction
@@ -13,7 +16,9 @@ cdef extern from "Python.h":
         int ml_flags
         const char* ml_doc
     int METH_FASTCALL
+    int METH_KEYWORDS
     object PyCFunction_NewEx(PyMethodDef* definition, PyObject* itself, PyObject* module)
+    object PyDescr_NewMethod(PyTypeObject* type_, PyMethodDef* definition)
 
 
 cdef inline object fast_function(PyMethodDef* definition, const char* name, void* function):
@@ -21,3 +26,29 @@ cdef inline object fast_function(PyMethodDef* definition, const char* name, void
     must live as long."""
     definition.ml_name, definition.ml_meth, definition.ml_flags = name, <PyCFunction>function, METH_FASTCALL
     return PyCFunction_NewEx(definition, NULL, NULL)
+
+
+cdef inline tuple name_and_text(object function):
+    """(name, signature and docstring) of a method's Python function, for `fast_method`."""
+    import inspect
+
+    signature = inspect.signature(function)
+    plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    plain = str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace("(self", "($self")
+    return function.__name__.encode(), f"{function.__name__}{plain}\n--\n\n{function.__doc__}".encode()
+
+
+cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, tuple texts, void* method):
+    """A method of a type and its subclasses; `texts`: of name_and_text, which must live as long. `method`: a function of
+    (PyObject* self, PyObject** arguments, Py_ssize_t count, PyObject* names of keywords); see `call`."""
+    definition.ml_name, definition.ml_doc = <const char*><bytes>texts[0], <const char*><bytes>texts[1]
+    definition.ml_meth, definition.ml_flags = <PyCFunction>method, METH_FASTCALL | METH_KEYWORDS
+    return PyDescr_NewMethod(<PyTypeObject*>type_, definition)
+
+
+cdef inline object call(object function, PyObject* itself, PyObject** arguments, Py_ssize_t count, PyObject* names):
+    """Calls a function with the arguments of a method."""
+    cdef Py_ssize_t i, given = 0 if names == NULL else len(<tuple>names)
+    by_position = [<object>itself] + [<object>arguments[i] for i in range(count)]
+    by_name = {(<tuple>names)[i]: <object>arguments[count + i] for i in range(given)}
+    return function(*by_position, **by_name)

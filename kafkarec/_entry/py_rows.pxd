@@ -204,6 +204,8 @@ cdef enum:
     SLOTS = 6                    # the fields and is_control
     NAMES = 7                    # the fields and the ignored names topic and partition
     BUFFERS = 7
+    SPARE_ROWS = 1024            # whose memory is kept for the next call
+    SPARE_BYTES = 64 << 10       # of output that are kept
 
 # How records of all types are read: see write/py_rows.py, which keeps these objects alive.
 cdef struct RowTypes:
@@ -350,7 +352,8 @@ cdef inline int64_t take_tuples(PyRows* t, PyObject* rows, int64_t i, int64_t co
         fields = kr_items(record)
         if fields == NULL or not kr_is_empty(fields[4]):
             break
-        offsets[row], timestamps[row] = 0, ABSENT
+        offsets[row] = 0
+        timestamps[row] = ABSENT
         if not (kr_row_number(fields[0], offsets + row) and kr_row_number(fields[1], timestamps + row)
                 and kr_row_bytes(fields[2], &keys[row].data, &keys[row].length)
                 and kr_row_bytes(fields[3], &values[row].data, &values[row].length)):

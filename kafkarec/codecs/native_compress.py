@@ -92,6 +92,7 @@ _PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match",
 _FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
 
 
+@cache
 def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
     """(levels by codec id, zstd's parameters) for the writer. Installs the codecs' C functions first.
 

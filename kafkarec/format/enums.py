@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import cache
 from typing import Self
+
+
+@cache
+def _members(cls: type[IntEnum]) -> dict[str, IntEnum]:
+    """By name. The enum's own __members__ makes a view for each use."""
+    return dict(cls.__members__)
 
 
 class _NamedEnum(IntEnum):
@@ -12,8 +19,8 @@ class _NamedEnum(IntEnum):
     @classmethod
     def of(cls, value: Self | str | int) -> Self:
         """The member with this name or number; ValueError lists the names."""
-        if isinstance(value, str) and value.upper() in cls.__members__:
-            return cls[value.upper()]
+        if isinstance(value, str) and (member := _members(cls).get(value.upper())) is not None:
+            return member  # type: ignore[return-value]
         if isinstance(value, int) and not isinstance(value, bool) and value in tuple(cls):
             return cls(value)
         raise ValueError(f"{cls.called()} {value!r}: one of {', '.join(name.lower() for name in cls.__members__)}")

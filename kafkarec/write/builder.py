@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from kafkarec._writer import compression_ratio
+from kafkarec._writer import compiled_append, compression_ratio
 from kafkarec.format.control import ControlRecord, ControlRecordType, type_id
 from kafkarec.format.layout import BATCH_MAGIC, MAX_SIZE
 from kafkarec.write.compression_ratio import ESTIMATOR
@@ -40,6 +40,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     As a context manager it is built at the end of the block, aborted when the block raises.
     """
 
+    @compiled_append
     def append(
         self,
         timestamp: Timestamp,
@@ -55,8 +56,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         """
         if self._is_control:
             raise ValueError("a control batch accepts control records only")
-        appended_at = self._batch.append(timestamp, key, value, headers, offset)
-        return self._append(timestamp, key, value, headers, offset) if appended_at is None else appended_at
+        return self._append(timestamp, key, value, headers, offset)
 
     def append_control_record(
         self,
@@ -99,7 +99,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         if self._state != OPEN:
             raise ValueError(f"no more records: the builder is {self._state}")
         offset = fitting("offset", self.next_offset if offset is None else offset, 64)
-        last = self._batch.last_offset
+        last = self._last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
         delta = offset - self._base_offset
@@ -111,7 +111,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         if len(self) == _MAX_RECORDS:
             raise ValueError(f"a batch holds {_MAX_RECORDS} records at most")
         parts = content("key", key), content("value", value), self._pairs(headers)
-        if self._batch.append(time, *parts, offset) is None:
+        if self._append_row(time, *parts, offset) is None:
             raise ValueError(f"the records take more than {MAX_SIZE} bytes")
         return offset
 
@@ -128,10 +128,11 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             raise ValueError("the builder is aborted")
         if self._state != BUILT:
             self._check_producer()
-            self._built = self._batch.write(self._header()) if len(self) else b""
-            self._state, self._batch.is_open = BUILT, False
+            self._built = self._write(self._header()) if len(self) else b""
+            self._state = BUILT
+            self._close()
             if len(self) and (self._magic >= BATCH_MAGIC or self._codec):
-                self._ratio = compression_ratio(len(self._built) - self._batch.header_size, self._batch.size)
+                self._ratio = compression_ratio(len(self._built) - self._header_size, self._size)
             if self._topic is not None and not self._is_control:
                 ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
         return self._built
@@ -143,7 +144,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def abort(self) -> None:
         """Drops the records. `build` then raises ValueError."""
         self._state = ABORTED
-        self._batch.clear()
+        self._clear()
         self._built = b""
 
     def override_last_offset(self, last_offset: int) -> None:
@@ -153,7 +154,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         last_offset = fitting("last offset", last_offset, 64)
         if self._magic >= BATCH_MAGIC:
             fitting("distance from the base offset to the last", last_offset - self._base_offset, 32)
-        self._batch.last_offset = last_offset
+        self._last_offset = last_offset
 
     def __enter__(self) -> Self:
         return self

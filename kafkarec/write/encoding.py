@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from kafkarec import _writer
+from kafkarec._writer import BATCH_SIZE as BATCH_SIZE
 from kafkarec.format.enums import Compression, TimestampType
 
 

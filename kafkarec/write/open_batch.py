@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from kafkarec._writer import INITIAL_RATIO, OpenBatch
+from kafkarec._writer import INITIAL_RATIO, OpenBatch, open_batch
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType
@@ -25,8 +25,8 @@ from kafkarec.write.header import BatchHeader
 OPEN, BUILT, ABORTED = "open", "built", "aborted"
 
 
-class BatchState:
-    """The fields and properties of `RecordBatchBuilder`."""
+class BatchState(OpenBatch):
+    """The fields and properties of `RecordBatchBuilder`. The compiled base has the records."""
 
     def __init__(
         self,
@@ -70,16 +70,18 @@ class BatchState:
         self._topic = topic
         self._ratio = 1.0
         most_records, most_bytes = self._limits()
-        self._batch = OpenBatch(
+        open_batch(
+            self,
             magic,
             self._codec,
-            base_offset=self._base_offset,
-            base_timestamp=self._horizon,
-            log_append_time=self._log_append_time if self._appends_time else None,
-            limit=self._limit,
-            ratio=INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression),
-            most_records=most_records,
-            most_bytes=most_bytes,
+            self._is_control,
+            self._base_offset,
+            self._horizon,
+            self._log_append_time if self._appends_time else None,
+            self._limit,
+            INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression),
+            most_records,
+            most_bytes,
         )
         self._state = OPEN
         self._built = b""
@@ -93,21 +95,21 @@ class BatchState:
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
     ) -> bool:
         """Whether a record with these fields still fits `batch_size`; with a codec a pessimistic estimate."""
-        known = self._batch.has_room(timestamp, key, value, headers)
+        known = self._has_room(timestamp, key, value, headers)
         if known is None:
             row = timestamp_of(timestamp), content("key", key), content("value", value)
-            known = self._batch.has_room(*row, self._pairs(headers) if self._magic >= BATCH_MAGIC else [])
+            known = self._has_room(*row, self._pairs(headers) if self._magic >= BATCH_MAGIC else [])
         return bool(known)
 
     @property
     def is_full(self) -> bool:
         """Whether no further record fits, or the batch is built or aborted. False while it is open without records."""
-        return self._batch.is_full
+        return self._is_full
 
     @property
     def estimated_bytes_written(self) -> int:
         """Bytes so far with the header: exact without a codec, with one estimated by the expected ratio."""
-        return self._batch.size_so_far
+        return self._size_so_far
 
     @property
     def estimated_size(self) -> int:
@@ -117,11 +119,11 @@ class BatchState:
     @property
     def estimated_compression_ratio(self) -> float:
         """The expected ratio that `has_room_for` uses. May be set; rounded to a 32-bit float."""
-        return self._batch.ratio
+        return self._expected_ratio
 
     @estimated_compression_ratio.setter
     def estimated_compression_ratio(self, ratio: float) -> None:
-        self._batch.ratio = single(ratio)
+        self._expected_ratio = single(ratio)
 
     def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
         if headers is None and self._magic >= BATCH_MAGIC:
@@ -134,14 +136,14 @@ class BatchState:
     @property
     def max_timestamp(self) -> int:
         """ms; -1 without one."""
-        return self._log_append_time if self._appends_time else self._batch.max_timestamp[0]
+        return self._log_append_time if self._appends_time else self._max_timestamp[0]
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The offset of the first record that has the max timestamp; -1 without one."""
         if self._appends_time:
-            return self._batch.first_offset
-        return self._batch.max_timestamp[1]
+            return self._first_offset
+        return self._max_timestamp[1]
 
     @property
     def compression_ratio(self) -> float:
@@ -151,7 +153,7 @@ class BatchState:
     @property
     def next_offset(self) -> int:
         """The offset of the next record that is appended without one."""
-        last = self._batch.last_offset
+        last = self._last_offset
         return self._base_offset if last is None else last + 1
 
     @property
@@ -169,7 +171,7 @@ class BatchState:
     @property
     def last_offset(self) -> int | None:
         """The last record's offset, or the one set by `override_last_offset`; None without records."""
-        return self._batch.last_offset
+        return self._last_offset
 
     @property
     def producer_id(self) -> int:
@@ -202,7 +204,7 @@ class BatchState:
 
     def __len__(self) -> int:
         """The number of records."""
-        return len(self._batch)
+        return super().__len__()
 
     def __bool__(self) -> bool:
         return True
@@ -230,20 +232,20 @@ class BatchState:
 
     def _header(self) -> BatchHeader:
         return BatchHeader(
-            magic=self._magic,
-            codec=self._codec,
-            level=self._level,
-            timestamp_type=int(self._appends_time),
-            base_offset=self._base_offset,
-            last_offset=self._batch.last_offset,
-            partition_leader_epoch=self._leader_epoch,
-            log_append_time=self._log_append_time,
-            producer_id=self._producer_id,
-            producer_epoch=self._producer_epoch,
-            base_sequence=self._base_sequence,
-            is_transactional=self._is_transactional,
-            is_control=self._is_control,
-            delete_horizon_ms=self._horizon,
+            self._magic,
+            self._codec,
+            self._level,
+            int(self._appends_time),
+            self._base_offset,
+            self._last_offset,
+            self._leader_epoch,
+            self._log_append_time,
+            self._producer_id,
+            self._producer_epoch,
+            self._base_sequence,
+            self._is_transactional,
+            self._is_control,
+            self._horizon,
         )
 
 

@@ -197,8 +197,8 @@ class SegmentWriter:
         """Encodes records (rows, Record objects, or Arrow; options as for kafkarec.encode) and appends them. Offsets
         are assigned from `next_offset` on (base_offset=None: they are kept); batches without a leader epoch get the
         log's newest one, 0 in a new log. No batch is larger than a segment."""
-        from kafkarec._writer import BATCH_SIZE
         from kafkarec.write import encode
+        from kafkarec.write.encoding import BATCH_SIZE
 
         self._check_open()
         if self._settings.segment_bytes < BATCH_SIZE and not isinstance(records, RecordColumns):
