@@ -46,7 +46,8 @@ from kafkarec._entry.fast_calls cimport (
     ENCODE_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill, rows_release, types_fill,
+    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill,
+    rows_release, types_fill,
 )
 
 from kafkarec import _checksum
@@ -139,8 +140,8 @@ def next_ratio(float expected, float seen):
 
 
 cdef class OpenBatch:
-    """The records of an open batch and their sizes: see `_entry/open_batch.pxd`. The base of write.builder's class, whose
-    other names it must not have.
+    """The records of an open batch and their sizes: see `_entry/open_batch.pxd`. The base of RecordBatchBuilder, so its
+    names are private.
 
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
@@ -268,8 +269,9 @@ cdef object open_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     cdef list given = [<object>arguments[i] for i in range(count)]
     if count != 11:
         raise TypeError("open_batch is called by write.open_batch")
-    (<OpenBatch?>given[0]).begin(given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8], given[9],
-                                 given[10])
+    (<OpenBatch?>given[0]).begin(
+        given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8], given[9], given[10]
+    )
 
 
 cdef PyMethodDef _open_call
@@ -297,8 +299,8 @@ cdef tuple _append_texts
 
 
 def compiled_append(function):
-    """A decorator of RecordBatchBuilder.append: the compiled method, which calls `function` for each record with a field
-    that must be converted or cannot be written."""
+    """A decorator of RecordBatchBuilder.append: the compiled method. It calls `function` for a record with a field that
+    must be converted or cannot be written."""
     global _append, _append_texts
     _append, _append_texts = function, name_and_text(function)
     return fast_method(&_append_call, <PyObject*>OpenBatch, _append_texts, <void*>append_call)
@@ -415,8 +417,8 @@ cdef class RecordInput:
         return encoding
 
     cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple cuts):
-        """Batches of at most `batch_size` bytes, or those of the cuts if that is None. Fields that neither rows nor cuts
-        have are those of the options.
+        """Batches of at most `batch_size` bytes, or those of the cuts if that is None. Fields that neither rows nor
+        cuts have are those of the options.
 
         base_offset     of the output: all offsets of the input are shifted to begin there; None: unchanged
         cuts            (tables of `_entry/batch_cuts.pxd`, whether to write batches without rows), or None
@@ -707,10 +709,10 @@ def forget_options():
         _known_options = ()
 
 
-cdef int check_number(str name, object number, int64_t most) except -1:
+cdef int check_range(str name, object given, int64_t most) except -1:
     cdef int64_t value = 0
-    if not kr_row_number(<PyObject*>number, &value) or not 0 <= value <= most:
-        _options.check_range(name, number, 0, most)
+    if not kr_row_number(<PyObject*>given, &value) or not 0 <= value <= most:
+        _options.check_range(name, given, 0, most)
     return 0
 
 
@@ -724,8 +726,8 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
         raise TypeError("encode is called by write.encoding")
     records, base_offset, batch_size = <object>arguments[0], <object>arguments[1], <object>arguments[2]
     options = options_for(arguments + 3)
-    check_number("base_offset", base_offset, INT64_MAX)
-    check_number("batch_size", batch_size, INT32_MAX)
+    check_range("base_offset", base_offset, INT64_MAX)
+    check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
         encoding = options.run_of_rows(tuple(records))
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)

@@ -1,4 +1,4 @@
-"""Recycled buffers: the compiled modules keep one list of them (see `_pages.pyx`), and encode those of its last calls."""
+"""Recycled buffers: one list of the compiled modules (see `_pages.pyx`), and what encode keeps of its last calls."""
 
 from __future__ import annotations
 

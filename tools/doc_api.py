@@ -226,7 +226,9 @@ def _members(of: type, name: str, described_in: dict[type, str]) -> Iterator[ast
 
 
 def _bases(of: type) -> list[type]:
-    return [one for one in of.__bases__ if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
+    """The bases that the page describes; compiled ones have private members only."""
+    ours = [one for one in of.__bases__ if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
+    return [one for one in ours if not one.__module__.startswith("kafkarec._")]
 
 
 def _link(above: type, described_in: dict[type, str]) -> str:

@@ -7,7 +7,9 @@ from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.columns cimport Buffer
-from kafkarec._c.write_v2 cimport FINE, MOST_BODY, RecordFields, body_size, length_size, load_headers, put_body, put_raw, put_varint, with_length
+from kafkarec._c.write_v2 cimport (
+    FINE, MOST_BODY, RecordFields, body_size, length_size, load_headers, put_body, put_raw, put_varint, with_length,
+)
 from kafkarec._c.batch_builder cimport Encoder, MOST_USED
 from kafkarec._c.batch_size cimport has_room_for
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
@@ -39,7 +41,8 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
     cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
     cdef int64_t greatest = e.greatest_timestamp, next_offset = e.next_offset, first = row
-    cdef int64_t previous = INT64_MIN if checked else e.previous_offset, earliest = INT64_MIN if checked else <int64_t>ABSENT
+    cdef int64_t previous = INT64_MIN if checked else e.previous_offset
+    cdef int64_t earliest = INT64_MIN if checked else <int64_t>ABSENT
     cdef int64_t offset_delta, timestamp_delta, content, body, size
     cdef int length
     if stored:

@@ -39,8 +39,8 @@ cdef inline tuple name_and_text(object function):
 
 
 cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, tuple texts, void* method):
-    """A method of a type and its subclasses; `texts`: of name_and_text, which must live as long. `method`: a function of
-    (PyObject* self, PyObject** arguments, Py_ssize_t count, PyObject* names of keywords); see `call`."""
+    """A method of a type and its subclasses; `texts`: of name_and_text, which must live as long. `method`: a function
+    of (PyObject* self, PyObject** arguments, Py_ssize_t count, PyObject* names of keywords); see `call`."""
     definition.ml_name, definition.ml_doc = <const char*><bytes>texts[0], <const char*><bytes>texts[1]
     definition.ml_meth, definition.ml_flags = <PyCFunction>method, METH_FASTCALL | METH_KEYWORDS
     return PyDescr_NewMethod(<PyTypeObject*>type_, definition)

@@ -31,7 +31,7 @@ cdef extern from *:
         return overflow == 0;
     }
 
-    /* Where the elements of a tuple and the bytes of a bytes object begin; the stable ABI has functions only, and calling
+    /* Where the elements of a tuple and the bytes of a bytes object begin. The stable ABI has functions only; to call
        them for each field takes as long as all the rest of reading a row. kr_rows_prepare finds both on objects whose
        elements and bytes it knows; where that fails, the functions are called. */
     static size_t kr_tuple_begin = 0, kr_bytes_begin = 0;
@@ -106,8 +106,8 @@ cdef extern from *:
         return o;
     }
 
-    /* The values of a dict that has exactly these names, in this order as a literal has: borrowed. 0 for any other dict,
-       and without the GIL. */
+    /* The values of a dict that has exactly these names, in this order as a literal has: borrowed. 0 for any other
+       dict, and without the GIL. */
     static inline int kr_row_ordered(PyObject *dict, PyObject *const *names, int count, PyObject **values) {
         int i = 0;
     #ifndef Py_GIL_DISABLED
@@ -119,8 +119,8 @@ cdef extern from *:
         return i == count;
     }
 
-    /* New references to the values of a dict, by the names 0 to count - 1; NULL for those that it does not have. `read`:
-       how many it has, and how many of the further names up to `known`. 0 with an error. */
+    /* New references to the values of a dict, by the names 0 to count - 1; NULL for those that it does not have.
+       `read`: how many it has, and how many of the further names up to `known`. 0 with an error. */
     static inline int kr_row_dict(PyObject *dict, PyObject *const *names, int count, int known, PyObject **values,
                                   Py_ssize_t *read) {
         int i = 0, present, failed = 0;
@@ -146,7 +146,7 @@ cdef extern from *:
         return 0;
     }
 
-    /* Reads the values of slots: PyObject_GetAttr without looking up the descriptors. New references; 0 with an error. */
+    /* New references to the values of slots: PyObject_GetAttr without looking up the descriptors. 0 with an error. */
     static inline int kr_row_slots(PyObject *o, PyObject *const *slots, const descrgetfunc *get, int count,
                                    PyObject **values) {
         int i;
@@ -165,7 +165,8 @@ cdef extern from *:
 
     /* Whether headers are None, or an exact tuple or list without elements. */
     static inline int kr_is_empty(PyObject *o) {
-        return (PyList_CheckExact(o) && kr_list_size(o) == 0) || o == Py_None || (PyTuple_CheckExact(o) && Py_SIZE(o) == 0);
+        if (PyList_CheckExact(o)) return kr_list_size(o) == 0;
+        return o == Py_None || (PyTuple_CheckExact(o) && Py_SIZE(o) == 0);
     }
 
     #define kr_is_tuple(o, n) (PyTuple_CheckExact(o) && Py_SIZE(o) == (n))
