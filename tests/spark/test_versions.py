@@ -62,7 +62,10 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("versions")
     with applications_removed(python):
         arguments = (str(VECTORS), str(folder / "work"))
-        application = Application("versions.py", fat, python, folder, *arguments, master="local-cluster[1,2,1024]")
+        once = {"spark.task.maxFailures": "1"}  # what fails here fails again
+        application = Application(
+            "versions.py", fat, python, folder, *arguments, master="local-cluster[1,2,1024]", **once
+        )
         steps = application.result()
     log = steps.pop("log")
     (folder / "log.txt").write_text(log)
