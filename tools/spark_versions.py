@@ -51,7 +51,7 @@ def make(target: Path, requirements: list[str]) -> None:
     if stamp.exists() and stamp.read_text() == wanted:
         return
     began = time.monotonic()
-    print(f"{', '.join(requirements)}: an environment in {target}", file=sys.stderr)
+    print(f"{target.name}: an environment in {target}", file=sys.stderr)
     shutil.rmtree(target, ignore_errors=True)
     interpreter = wheelhouse_check.find_interpreter(PYTHON) or sys.executable
     subprocess.run([str(interpreter), "-m", "venv", "--without-pip", str(target)], check=True)
@@ -62,7 +62,7 @@ def make(target: Path, requirements: list[str]) -> None:
         shared = target.parent / LIBRARIES / site.relative_to(target)
         (site / f"{LIBRARIES}.pth").write_text(f"{shared}\n")
     stamp.write_text(wanted)
-    print(f"{', '.join(requirements)}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    print(f"{target.name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
