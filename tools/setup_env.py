@@ -175,7 +175,7 @@ def build_core() -> None:
         module.with_suffix(".c").unlink(missing_ok=True)
     run(
         "build-core",
-        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force", "--parallel", "2"],
+        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],
         clean_env(),
     )
     WORK.mkdir(exist_ok=True)
