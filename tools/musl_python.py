@@ -56,9 +56,11 @@ def build(work: Path) -> Path:
 
 
 def compiler(work: Path) -> Path:
-    """A command that is zig's C compiler for this processor and musl; zig checks for undefined behaviour by default."""
+    """A command that is zig's C compiler for this processor and musl."""
     command = work.resolve() / "cc"
-    words = f"{CROSS / 'bin' / 'python'} -m ziglang cc -target {platform.machine()}-linux-musl -fno-sanitize=undefined"
+    # by default zig checks for undefined behaviour and refuses __DATE__, of which CPython's version has one
+    flags = f"-target {platform.machine()}-linux-musl -fno-sanitize=undefined -Wno-date-time"
+    words = f"{CROSS / 'bin' / 'python'} -m ziglang cc {flags}"
     command.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
     command.chmod(0o755)
     return command
