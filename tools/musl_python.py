@@ -42,13 +42,13 @@ def build(work: Path) -> Path:
     apt = system_packages.Apt(work, system_packages.architecture(), "trixie", "bookworm")
     root = apt.unpack("musl")
     (linker,) = root.resolve().glob("usr/lib/ld-musl-*.so.1")
-    env = os.environ | {"CC": str(compiler(work)), "CFLAGS": "-O2 -fPIC"}
+    # -fPIC: the linker knows zig's list of musl's names, not which of them share a place, and so must copy no variable
+    env = os.environ | {"CC": str(compiler(work)), "CFLAGS": "-O1 -fPIC", "OPT": "-DNDEBUG"}
+    env |= {"LDFLAGS": f"-dynamic -Wl,--dynamic-linker={linker}"}
     env["PKG_CONFIG_LIBDIR"] = str(prefix / "lib" / "pkgconfig")  # so that CPython finds these two and no other library
     for name, package in PACKAGES.items():
         print(f"musl: compiling {name}", flush=True)
         source = apt.source(package)
-        if name == "python":
-            env |= {"CFLAGS": "", "OPT": "-O1 -DNDEBUG", "LDFLAGS": f"-dynamic -Wl,--dynamic-linker={linker}"}
         configure = ["./configure", f"--prefix={prefix}", *CONFIGURE[name]]
         for command in (configure, ["make", f"-j{os.cpu_count()}"], ["make", "install"]):
             _run(command, source, env)
