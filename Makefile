@@ -43,11 +43,11 @@ musl: ## the same for musl, under a CPython that is compiled for it (Debian)
 aarch64 python3.14 musl:
 	@sh tools/setup wheelhouse
 	@sh tools/setup build
-	@$(PYTHON) tools/other_pythons.py $@ $(ARGS)
+	@$(ENV) $(PYTHON) tools/other_pythons.py $@ $(ARGS)
 
 release: ## sources, wheels for every platform, the spark_udfs wheel, checked, in dist/ (see RELEASING.md)
 	@sh tools/setup release
-	@$(PYTHON) tools/release.py $(ARGS)
+	@$(ENV) $(PYTHON) tools/release.py $(ARGS)
 
 build: ## compile kafkarec in place
 	@sh tools/setup build
