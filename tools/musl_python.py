@@ -60,8 +60,8 @@ def compiler(work: Path) -> Path:
     command = work.resolve() / "cc"
     # by default zig checks for undefined behaviour and refuses __DATE__, of which CPython's version has one
     flags = f"-target {platform.machine()}-linux-musl -fno-sanitize=undefined -Wno-date-time"
-    words = f"{CROSS / 'bin' / 'python'} -m ziglang cc {flags}"
-    command.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    (zig,) = CROSS.glob("lib/python3*/site-packages/ziglang/zig")
+    command.write_text(f'#!/bin/sh\nexec {zig} cc {flags} "$@"\n')
     command.chmod(0o755)
     return command
 
