@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -76,13 +77,11 @@ def build_lz4(work: Path, python: Path, folder: Path) -> None:
     _run(["tar", "-xf", f"lz4-{version}.tar.gz"], work, dict(os.environ))
     source = work.resolve() / f"lz4-{version}"
     flags = ["-O2", "-fPIC", "-shared", "-I", "lz4libs", "-I", str(python.parents[1] / "include" / python.name)]
+    shutil.copytree(source / "lz4", folder / "lz4", ignore=shutil.ignore_patterns("*.c", "*.h"))
     for name, parts in LZ4.items():
-        target = folder.resolve() / "lz4" / f"{name}.so"
-        target.parent.mkdir(parents=True, exist_ok=True)
         files = [f"lz4/{name}.c", *(f"lz4libs/{part}.c" for part in parts)]
+        target = folder.resolve() / "lz4" / f"{name}.so"
         _run([str(work.resolve() / "cc"), *flags, *files, "-o", str(target)], source, dict(os.environ))
-    for file in source.glob("lz4/**/*.py"):
-        (folder / file.relative_to(source)).write_bytes(file.read_bytes())
 
 
 def _run(command: list[str], folder: Path, env: dict[str, str]) -> None:

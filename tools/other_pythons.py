@@ -104,7 +104,15 @@ def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
     if all(list(folder.glob(f"{each.replace('==', '-')}.dist-info")) for each in wanted):
         return folder
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--upgrade"]
-    command += ["--python-version", version, "--implementation", "cp", "--abi", f"cp{version.replace('.', '')}"]
+    command += [
+        "--disable-pip-version-check",
+        "--python-version",
+        version,
+        "--implementation",
+        "cp",
+        "--abi",
+        f"cp{version.replace('.', '')}",
+    ]
     command += ["--abi", "abi3", "--abi", "none", "--target", str(folder)]
     for tag in (*target.interpreter(version).platforms, f"manylinux_2_28_{target.machine}"):
         command += ["--platform", tag] if tag.startswith(target.name.partition("-")[0]) else []
