@@ -43,11 +43,12 @@ def build(work: Path) -> Path:
     apt = system_packages.Apt(work, system_packages.architecture(), "trixie", "bookworm")
     root = apt.unpack("musl")
     (linker,) = root.resolve().glob("usr/lib/ld-musl-*.so.1")
+    cc = compiler(work)
     # -fPIC: the linker knows zig's list of musl's names, not which of them share a place, and so must copy no variable
-    env = os.environ | {"CC": str(compiler(work)), "CFLAGS": "-O1 -fPIC", "OPT": "-DNDEBUG"}
-    env |= {"LDFLAGS": f"-dynamic -Wl,--dynamic-linker={linker}"}
-    # CPython knows musl by that macro of musl's stdarg.h, where clang has its own; it is in the names of wheels' modules
-    env["CPP"] = f"{compiler(work)} -E -D__DEFINED_va_list"
+    env = os.environ | {"CC": str(cc), "CFLAGS": "-O1 -fPIC", "OPT": "-DNDEBUG"}
+    env["LDFLAGS"] = f"-dynamic -Wl,--dynamic-linker={linker}"
+    # CPython knows musl, which modules have in their names, by this macro of its stdarg.h; clang has its own stdarg.h
+    env["CPP"] = f"{cc} -E -D__DEFINED_va_list"
     env["PKG_CONFIG_LIBDIR"] = str(prefix / "lib" / "pkgconfig")  # so that CPython finds these two and no other library
     for name, package in PACKAGES.items():
         print(f"musl: compiling {name}", flush=True)

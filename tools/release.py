@@ -8,7 +8,7 @@
 
 Checked: the stable ABI is kept (abi3audit), the Linux tags are honest (auditwheel), the metadata is accepted (twine),
 the wheel and the sources can be installed in empty environments and decode, in each CPython of this machine.
-RELEASING.md has the steps around it. `--platform` and `--python` limit it, for a quick check of the same steps.
+RELEASING.md has the steps around it. `--here` is a quick check of the same steps: this platform and interpreter only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import wheelhouse_build  # noqa: E402
 import wheelhouse_check  # noqa: E402
 import wheelhouse_pack  # noqa: E402
 import wheelhouse_platforms  # noqa: E402
-from wheelhouse_platforms import BY_NAME, PLATFORMS  # noqa: E402
+from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
 
 import wheelhouse  # noqa: E402
 from wheelhouse import PYTHONS  # noqa: E402
@@ -71,9 +71,8 @@ def exported(folder: Path) -> Path:
     return target
 
 
-def build(source: Path, out: Path, options: argparse.Namespace) -> None:
+def build(source: Path, out: Path, platforms: list[Platform], pythons: list[str]) -> None:
     """The sources, one wheel per platform, the spark_udfs wheel."""
-    platforms = [one for one in PLATFORMS if one.name in options.platform]
     with ThreadPoolExecutor() as pool:
         sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", out, source)
         for wheel in wheelhouse.kafkarec_wheels(source, platforms, CACHE):
@@ -81,7 +80,7 @@ def build(source: Path, out: Path, options: argparse.Namespace) -> None:
             step(f"built {wheel.name}")
         sdist.result()
     limits = [("--platform", one.name) for one in platforms if one.fat]
-    limits += [("--python", python) for python in options.python]
+    limits += [("--python", python) for python in pythons]
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
         words = ["--source", source, "--out", folder, "--no-check", *(word for limit in limits for word in limit)]
         if wheelhouse.main(list(map(str, words))):
@@ -161,15 +160,13 @@ def write_sums(out: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="release.py", description="Builds and checks a release in dist/.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
-    parser.add_argument("--platform", action="append", choices=BY_NAME, help="only for this one; may be repeated")
-    parser.add_argument("--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated")
+    parser.add_argument("--here", action="store_true", help="only this platform and interpreter: a check, no release")
     options = parser.parse_args(arguments)
-    options.platform, options.python = options.platform or list(BY_NAME), options.python or list(PYTHONS)
     here = wheelhouse_platforms.here()
-    if here is None or here.name not in options.platform:
-        raise SystemExit(
-            f"release: the wheel of this machine is tried, so one of the platforms must be its own: {here}"
-        )
+    if here is None:
+        raise SystemExit("release: this machine is none of the platforms")
+    platforms = [here] if options.here else list(PLATFORMS)
+    pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if options.here else list(PYTHONS)
     began = time.monotonic()
     changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
     if changed:
@@ -178,8 +175,8 @@ def main(arguments: list[str] | None = None) -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
-        build(exported(Path(folder)), out, options)
-    check(out, options.python)
+        build(exported(Path(folder)), out, platforms, pythons)
+    check(out, pythons)
     run(
         *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", out / "sbom.json"),
@@ -187,8 +184,8 @@ def main(arguments: list[str] | None = None) -> int:
     write_sums(out)
     for file in sorted(out.iterdir()):
         step(f"{file.stat().st_size:>10,}  {file.name}")
-    whole = {*options.platform, *options.python} == {*BY_NAME, *PYTHONS}
-    step(f"{'complete' if whole else 'checked, and no release: it lacks platforms'}, {time.monotonic() - began:.0f} s")
+    outcome = "checked, and no release: of one platform only" if options.here else "complete"
+    step(f"{outcome}, {time.monotonic() - began:.0f} s")
     return 0
 
 
