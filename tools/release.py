@@ -38,6 +38,7 @@ from wheelhouse import PYTHONS  # noqa: E402
 
 CACHE = ROOT / ".cache"
 TOOLS = ROOT / ".venv-release" / "bin"
+BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
@@ -62,13 +63,19 @@ def run(*command: object, **options: object) -> str:
 
 
 def exported(folder: Path) -> Path:
-    """What is committed, without what lies about in the checkout."""
+    """What is committed, without what lies about in the checkout; without git all but what is built."""
     target = folder / "source"
+    if not _has_git():
+        return Path(shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(*BUILT)))
     target.mkdir()
     archive = folder / "source.tar"
     run("git", "archive", "--format=tar", "-o", archive, "HEAD", cwd=ROOT)
     run("tar", "-xf", archive, "-C", target)
     return target
+
+
+def _has_git() -> bool:
+    return shutil.which("git") is not None and (ROOT / ".git").exists()
 
 
 def build(source: Path, out: Path, platforms: list[Platform], pythons: list[str]) -> None:
@@ -168,7 +175,9 @@ def main(arguments: list[str] | None = None) -> int:
     platforms = [here] if options.here else list(PLATFORMS)
     pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if options.here else list(PYTHONS)
     began = time.monotonic()
-    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
+    if not _has_git() and not options.here:
+        raise SystemExit("release: it is built from what is committed, and there is no git or no clone")
+    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT) if _has_git() else ""
     if changed:
         step("not committed, and so not in it:\n" + changed.rstrip())
     out = options.out.resolve()
