@@ -206,9 +206,11 @@ def main(arguments: list[str]) -> int:
         print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
         return 2
     plan = PLANS[arguments[0]]
-    install(BUILD)  # the compiler of the steps below; the rest is independent
+    compilers = {BUILD} | ({CROSS} & set(plan.environments))
+    for environment in compilers:  # of the steps below; the rest is independent
+        install(environment)
     with ThreadPoolExecutor() as pool:
-        steps = [pool.submit(install, environment) for environment in plan.environments]
+        steps = [pool.submit(install, environment) for environment in plan.environments if environment not in compilers]
         steps += [pool.submit(build_core)] if plan.core else []
         steps += [pool.submit(build_wheels, plan.wheels)] if plan.wheels is not None else []
         try:
