@@ -13,7 +13,9 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
 from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
-from kafkarec._c.batch cimport BATCH_MAGIC, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch
+from kafkarec._c.batch cimport (
+    BATCH_MAGIC, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
+)
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (

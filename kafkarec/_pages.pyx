@@ -1,11 +1,12 @@
 """The compiled module of recycled pages, the allocator of column buffers: bounded free lists by size class.
 
-    class k = 0 .. 103:  (4 + k % 4) << (4 + k / 4)  bytes: 64, 80, 96, 112, 128, 160, 192 ... in steps of a quarter
-    above the largest class: malloc and free; under AddressSanitizer, which sees no wrong use of a page that is kept, all
+    class k = 0 .. 103:  (4 + k % 4) << (4 + k / 4)  bytes: 64, 80, 96, 112, 128, 160 ... in steps of a quarter
+    above the largest class: malloc and free; under AddressSanitizer, too, which sees no wrong use of what is kept
 
-The buffers of a small batch come from the list as well: malloc and free take longer than decoding it. Fresh pages take 60 % of the time of an uncompressed decode (the kernel zeroes them one page fault at a time), so pages
-that an Arrow consumer releases are reused. The list keeps at most `kr_pages_limit` bytes (128 MiB) and frees the rest.
-`pool_trim` empties it: kafkarec.release_memory().
+The buffers of a small batch come from the list as well: malloc and free take longer than decoding it. Fresh pages take
+60 % of the time of an uncompressed decode (the kernel zeroes them one page fault at a time), so pages that an Arrow
+consumer releases are reused. The list keeps at most `kr_pages_limit` bytes (128 MiB) and frees the rest. `pool_trim`
+empties it: kafkarec.release_memory().
 
 It is a module of its own, so that the process has one list: the other compiled modules call its C functions
 (`_pages.pxd`), and Arrow consumers return pages from any thread.

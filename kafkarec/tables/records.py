@@ -94,7 +94,7 @@ class BatchTable(Table):
 
 
 class RecordColumns(Table):
-    """Decoded records as Arrow columns. Immutable; pass it to pyarrow.table, polars.DataFrame or duckdb, or iterate it."""
+    """Decoded records as Arrow columns. Immutable; pyarrow.table, polars.DataFrame, duckdb take it; iterate it."""
 
     __slots__ = (
         "_batches",
