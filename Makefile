@@ -1,13 +1,13 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 release build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
 	@echo "  NO_INSTALL=1 make demo             stop if something is missing, install nothing"
 
@@ -38,13 +38,16 @@ wheelhouse: ## fill wheelhouse/: kafkarec, its dependencies, the one spark_udfs 
 	@sh tools/setup wheelhouse
 
 aarch64: ## the wheels for aarch64 under qemu-user: bootstrap, vectors, odd inputs (Debian, Ubuntu)
+python3.14: ## the same under CPython 3.14, from the next Debian's packages (Debian)
+musl: ## the same for musl, under a CPython that is compiled for it (Debian)
+aarch64 python3.14 musl:
 	@sh tools/setup wheelhouse
 	@sh tools/setup build
-	@$(PYTHON) tools/aarch64.py $(ARGS)
+	@$(ENV) $(PYTHON) tools/other_pythons.py $@ $(ARGS)
 
 release: ## sources, wheels for every platform, the spark_udfs wheel, checked, in dist/ (see RELEASING.md)
 	@sh tools/setup release
-	@$(PYTHON) tools/release.py $(ARGS)
+	@$(ENV) $(PYTHON) tools/release.py $(ARGS)
 
 build: ## compile kafkarec in place
 	@sh tools/setup build
@@ -60,11 +63,11 @@ bench: ## the seven workloads, kafkarec and its peers; writes benchmarks/RESULTS
 	@sh tools/setup bench
 	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
 
-sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each with executors that have nothing of ours
+sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each, kills streams of 4.1 (LONG=1: more of both)
 	@sh tools/setup test
 	@environments=$$($(PYTHON) tools/spark_versions.py) && \
-	CI=1 KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
-	    ARGS='$(addprefix tests/spark/test_,versions.py stream_submit.py stream_kills.py payloads.py) -rP $(ARGS)'
+	CI=1 $(if $(LONG),KAFKAREC_LONG=1) KAFKAREC_SPARK_ENVIRONMENTS=$$environments $(MAKE) test \
+	    ARGS='$(addprefix tests/spark/test_,versions.py stream_kills.py $(if $(LONG),stream_submit.py cause_first.py payloads.py)) -rP $(ARGS)'
 
 damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build

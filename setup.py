@@ -62,5 +62,6 @@ setup(
             "freethreading_compatible": True,
         },
     ),
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+    options={"build_ext": {"parallel": os.cpu_count()}}
+    | ({"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {}),
 )

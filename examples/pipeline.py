@@ -1,6 +1,6 @@
 """Log segments to typed tables, with a quarantine; each run adds what has arrived since the one before, once.
 
-    spark-submit --py-files wheelhouse/spark_udfs-0.1.0-py3-none-any.whl examples/pipeline.py FOLDER
+    spark-submit --py-files wheelhouse/spark_udfs-0.2.0-py3-none-any.whl examples/pipeline.py FOLDER
 
     FOLDER/bronze      segments as they arrive, <topic>-<partition>/<base offset>.log; nothing ever changes them
     FOLDER/silver      a row per record with typed columns; topic, partition, offset are its key

@@ -13,7 +13,9 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
 from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
-from kafkarec._c.batch cimport BATCH_MAGIC, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch
+from kafkarec._c.batch cimport (
+    BATCH_MAGIC, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
+)
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
@@ -41,13 +43,19 @@ from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_sh
 from kafkarec._entry.python_reader cimport open_reader
 from kafkarec._entry.arguments cimport fill_constants, fill_options
 from kafkarec._entry.fault_fields cimport fault_fields
+from kafkarec._entry.py_columns cimport (
+    RecordView, batch_value, bytes_at, has_flag, headers_at, record_view, sequence_at, timestamp_at, timestamp_type_at,
+)
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
+from datetime import UTC, datetime, timedelta
+
 from kafkarec import _checksum
-from kafkarec.damage import error, resolve, why_unreadable
+from kafkarec.damage import Restored, error, resolve, why_unreadable
 from kafkarec.errors import REASONS
+from kafkarec.format.control import parse
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
@@ -147,6 +155,65 @@ cdef object window(object owner, const void* start, int64_t length):
     return memoryview(view)
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@cython.final
+@cython.no_gc                    # made by the hundred thousand; a cycle could only go through a caller's own objects
+cdef class Record:
+    """One record. A field whose column is not in `columns` is None (headers: empty).
+
+    timestamp: int    milliseconds since 1970-01-01 UTC, None for -1
+    headers           list of (key, value or None), in order, with repeated keys
+    sequence: int     the producer's, None without a producer
+    """
+    cdef readonly object offset, timestamp, timestamp_type, key, value
+    cdef readonly list headers
+    cdef readonly object sequence
+    cdef readonly bint is_control
+
+    __match_args__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
+
+    def __init__(self, offset, timestamp, timestamp_type, key, value, headers, sequence=None, is_control=False):
+        self.offset, self.timestamp, self.timestamp_type, self.key, self.value = \
+            offset, timestamp, timestamp_type, key, value
+        self.headers, self.sequence, self.is_control = list(headers), sequence, is_control
+
+    @property
+    def datetime(self):
+        """The timestamp, aware and in UTC; None outside of the years 1 to 9999."""
+        if self.timestamp is None:
+            return None
+        try:
+            return _EPOCH + timedelta(milliseconds=self.timestamp)
+        except OverflowError:
+            return None
+
+    @property
+    def control(self):
+        """The typed control record, None for data. InvalidRecordError if it cannot be read."""
+        return parse(self.key, self.value) if self.is_control else None
+
+    cdef tuple fields(self):
+        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers, self.sequence,
+                self.is_control)
+
+    def __eq__(self, other):
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self.fields() == (<Record>other).fields()
+
+    def __hash__(self):
+        return hash((self.offset, self.timestamp, self.key, self.value))
+
+    def __reduce__(self):
+        return Record, self.fields()
+
+    def __repr__(self):
+        pairs = zip(self.__match_args__, self.fields(), strict=True)
+        return f"Record({', '.join([f'{name}={value!r}' for name, value in pairs])})"
+
+
 @cython.final
 cdef class Layout:
     """Names, types and codes of the columns of a table, as C structs."""
@@ -190,7 +257,7 @@ cdef class Rows:
     cdef Buffer notes
     cdef int64_t note_count
     cdef readonly int64_t count
-    cdef readonly dict note_details
+    cdef dict details
 
     def __dealloc__(self):
         pages_free(self.buffer.data, self.buffer.capacity)
@@ -199,8 +266,26 @@ cdef class Rows:
     def __len__(self):
         return self.count
 
+    @property
+    def note_details(self):
+        """Index of a batch -> the text of its note."""
+        return self.details or {}
+
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
+
+    def dicts(self, Layout layout, int64_t start, int64_t stop):
+        """The batches [start, stop), each as a dict of the columns of the batch table, whose layout this is."""
+        cdef list names = layout.schema.names
+        cdef list found = []
+        cdef dict fields
+        cdef int64_t i, n
+        for i in range(start, stop):
+            fields = {}
+            for n in range(layout.count):
+                fields[names[n]] = batch_value(self.at(i), layout.codes[n])
+            found.append(fields)
+        return found
 
     def raw(self):
         """The BatchRow structs as a memoryview, for `_writer`."""
@@ -287,6 +372,31 @@ cdef class Chunk:
         if width < 0:
             return validity, window(self, c.buffers[1], (rows + 7) // 8), None
         return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
+
+    def records(self, Layout layout, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
+        """The rows [start, stop) as Records. `ticks` of the timestamps in a millisecond."""
+        cdef RecordView view = record_view(self.storage, layout.codes)
+        cdef const Run* runs = <const Run*>self.storage.columns.runs.data
+        cdef const BatchRow* batch
+        cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
+        cdef list found = []
+        cdef Record record
+        view.ticks, view.binary_header_keys = ticks, binary_header_keys
+        for i in range(start, stop):
+            while i >= end:
+                run += 1
+                end += runs[run].rows
+            batch = self.rows.at(runs[run].batch)
+            record = Record.__new__(Record)
+            record.offset = None if view.offset == NULL else view.offset[i]
+            record.timestamp = timestamp_at(&view, i)
+            record.timestamp_type = timestamp_type_at(&view, i)
+            record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
+            record.headers = headers_at(&view, i)
+            record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
+            record.is_control = has_flag(batch, CONTROL)
+            found.append(record)
+        return found
 
     def headers(self):
         """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews."""
@@ -394,9 +504,11 @@ cdef class Decoder:
 
     def feed(self, data, start=0, stop=None):
         """Begins the next input, or bytes [start, stop) of it; positions are those in the whole input."""
-        cdef int64_t length
-        self.source = data if isinstance(data, Source) else Source(data)
-        length = self.source.size if stop is None else stop
+        self.begin(data if isinstance(data, Source) else Source(data), start, stop)
+
+    cdef int begin(self, Source source, int64_t start, stop) except -1:
+        cdef int64_t length = source.size if stop is None else stop
+        self.source = source
         if self.source.reading is None:
             input_memory(&self.e.input, self.source.data(), length, self.source.size)
         else:
@@ -406,6 +518,7 @@ cdef class Decoder:
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
             self.e.previous_next = INT64_MIN if first is None else first
+        return 0
 
     @property
     def filled(self):
@@ -421,6 +534,9 @@ cdef class Decoder:
 
     def run(self):
         """Reads until a chunk is full (True) or the input ends (False). Damage is raised, or with `skip` recorded."""
+        return self.fill()
+
+    cdef bint fill(self) except -1:
         cdef int status
         cdef Ending ending
         while True:
@@ -773,6 +889,32 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
+    def read(self, Source source, start=0, stop=None):
+        """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
+        read.passes.PassResult. Keeps nothing of the input."""
+        cdef list chunks = [], tables = [], damage = [], restored = []
+        cdef bint more = True
+        self.begin(source, start, stop)
+        while more:
+            more = self.fill()
+            if self.damage:
+                damage += [one for _, _, one in self.pop_damage(not more)]
+            if self.restored:
+                restored += [Restored.of(*one) for one in self.pop_restored()]
+            rows = self.taken_rows()
+            chunk = self.taken_chunk(rows, False)
+            if chunk is not None:
+                chunks.append(chunk)
+            tables.append(rows)
+        remaining = self.remaining
+        self.source = None
+        return chunks, tables, damage, remaining, restored
+
+    @property
+    def kept_bytes(self):
+        """The size of the buffers that are kept for the next input."""
+        return self.e.context.out.capacity + self.e.keep.capacity
+
     def pop_damage(self, bint final=True):
         """The damage so far, from damage.resolve. Damage after the last batch is kept until the next batch, unless
         `final`."""
@@ -786,24 +928,33 @@ cdef class Decoder:
     def take(self, bint empty=False):
         """(Chunk of the records so far, Rows of their batches); the decoder begins new ones. Without records the chunk
         is None, or with `empty` a Chunk without rows."""
-        cdef Chunk chunk = None
+        cdef Rows rows = self.taken_rows()
+        return self.taken_chunk(rows, empty), rows
+
+    cdef Rows taken_rows(self):
         cdef Rows rows = Rows.__new__(Rows)
         remember_good(&self.e)
         if self.e.options.file_rules:
             self.taken_batches = self.left_batches()
         rows.buffer, rows.count = self.e.rows, self.e.row_count
         rows.notes, rows.note_count = self.e.audit.kept, self.e.audit.kept_count
-        rows.note_details, self.note_details = self.note_details, {}
+        if self.note_details:
+            rows.details, self.note_details = self.note_details, {}
         memset(&self.e.rows, 0, sizeof(Buffer))
         memset(&self.e.audit.kept, 0, sizeof(Buffer))
         engine_begin_chunk(&self.e)
         self.e.first_row = 0
+        return rows
+
+    cdef Chunk taken_chunk(self, Rows rows, bint empty):
+        cdef Chunk chunk
         if empty and columns_reserve(&self.e.columns, 1, 0) != st.OK:
             raise MemoryError
-        if empty or self.e.columns.rows > 0:
-            want = self.e.columns.want
-            chunk = Chunk.__new__(Chunk)
-            chunk.rows = rows
-            chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
-            self.e.columns.want = want
-        return chunk, rows
+        if not empty and self.e.columns.rows == 0:
+            return None
+        want = self.e.columns.want
+        chunk = Chunk.__new__(Chunk)
+        chunk.rows = rows
+        chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
+        self.e.columns.want = want
+        return chunk

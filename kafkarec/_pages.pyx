@@ -1,11 +1,12 @@
 """The compiled module of recycled pages, the allocator of column buffers: bounded free lists by size class.
 
-    class k = 0 .. 79:  (4 + k % 4) << (10 + k / 4)  bytes: 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB ... steps of a quarter
-    below 4 KiB and above the largest class: malloc and free
+    class k = 0 .. 103:  (4 + k % 4) << (4 + k / 4)  bytes: 64, 80, 96, 112, 128, 160 ... in steps of a quarter
+    above the largest class: malloc and free; under AddressSanitizer, too, which sees no wrong use of what is kept
 
-Fresh pages take 60 % of the time of an uncompressed decode (the kernel zeroes them one page fault at a time), so pages
-that an Arrow consumer releases are reused. The list keeps at most `kr_pages_limit` bytes (128 MiB) and frees the rest.
-`pool_trim` empties it: kafkarec.release_memory().
+The buffers of a small batch come from the list as well: malloc and free take longer than decoding it. Fresh pages take
+60 % of the time of an uncompressed decode (the kernel zeroes them one page fault at a time), so pages that an Arrow
+consumer releases are reused. The list keeps at most `kr_pages_limit` bytes (128 MiB) and frees the rest. `pool_trim`
+empties it: kafkarec.release_memory().
 
 It is a module of its own, so that the process has one list: the other compiled modules call its C functions
 (`_pages.pxd`), and Arrow consumers return pages from any thread.
@@ -18,8 +19,13 @@ cdef extern from * nogil:
     #include <stdlib.h>
     #include <stdint.h>
 
-    #define KR_PAGE_CLASSES 80
-    #define KR_SMALLEST_PAGE ((size_t)4096)
+    #define KR_PAGE_CLASSES 104
+    #define KR_SMALLEST_PAGE ((size_t)64)
+    #if defined(__has_feature)
+    #if __has_feature(address_sanitizer)
+    #define __SANITIZE_ADDRESS__ 1
+    #endif
+    #endif
 
     typedef struct kr_page { struct kr_page *next; } kr_page;
     static kr_page *kr_free_pages[KR_PAGE_CLASSES];
@@ -27,23 +33,28 @@ cdef extern from * nogil:
     static int64_t kr_pages_limit = (int64_t)128 << 20;
     static pthread_mutex_t kr_pages_lock = PTHREAD_MUTEX_INITIALIZER;
 
-    static inline size_t kr_class_size(int k) { return (size_t)(4 + (k & 3)) << (10 + (k >> 2)); }
+    static inline size_t kr_class_size(int k) { return (size_t)(4 + (k & 3)) << (4 + (k >> 2)); }
 
     /* The smallest class of n bytes or more, or -1: malloc is used. */
     static inline int kr_class_of(size_t n) {
+    #ifdef __SANITIZE_ADDRESS__
+        (void)n;
+        return -1;
+    #else
         int shift, k;
-        if (n < KR_SMALLEST_PAGE) return -1;
+        if (n < KR_SMALLEST_PAGE) return 0;
         shift = 63 - __builtin_clzll((unsigned long long)n);
-        k = (shift - 12) * 4;
-        while (k < KR_PAGE_CLASSES && kr_class_size(k) < n) k++;
+        k = (shift - 6) * 4 + (int)(n >> (shift - 2) & 3);
+        if (k < KR_PAGE_CLASSES && kr_class_size(k) < n) k++;
         return k < KR_PAGE_CLASSES ? k : -1;
+    #endif
     }
 
     static uint8_t *pool_take(size_t n, size_t *capacity) {
         int k = kr_class_of(n);
         void *p = NULL;
         if (k < 0) {
-            *capacity = n < 64 ? 64 : n;
+            *capacity = n < KR_SMALLEST_PAGE ? KR_SMALLEST_PAGE : n;
         } else {
             *capacity = kr_class_size(k);
             pthread_mutex_lock(&kr_pages_lock);
@@ -60,7 +71,7 @@ cdef extern from * nogil:
 
     static void pool_free(uint8_t *p, size_t capacity) {
         int k = kr_class_of(capacity);
-        if (k >= 0) {
+        if (p != NULL && k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
             if (kr_pages_kept + (int64_t)capacity <= kr_pages_limit) {
                 ((kr_page *)p)->next = kr_free_pages[k];

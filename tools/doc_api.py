@@ -7,6 +7,7 @@ import copy
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -146,9 +147,30 @@ def _small_files() -> str:
 @cache
 def _definition(of: type | Callable[..., Any]) -> ast.ClassDef | ast.FunctionDef:
     """The syntax of a class or function: annotations and defaults as they are written."""
-    [node] = ast.parse(textwrap.dedent(inspect.getsource(of))).body
+    try:
+        source = inspect.getsource(of)
+    except OSError:
+        return _compiled_class(of)
+    [node] = ast.parse(textwrap.dedent(source)).body
     assert isinstance(node, ast.ClassDef | ast.FunctionDef)
     return node
+
+
+def _compiled_class(of: Any) -> ast.ClassDef:
+    """The syntax of a class of a compiled module: its stub, with the docstrings of the class."""
+    stub = Path(sys.modules[of.__module__].__file__ or "").with_name(of.__module__.split(".")[-1] + ".pyi")
+    nodes = ast.parse(stub.read_text(encoding="utf-8")).body
+    [node] = [one for one in nodes if isinstance(one, ast.ClassDef) and one.name == of.__name__]
+    methods = [(one, getattr(of, one.name)) for one in node.body if isinstance(one, ast.FunctionDef)]
+    for one, described in [(node, of), *((one, member) for one, member in methods if one.name != "__init__")]:
+        one.body.insert(0, ast.Expr(ast.Constant(_without_signature(inspect.getdoc(described) or ""))))
+    return node
+
+
+def _without_signature(doc: str) -> str:
+    """A docstring without the line that the compiler has put before it."""
+    first, _, others = doc.partition("\n\n" if "\n\n" in doc else "\n")
+    return others if re.fullmatch(r"\w+\(.*\)", first) else doc
 
 
 def _doc(node: ast.ClassDef | ast.FunctionDef) -> str:

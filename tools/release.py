@@ -8,7 +8,7 @@
 
 Checked: the stable ABI is kept (abi3audit), the Linux tags are honest (auditwheel), the metadata is accepted (twine),
 the wheel and the sources can be installed in empty environments and decode, in each CPython of this machine.
-RELEASING.md has the steps around it.
+RELEASING.md has the steps around it. `--here` is a quick check of the same steps: this platform and interpreter only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,14 +29,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import wheelhouse_build  # noqa: E402
 import wheelhouse_check  # noqa: E402
-import wheelhouse_cross  # noqa: E402
 import wheelhouse_pack  # noqa: E402
 import wheelhouse_platforms  # noqa: E402
 from wheelhouse_platforms import PLATFORMS, Platform  # noqa: E402
 
 import wheelhouse  # noqa: E402
+from wheelhouse import PYTHONS  # noqa: E402
 
+CACHE = ROOT / ".cache"
 TOOLS = ROOT / ".venv-release" / "bin"
+BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])
@@ -60,8 +63,10 @@ def run(*command: object, **options: object) -> str:
 
 
 def exported(folder: Path) -> Path:
-    """What is committed, without what lies about in the checkout."""
+    """What is committed, without what lies about in the checkout; without git all but what is built."""
     target = folder / "source"
+    if not _has_git():
+        return Path(shutil.copytree(ROOT, target, ignore=shutil.ignore_patterns(*BUILT)))
     target.mkdir()
     archive = folder / "source.tar"
     run("git", "archive", "--format=tar", "-o", archive, "HEAD", cwd=ROOT)
@@ -69,43 +74,43 @@ def exported(folder: Path) -> Path:
     return target
 
 
-def build(source: Path, out: Path, cache: Path) -> list[Path]:
-    """The sources and one wheel per platform."""
-    run(TOOLS / "python", "-m", "build", "--sdist", "--outdir", out, source)
-    native, c_files = wheelhouse_build.kafkarec_wheel(source, cache / "release", wheelhouse.version())
-    wheels = []
-    for platform in PLATFORMS:
-        step(f"kafkarec for {platform.name}")
-        wheel = native
-        if platform != wheelhouse_platforms.here():
-            wheel = wheelhouse_cross.kafkarec_wheel(native, c_files, cache / "release" / "cross", platform)
-        stripped = wheelhouse_pack.stripped(wheel, cache / "stripped")
-        wheels.append(wheelhouse_pack.copy(stripped, out))
-    return wheels
+def _has_git() -> bool:
+    return shutil.which("git") is not None and (ROOT / ".git").exists()
 
 
-def check_wheels(files: list[Path]) -> None:
+def build(source: Path, out: Path, platforms: list[Platform], pythons: list[str]) -> None:
+    """The sources, one wheel per platform, the spark_udfs wheel."""
+    with ThreadPoolExecutor() as pool:
+        sdist = pool.submit(run, TOOLS / "python", "-m", "build", "--sdist", "--outdir", out, source)
+        for wheel in wheelhouse.kafkarec_wheels(source, platforms, CACHE):
+            wheelhouse_pack.copy(wheel, out)
+            step(f"built {wheel.name}")
+        sdist.result()
+    limits = [("--platform", one.name) for one in platforms if one.fat]
+    limits += [("--python", python) for python in pythons]
+    with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
+        words = ["--source", source, "--out", folder, "--no-check", *(word for limit in limits for word in limit)]
+        if wheelhouse.main(list(map(str, words))):
+            raise SystemExit("release: the spark_udfs wheel was not made")
+        wheelhouse_pack.copy(next(Path(folder).glob("spark_udfs-*.whl")), out)
+
+
+def check_wheel(wheel: Path) -> None:
     """With the tools that are made for it."""
-    run(TOOLS / "twine", "check", *files)
-    for wheel in files:
-        if not wheel.name.startswith("kafkarec-") or wheel.suffix != ".whl":
-            continue
-        said = run(TOOLS / "abi3audit", "--strict", "--summary", wheel)
-        step(
-            f"abi3audit: {' '.join(said.split())}" if said.strip() else f"abi3audit: {wheel.name} keeps the stable ABI"
-        )
-        tag = wheel.name.removesuffix(".whl").rsplit("-", 1)[1]
-        if tag.startswith("manylinux"):
-            shown = " ".join(run(TOOLS / "auditwheel", "show", wheel).split())
-            allowed = re.search(r'platform tag: "(\w+)"', shown)
-            if allowed is None or not _covers(tag, allowed[1]):
-                raise SystemExit(f"release: {wheel.name} does not deserve its tag: {shown}")
-            step(f"auditwheel: {wheel.name} could also be {allowed[1]}")
-        elif tag.startswith("musllinux"):  # auditwheel looks for the libraries, and so needs a system with musl
-            needed = {name for content in _modules(wheel) for name in wheelhouse_build.needed_libraries(content)}
-            if needed != {"libc.so"} or any(b"GLIBC_" in content for content in _modules(wheel)):
-                raise SystemExit(f"release: {wheel.name} needs {', '.join(sorted(needed))}, not only musl's libc.so")
-            step(f"{wheel.name} needs libc.so, and no version of a symbol")
+    said = run(TOOLS / "abi3audit", "--strict", "--summary", wheel)
+    step(f"abi3audit: {' '.join(said.split())}" if said.strip() else f"abi3audit: {wheel.name} keeps the stable ABI")
+    tag = wheel.name.removesuffix(".whl").rsplit("-", 1)[1]
+    if tag.startswith("manylinux"):
+        shown = " ".join(run(TOOLS / "auditwheel", "show", wheel).split())
+        allowed = re.search(r'platform tag: "(\w+)"', shown)
+        if allowed is None or not _covers(tag, allowed[1]):
+            raise SystemExit(f"release: {wheel.name} does not deserve its tag: {shown}")
+        step(f"auditwheel: {wheel.name} could also be {allowed[1]}")
+    elif tag.startswith("musllinux"):  # auditwheel looks for the libraries, and so needs a system with musl
+        needed = {name for content in _modules(wheel) for name in wheelhouse_build.needed_libraries(content)}
+        if needed != {"libc.so"} or any(b"GLIBC_" in content for content in _modules(wheel)):
+            raise SystemExit(f"release: {wheel.name} needs {', '.join(sorted(needed))}, not only musl's libc.so")
+        step(f"{wheel.name} needs libc.so, and no version of a symbol")
 
 
 def _modules(wheel: Path) -> list[bytes]:
@@ -121,15 +126,22 @@ def _covers(tag: str, allowed: str) -> bool:
     return family == other and numbers[0] >= numbers[1] and tag.endswith(allowed.split("_", 3)[3])
 
 
-def try_installed(out: Path, sdist: Path, here: Platform) -> None:
-    """`pip install` in an empty environment of each CPython of this machine; the sources in that of this one."""
-    for python in wheelhouse.PYTHONS:
-        executable = wheelhouse_check.find_interpreter(python)
-        if executable is None:
-            step(f"CPython {python}: not tried, no such interpreter on this machine")
-            continue
-        _try(executable, python, ["kafkarec[spark]", "--find-links", str(out), "--only-binary=kafkarec,spark_udfs"])
-    _try(sys.executable, f"{here.name}, from the sources", [str(sdist)])
+def check(out: Path, pythons: list[str]) -> None:
+    """The wheels, and `pip install` in an empty environment of each CPython of this machine; that of the sources takes
+    longest, and so comes first."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        steps = [pool.submit(_try, sys.executable, "the sources", [str(next(out.glob("kafkarec-*.tar.gz")))])]
+        wheels = ["kafkarec[spark]", "--find-links", str(out), "--only-binary=kafkarec,spark_udfs"]
+        for python in pythons:
+            executable = wheelhouse_check.find_interpreter(python)
+            if executable:
+                steps.append(pool.submit(_try, executable, f"the wheels on CPython {python}", wheels))
+            else:
+                step(f"the wheels on CPython {python}: not tried, no such interpreter on this machine")
+        steps += [pool.submit(check_wheel, wheel) for wheel in sorted(out.glob("kafkarec-*.whl"))]
+        run(TOOLS / "twine", "check", *out.iterdir())
+        for each in as_completed(steps):
+            each.result()
 
 
 def _try(executable: str, what: str, wanted: list[str]) -> None:
@@ -141,8 +153,10 @@ def _try(executable: str, what: str, wanted: list[str]) -> None:
         for codec in CODECS:
             run(python, "-c", SMOKE, codec, cwd=folder)
         said = run(python, "-m", "kafkarec", "doctor", cwd=folder).split("\n")
-        run(Path(folder) / "bin" / "kafkarec", "--version", cwd=folder)
-    step(f"CPython {what}: installed, every codec written and read, {said[-2]} ({time.monotonic() - began:.0f} s)")
+        shown = run(Path(folder) / "bin" / "kafkarec", "--version", cwd=folder).strip()
+        if shown.split()[-1] != wheelhouse.version():
+            raise SystemExit(f"release: {what} is of another version: {shown}")
+    step(f"{what}: installed, every codec written and read, {said[-2]} ({time.monotonic() - began:.0f} s)")
 
 
 def write_sums(out: Path) -> None:
@@ -153,27 +167,25 @@ def write_sums(out: Path) -> None:
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="release.py", description="Builds and checks a release in dist/.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist")
+    parser.add_argument("--here", action="store_true", help="only this platform and interpreter: a check, no release")
     options = parser.parse_args(arguments)
-    began = time.monotonic()
-    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT)
-    if changed:
-        step("not committed, and so not in it:\n" + changed.rstrip())
     here = wheelhouse_platforms.here()
     if here is None:
         raise SystemExit("release: this machine is none of the platforms")
-    out, cache = options.out.resolve(), ROOT / ".cache"
+    platforms = [here] if options.here else list(PLATFORMS)
+    pythons = [f"{sys.version_info[0]}.{sys.version_info[1]}"] if options.here else list(PYTHONS)
+    began = time.monotonic()
+    if not _has_git() and not options.here:
+        raise SystemExit("release: it is built from what is committed, and there is no git or no clone")
+    changed = run("git", "status", "--porcelain", "--untracked-files=no", cwd=ROOT) if _has_git() else ""
+    if changed:
+        step("not committed, and so not in it:\n" + changed.rstrip())
+    out = options.out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
-        wheels = build(exported(Path(folder)), out, cache)
-    step("the spark_udfs wheel")
-    with tempfile.TemporaryDirectory(prefix="kafkarec-release-") as folder:
-        if wheelhouse.main(["--out", folder, "--no-check"]):
-            return 1
-        fat = wheelhouse_pack.copy(next(Path(folder).glob("spark_udfs-*.whl")), out)
-    (sdist,) = out.glob("kafkarec-*.tar.gz")
-    check_wheels([sdist, *wheels, fat])
-    try_installed(out, sdist, here)
+        build(exported(Path(folder)), out, platforms, pythons)
+    check(out, pythons)
     run(
         *(TOOLS / "cyclonedx-py", "requirements", ROOT / "requirements" / "runtime.txt"),
         *("--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "-o", out / "sbom.json"),
@@ -181,7 +193,8 @@ def main(arguments: list[str] | None = None) -> int:
     write_sums(out)
     for file in sorted(out.iterdir()):
         step(f"{file.stat().st_size:>10,}  {file.name}")
-    step(f"dist/ is complete, {time.monotonic() - began:.0f} s")
+    outcome = "checked, and no release: of one platform only" if options.here else "complete"
+    step(f"{outcome}, {time.monotonic() - began:.0f} s")
     return 0
 
 

@@ -175,7 +175,7 @@ def build_core() -> None:
         module.with_suffix(".c").unlink(missing_ok=True)
     run(
         "build-core",
-        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force", "--parallel", "2"],
+        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],
         clean_env(),
     )
     WORK.mkdir(exist_ok=True)
@@ -206,9 +206,11 @@ def main(arguments: list[str]) -> int:
         print(f"usage: setup_env.py {'|'.join(PLANS)}", file=sys.stderr)
         return 2
     plan = PLANS[arguments[0]]
-    install(BUILD)  # the compiler of the steps below; the rest is independent
+    compilers = {BUILD} | ({CROSS} & set(plan.environments))
+    for environment in compilers:  # of the steps below; the rest is independent
+        install(environment)
     with ThreadPoolExecutor() as pool:
-        steps = [pool.submit(install, environment) for environment in plan.environments]
+        steps = [pool.submit(install, environment) for environment in plan.environments if environment not in compilers]
         steps += [pool.submit(build_core)] if plan.core else []
         steps += [pool.submit(build_wheels, plan.wheels)] if plan.wheels is not None else []
         try:

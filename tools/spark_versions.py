@@ -2,9 +2,9 @@
 
 usage: KAFKAREC_SPARK_ENVIRONMENTS=$(tools/spark_versions.py) pytest tests/spark/test_versions.py
 
-Each has pyspark, pyarrow and pandas only, as executors have, as in requirements/executor.txt: about 850 MB. The folder
-lies outside of the checkout (KAFKAREC_SPARK_ENVIRONMENTS, or next to what tools/kafka_jars fetches), so `make clean`
-leaves it; what exists is not made again.
+Each has pyspark, pyarrow and pandas only, as executors have, as in requirements/executor.txt. What is not Spark's own
+is there once, for all: 2 GB together. The folder lies outside of the checkout (KAFKAREC_SPARK_ENVIRONMENTS, or next to
+what tools/kafka_jars fetches), so `make clean` leaves it; what exists is not made again.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,6 +26,9 @@ import wheelhouse_check  # noqa: E402
 
 # The newest Python that all of these Sparks run on.
 PYTHON = "3.11"
+LIBRARIES = "libraries"
+# pyspark is published as source only: a wheel is made of it, whose 400 MB of jars are compressed already.
+PIP = ("install", "--quiet", "--no-cache-dir", "--no-compile", "--config-settings=--build-option=--compression=stored")
 
 
 def folder() -> Path:
@@ -33,35 +37,40 @@ def folder() -> Path:
     return Path(chosen) if chosen else cache / "kafkarec-tests" / "sparks"
 
 
-def constraints() -> list[str]:
+def libraries() -> list[str]:
     """The lines of requirements/executor.txt without Spark itself and what only it needs."""
     lock = (ROOT / "requirements" / "executor.txt").read_text(encoding="utf-8")
     lines = re.findall(r"(?m)^([a-z0-9-]+==\S+)( ;[^\\\n]*)?", lock)
     return [name + marker for name, marker in lines if not name.startswith(("pyspark==", "py4j=="))]
 
 
-def make(target: Path, release: str) -> None:
+def make(target: Path, requirements: list[str]) -> None:
+    """An environment with these and, by a .pth file, with the libraries of all."""
+    wanted = "\n".join(requirements)
+    stamp = target / "complete"
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    began = time.monotonic()
+    print(f"{target.name}: an environment in {target}", file=sys.stderr)
     shutil.rmtree(target, ignore_errors=True)
     interpreter = wheelhouse_check.find_interpreter(PYTHON) or sys.executable
-    subprocess.run([str(interpreter), "-m", "venv", str(target)], check=True)
-    listed = target / "constraints.txt"
-    listed.write_text("\n".join(constraints()) + "\n")
-    pip = [str(target / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-cache-dir", "-c", str(listed)]
-    subprocess.run([*pip, f"pyspark=={release}", "pyarrow", "pandas"], check=True, stdout=sys.stderr)
-    (target / "complete").write_text(release)
+    subprocess.run([str(interpreter), "-m", "venv", "--without-pip", str(target)], check=True)
+    (site,) = target.glob("lib/python*/site-packages")
+    pip = [sys.executable, "-m", "pip", "--python", str(target / "bin" / "python"), *PIP]
+    subprocess.run([*pip, *requirements], check=True, stdout=sys.stderr)
+    if target.name != LIBRARIES:
+        shared = target.parent / LIBRARIES / site.relative_to(target)
+        (site / f"{LIBRARIES}.pth").write_text(f"{shared}\n")
+    stamp.write_text(wanted)
+    print(f"{target.name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> int:
     parent = folder()
-    for version, release in list(doc_spark.RELEASES.items())[:-1]:
-        target = parent / version
-        stamp = target / "complete"
-        if stamp.exists() and stamp.read_text() == release:
-            continue
-        began = time.monotonic()
-        print(f"Spark {release}: an environment in {target}", file=sys.stderr)
-        make(target, release)
-        print(f"Spark {release}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    wanted = {version: [f"pyspark=={release}"] for version, release in list(doc_spark.RELEASES.items())[:-1]}
+    wanted[LIBRARIES] = libraries()
+    with ThreadPoolExecutor(len(wanted)) as pool:  # mostly waits for the network and the disk
+        list(pool.map(lambda name: make(parent / name, wanted[name]), wanted))
     print(parent)
     return 0
 

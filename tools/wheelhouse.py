@@ -27,6 +27,8 @@ import fcntl
 import re
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,6 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
         prog="wheelhouse.py", description="Fills the wheelhouse; see the head of this file."
     )
     parser.add_argument("--out", type=Path, default=ROOT / "wheelhouse", help="folder for the wheels")
+    parser.add_argument("--source", type=Path, default=ROOT, help="the sources of the packages, if not this checkout")
     parser.add_argument("--cache", type=Path, default=ROOT / ".cache", help="folder for downloads and builds")
     parser.add_argument("--platform", action="append", choices=BY_NAME, help="only for this one; may be repeated")
     parser.add_argument("--here", action="store_true", help="only for the platform of this machine")
@@ -81,14 +84,18 @@ def chosen(options: argparse.Namespace) -> list[Platform]:
     return [one for one in PLATFORMS if one.fat or one == here]
 
 
-def wheels_of(
-    platform: Platform, native: Path, sources: Path, pythons: tuple[str, ...], cache: Path
-) -> tuple[Path, list[Path], dict[str, list[str]]]:
-    """(kafkarec's wheel, its dependencies' wheels, CPython -> lines about wheels that do not exist)."""
-    ours = native
-    if platform != wheelhouse_platforms.here():
-        ours = wheelhouse_cross.kafkarec_wheel(native, sources, cache / "build" / "cross", platform)
-    return ours, *wheelhouse_fetch.dependency_wheels(platform, pythons, cache / "wheels")
+def kafkarec_wheels(source: Path, platforms: list[Platform], cache: Path) -> list[Path]:
+    """kafkarec's wheel for each platform, without debugging information."""
+    native, c_files = wheelhouse_build.kafkarec_wheel(source, cache / "build", version())
+
+    def wheel_for(platform: Platform) -> Path:
+        wheel = native
+        if platform != wheelhouse_platforms.here():
+            wheel = wheelhouse_cross.kafkarec_wheel(native, c_files, cache / "build" / "cross", platform)
+        return wheelhouse_pack.stripped(wheel, cache / "stripped")
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        return list(pool.map(wheel_for, platforms))
 
 
 def fill(options: argparse.Namespace) -> int:
@@ -97,13 +104,14 @@ def fill(options: argparse.Namespace) -> int:
     started = time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
 
-    native, sources = wheelhouse_build.kafkarec_wheel(ROOT, options.cache / "build", version())
-    carried: set[Path] = set()
+    platforms = chosen(options)
+    carried = set(kafkarec_wheels(options.source, platforms, options.cache))
+    for wheel in sorted(carried):
+        print(f"built     {wheel.name}")
     absent: dict[str, list[str]] = {}
-    for platform in chosen(options):
-        ours, dependencies, missing = wheels_of(platform, native, sources, pythons, options.cache)
-        print(f"built     {ours.name}")
-        carried |= {wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in (ours, *dependencies)}
+    for platform in platforms:
+        dependencies, missing = wheelhouse_fetch.dependency_wheels(platform, pythons, options.cache / "wheels")
+        carried |= {wheelhouse_pack.stripped(wheel, options.cache / "stripped") for wheel in dependencies}
         for line in [line for lines in missing.values() for line in lines]:
             print(f"no wheel  {line}")
         if platform == wheelhouse_platforms.here():
@@ -112,7 +120,7 @@ def fill(options: argparse.Namespace) -> int:
     carried = {wheelhouse_pack.copy(wheel, options.out) for wheel in carried}
     for wheel in sorted(carried):
         print(f"have      {wheel.name}  {wheel.stat().st_size / 1e6:.2f} MB")
-    fat = wheelhouse_pack.fat_wheel(ROOT / "spark_udfs", version(), sorted(carried), options.out)
+    fat = wheelhouse_pack.fat_wheel(options.source / "spark_udfs", version(), sorted(carried), options.out)
     for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
         stale.unlink()
     size = fat.stat().st_size / 1e6

@@ -8,6 +8,7 @@ that of the other machine is given a copy of this one, which is right for the st
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from os import cpu_count
 from pathlib import Path
 
 import wheelhouse_pack
-from wheelhouse_platforms import ROOT, Platform
+from wheelhouse_platforms import LOCKS, ROOT, Platform
 
 CROSS = ROOT / ".venv-cross"
 DEFINES = ("NDEBUG", "CYTHON_PEP489_MULTI_PHASE_INIT=1", "Py_LIMITED_API=0x030B0000", "CYTHON_LIMITED_API=1")
@@ -26,10 +27,16 @@ FLAGS = ("-O3", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-sanitize=undef
 
 
 def kafkarec_wheel(native: Path, sources: Path, work: Path, target: Platform) -> Path:
-    """The wheel for `target`, in a folder below `work`. native: this machine's wheel; sources: the C files."""
-    folder = work / target.name
+    """The wheel for `target`, made once per content in a folder below `work`.
+
+    native: this machine's wheel; sources: the C files.
+    """
+    made_with = [FLAGS, DEFINES, target, (LOCKS / "cross.txt").read_text(), wheelhouse_pack.sha256(native)]
+    folder = work / f"{target.name}-{hashlib.sha256(repr(made_with).encode()).hexdigest()[:16]}"
+    for made in folder.glob("*.whl"):
+        return made
     folder.mkdir(parents=True, exist_ok=True)
-    include = _include(work, target)
+    include = _include(folder, target)
     with ThreadPoolExecutor(cpu_count()) as pool:
         built = list(pool.map(lambda source: _module(source, folder, include, target), sorted(sources.glob("_*.c"))))
     modules = {f"kafkarec/{each.name}": each.read_bytes() for each in built}

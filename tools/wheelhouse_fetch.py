@@ -43,19 +43,22 @@ def dependency_wheels(
     cache.mkdir(parents=True, exist_ok=True)
     wheels: set[Path] = set()
     absent: dict[str, list[str]] = {}
-    for project, (version, hashes) in dependencies(platform).items():
-        for python in pythons:
-            wanted = platform.interpreter(python)
-            wheel = _cached(cache, project, version, hashes, wanted)
-            if wheel is None:
-                said = _download(cache, project, version, hashes, wanted)
-                wheel = _cached(cache, project, version, hashes, wanted)
-            if wheel is None:
-                absent.setdefault(python, []).append(
-                    f"{project} {version} for CPython {python} on {platform.name} ({said})"
-                )
-            else:
+    wanted = dependencies(platform)
+    for python in pythons:
+        interpreter = platform.interpreter(python)
+        lacking = {name: line for name, line in wanted.items() if not _cached(cache, name, *line, interpreter)}
+        said = _download(cache, lacking, interpreter) if lacking else ""
+        for name, line in wanted.items():
+            wheel = _cached(cache, name, *line, interpreter)
+            if wheel is None and len(lacking) > 1:  # pip downloads all or none
+                said = _download(cache, {name: line}, interpreter)
+                wheel = _cached(cache, name, *line, interpreter)
+            if wheel:
                 wheels.add(wheel)
+            else:
+                absent.setdefault(python, []).append(
+                    f"{name} {line[0]} for CPython {python} on {platform.name} ({said})"
+                )
     return sorted(wheels), absent
 
 
@@ -72,19 +75,20 @@ def _cached(cache: Path, project: str, version: str, hashes: frozenset[str], wan
     return min(good)[1] if good else None
 
 
-def _download(cache: Path, project: str, version: str, hashes: frozenset[str], wanted: tags.Interpreter) -> str:
-    """Runs pip; returns the last line of its output, for the case that no wheel was downloaded."""
-    line = cache / "wanted.txt"
-    line.write_text(
-        f"{project}=={version} " + " ".join(f"--hash=sha256:{digest}" for digest in sorted(hashes)) + "\n",
-        encoding="utf-8",
-    )
+def _download(cache: Path, lines: dict[str, tuple[str, frozenset[str]]], wanted: tags.Interpreter) -> str:
+    """Runs pip; returns the last line of its output, for the case that a wheel was not downloaded."""
+    listed = cache / "wanted.txt"
+    hashed = [
+        (f"{name}=={version}", *(f"--hash=sha256:{each}" for each in sorted(hashes)))
+        for name, (version, hashes) in lines.items()
+    ]
+    listed.write_text("".join(" ".join(words) + "\n" for words in hashed), encoding="utf-8")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--only-binary=:all:", "--implementation", "cp", "--python-version", ".".join(map(str, wanted.version))]
     for tag in wanted.platforms:
         command += ["--platform", tag]
-    command += ["--dest", str(cache), "-r", str(line)]
+    command += ["--dest", str(cache), "-r", str(listed)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    line.unlink()
-    lines = (done.stderr or done.stdout).strip().splitlines()
-    return lines[-1] if lines else "pip gave no reason"
+    listed.unlink()
+    printed = (done.stderr or done.stdout).strip().splitlines()
+    return printed[-1] if printed else "pip gave no reason"

@@ -63,7 +63,11 @@ cdef extern from * nogil:
         while (n-- > 0) c = _mm_crc32_u8((uint32_t)c, *p++);
         return ~(uint32_t)c;
     }
-    static int kr_has_instructions(void) { return __builtin_cpu_supports("sse4.2") ? 1 : 0; }
+    #include <cpuid.h>
+    static int kr_has_instructions(void) {  /* not __builtin_cpu_supports, which zig's clang answers with no */
+        unsigned int a, b, c, d;
+        return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2);
+    }
     #elif defined(__AARCH64EL__)
     #if defined(__linux__)
     #include <sys/auxv.h>

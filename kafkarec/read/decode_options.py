@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import Decoder, Layout
+from kafkarec._core import Decoder, Layout, Source
 from kafkarec.format.schema import UNITS, record_schema
 
 from . import restoring
@@ -18,6 +19,8 @@ NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
+_MOST_IDLE = 4
+_MOST_KEPT = 1 << 20  # bytes of the buffers of an idle Decoder
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
@@ -42,7 +45,7 @@ class EngineOptions:
     chunk_bytes: int | None = CHUNK_BYTES
 
 
-class DecodeRequest(NamedTuple):
+class _RequestFields(NamedTuple):
     """Checked options: layout of the columns, options of the Decoder, and those of the whole input."""
 
     layout: Layout
@@ -52,8 +55,40 @@ class DecodeRequest(NamedTuple):
     """Of a file: file, topic, partition, for errors and columns; later_segment: a later segment of the log exists;
     facts: a restoring.LogFacts."""
 
+
+class DecodeRequest(_RequestFields):
+    """Checked options, and the Decoders that have read with them and have nothing to do now: making one costs more than
+    decoding a small batch. Any thread may use it, also while another call of it runs."""
+
+    @cached_property
+    def _idle(self) -> deque[Decoder]:
+        return deque(maxlen=_MOST_IDLE)
+
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
+
+    def read(self, source: Source, start: int = 0, stop: int | None = None) -> tuple[Any, ...]:
+        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult."""
+        try:
+            decoder = self._idle.pop()
+        except IndexError:
+            decoder = self.decoder()
+        result = decoder.read(source, start, stop)  # a decoder that raised is not used again
+        if decoder.kept_bytes <= _MOST_KEPT and not self.skip:
+            self._idle.append(decoder)
+        return result
+
+    def of_headers(self, *, check_crcs: bool = False, whole: bool = False) -> DecodeRequest:
+        """The request for batch tables without records; whole: in one piece."""
+        options = EngineOptions(
+            payloads=NO_PAYLOADS,
+            check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
+            restore=self.options.restore,
+            chunk_bytes=None if whole else CHUNK_BYTES,
+            offsets=self.options.offsets,
+            times=self.options.times,
+        )
+        return self._replace(options=options, layout=NO_COLUMNS)
 
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
@@ -72,11 +107,6 @@ def _choice(name: str, value: object, choices: tuple[str, ...]) -> str:
     return str(value)
 
 
-@lru_cache(64)
-def _layout(columns: tuple[str, ...] | None, timestamp_unit: str, binary_header_keys: bool) -> Layout:
-    return Layout(record_schema(columns, timestamp_unit), binary_header_keys)
-
-
 def checked_limit(max_decompressed_bytes: int) -> int:
     """The limit as the engine gets it; ValueError for none."""
     if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
@@ -86,9 +116,9 @@ def checked_limit(max_decompressed_bytes: int) -> int:
 
 def check_option_names(options: dict[str, Any]) -> None:
     """TypeError for an unknown option."""
-    unknown = sorted(options.keys() - set(_OPTIONS))
+    unknown = options.keys() - _OPTIONS.keys()
     if unknown:
-        raise TypeError(f"no such option: {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
+        raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
 
 
 def request(
@@ -104,14 +134,57 @@ def request(
     layout: str = "copy",
 ) -> DecodeRequest:
     """Checks decode's options; a ValueError lists the allowed values. The public functions have these names and
-    defaults: tests/unit/read/test_signatures.py compares them."""
+    defaults: tests/unit/read/test_signatures.py compares them. Equal options give the same object."""
+    return checked_request(
+        columns,
+        control,
+        check_crcs,
+        errors,
+        max_decompressed_bytes,
+        timestamp_unit,
+        header_keys,
+        restore,
+        layout,
+    )
+
+
+def checked_request(
+    columns: Iterable[str] | None,
+    control: bool,
+    check_crcs: bool | str,
+    errors: str,
+    max_decompressed_bytes: int,
+    *others: Any,
+) -> DecodeRequest:
+    """As `request`, by position: a call with names takes as long as all the rest of it."""
+    if isinstance(columns, str):
+        raise ValueError(f"columns is a list of names, not the string {columns!r}")
+    if not isinstance(max_decompressed_bytes, int):  # 5.0 == 5 would be found among the kept requests
+        checked_limit(max_decompressed_bytes)
+    options = None if columns is None else tuple(columns), control, check_crcs, errors, max_decompressed_bytes, *others
+    try:
+        return _request(*options)
+    except TypeError:  # an option that is not hashable, and so none of the allowed values
+        return _request.__wrapped__(*options)
+
+
+@lru_cache(256)
+def _request(
+    columns: tuple[str, ...] | None,
+    control: bool,
+    check_crcs: bool | str,
+    errors: str,
+    max_decompressed_bytes: int,
+    timestamp_unit: str,
+    header_keys: str,
+    restore: bool,
+    layout: str,
+) -> DecodeRequest:
     if check_crcs not in (True, False, "all"):
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
     _choice("layout", layout, ("copy",))
     binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
-    if isinstance(columns, str):
-        raise ValueError(f"columns is a list of names, not the string {columns!r}")
-    checked_layout = _layout(None if columns is None else tuple(columns), timestamp_unit, binary)
+    checked_layout = Layout(record_schema(columns, timestamp_unit), binary)
     options = EngineOptions(
         check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",
@@ -125,7 +198,19 @@ def request(
     return DecodeRequest(checked_layout, options, skip, {})
 
 
-_OPTIONS = tuple(signature(request).parameters)
+def forget_requests() -> None:
+    """Drops the requests that are kept for equal options, and with them the idle Decoders."""
+    _request.cache_clear()
+    scan_request.cache_clear()
+
+
+@lru_cache(8)
+def scan_request(errors: str) -> DecodeRequest:
+    """The request of `scan`."""
+    return request(errors=errors).of_headers(whole=True)
+
+
+_OPTIONS = dict.fromkeys(signature(request).parameters)
 
 
 def request_of(arguments: dict[str, Any]) -> DecodeRequest:

@@ -205,7 +205,7 @@ def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> 
         chunk, rows = decoder.take(empty=True)
         return RecordColumns(
             decode_request.layout,
-            [(chunk, 0, len(chunk))],
+            [chunk],
             [rows],
             ticks=options.ticks,
             binary_header_keys=options.binary_header_keys,
@@ -224,7 +224,7 @@ def scan_each(values: Any, *, errors: str = "raise", max_output_bytes: int = 64 
     options = EngineOptions(payloads=NO_PAYLOADS, check_crc=NO_CHECKS, chunk_bytes=None)
 
     def make(decoder: Decoder) -> BatchTable:
-        return BatchTable.of([decoder.take()[1]])
+        return BatchTable([decoder.take()[1]])
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         _, rows, _ = decoder.filled

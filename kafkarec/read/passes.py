@@ -14,7 +14,7 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import ALL_CHECKS, CHUNK_BYTES, NO_CHECKS, NO_COLUMNS, NO_PAYLOADS, DecodeRequest, EngineOptions
+from .decode_options import CHUNK_BYTES, DecodeRequest
 from .isolation import Excluded
 
 
@@ -27,6 +27,9 @@ class PassResult(NamedTuple):
     damage: list[Damage]
     remaining: int = 0
     restored: Sequence[Restored] = ()
+
+
+_part = tuple.__new__  # of a tuple that is there; PassResult(*fields) takes four times as long
 
 
 def joined(parts: list[PassResult]) -> PassResult:
@@ -42,18 +45,18 @@ def joined(parts: list[PassResult]) -> PassResult:
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
     """left_out: by read_committed; None: not read so."""
-    pieces = [(chunk, 0, len(chunk)) for chunk in part.chunks]
+    chunks, tables, damage, remaining, restored = part
     return RecordColumns(
         decode_request.layout,
-        pieces,
-        part.tables,
-        tuple(part.damage),
-        part.remaining,
+        chunks,
+        tables,
+        tuple(damage),
+        remaining,
         None if left_out is None else left_out.last_stable_offset,
         decode_request.options.ticks,
         decode_request.options.binary_header_keys,
         () if left_out is None else left_out.undecided,
-        tuple(part.restored),
+        tuple(restored),
     )
 
 
@@ -94,7 +97,7 @@ def read_part(
         part = _read_parallel(decode_request, source, start, stop, threads)
         if part is not None:
             return part
-    return joined(list(read_pieces(decode_request, source, start, stop)))
+    return _part(PassResult, decode_request.read(source, start, stop))
 
 
 def _read_parallel(
@@ -112,7 +115,7 @@ def _read_parallel(
     ranges = list(zip(boundaries, [*boundaries[1:], stop], strict=True))
     with ThreadPoolExecutor(threads, "kafkarec") as pool:
         try:
-            parts = list(pool.map(lambda ends: joined(list(read_pieces(decode_request, source, *ends))), ranges))
+            parts = list(pool.map(lambda ends: read_part(decode_request, source, *ends), ranges))
         except KafkaRecordError:
             return None
     return None if any(part.damage or part.restored for part in parts) else joined(parts)
@@ -129,15 +132,9 @@ def scan_pieces(
 ) -> Iterator[BatchTable]:
     """Batch tables of about 11,000 batches each; whole: one of all batches. From frames and headers alone, unless
     check_crcs: then every byte is read, and still nothing decompressed."""
-    options = EngineOptions(
-        payloads=NO_PAYLOADS,
-        check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
-        restore=decode_request.options.restore,
-        chunk_bytes=None if whole else CHUNK_BYTES,
-        offsets=decode_request.options.offsets,
-        times=decode_request.options.times,
-    )
-    decoder = decode_request.decoder(options, NO_COLUMNS)
-    decoder.feed(source, start, stop)
-    for part in _pieces(decoder):
-        yield BatchTable.of(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))
+    of_headers = decode_request.of_headers(check_crcs=check_crcs, whole=whole)
+    return map(batch_table, read_pieces(of_headers, source, start, stop))
+
+
+def batch_table(part: PassResult) -> BatchTable:
+    return BatchTable(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))

@@ -7,13 +7,21 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkarec._core import Source
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
-from .decode_options import DecodeRequest, check_option_names, request, request_of
+from .decode_options import (
+    DecodeRequest,
+    check_option_names,
+    checked_request,
+    request,
+    request_of,
+    scan_request,
+)
 from .isolation import Excluded, excluded
 from .marker_columns import MarkerInput
-from .passes import as_columns, read_part, read_pieces, scan_pieces
+from .passes import PassResult, as_columns, batch_table, read_part, read_pieces
 
 
 def _isolated(
@@ -70,8 +78,20 @@ def decode(
     """
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads {threads!r}: 1 or more")
-    decode_request, source = request_of(locals()), Source(data)
-    decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
+    decode_request = checked_request(
+        columns,
+        control,
+        check_crcs,
+        errors,
+        max_decompressed_bytes,
+        timestamp_unit,
+        header_keys,
+        restore,
+        layout,
+    )
+    source, left_out = Source(data), None
+    if isolation != "read_uncommitted":
+        decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
     return as_columns(decode_request, read_part(decode_request, source, threads=threads), left_out)
 
 
@@ -106,8 +126,7 @@ def scan(data: Any, *, errors: str = "raise") -> BatchTable:
     Raises CorruptRecordError for broken framing, and for a batch too small for its header; errors="skip" continues
     after such damage.
     """
-    [table] = scan_pieces(request(errors=errors), Source(data), whole=True)
-    return table
+    return batch_table(read_part(scan_request(errors), Source(data)))
 
 
 def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
@@ -143,8 +162,16 @@ class _BatchInBuffer(NamedTuple):
 def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
     source = Source(data)
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
-    one = decode_request._replace(skip=False)
-    for table in scan_pieces(decode_request, source, whole=True):
-        for fields in table:
+    one = decode_request._replace(skip=False) if decode_request.skip else decode_request
+    for part in _headers(scan_request("skip" if decode_request.skip else "raise"), source):
+        for fields in batch_table(part):
             start = fields["position"]
             yield RecordBatch(fields, _BatchInBuffer(one, source, view, start, start + fields["size_in_bytes"]))
+
+
+def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:
+    """In one part; if there is damage, the good batches before it in one of their own."""
+    try:
+        return [read_part(decode_request, source)]
+    except KafkaRecordError:
+        return read_pieces(decode_request, source)

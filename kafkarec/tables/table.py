@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from html import escape
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -81,18 +80,24 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
 class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
-    def __init__(self, layout: Layout, pieces: Iterable[Piece]) -> None:
-        self._layout = layout
-        self._pieces = list(pieces)
-        self._length = sum(stop - start for _, start, stop in self._pieces)
+    __slots__ = ("__weakref__", "_cut", "_layout")
+    _binary_header_keys = False
 
-    def __setattr__(self, name: str, value: object) -> None:
-        if "_frozen" in self.__dict__ and not name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__} is immutable: {name} cannot be set")
-        object.__setattr__(self, name, value)
+    def __init__(self, layout: Layout, cut: list[Piece] | None) -> None:
+        """cut: the rows; None: those of `_whole_pieces`, which is called when they are used."""
+        self._layout, self._cut = layout, cut
 
     @abstractmethod
-    def _same(self, pieces: Iterable[Piece]) -> Self:
+    def _whole_pieces(self) -> list[Piece]: ...
+
+    @property
+    def _pieces(self) -> list[Piece]:
+        if self._cut is None:
+            self._cut = self._whole_pieces()
+        return self._cut
+
+    @abstractmethod
+    def _same(self, pieces: list[Piece]) -> Self:
         """A table of this class over other rows."""
 
     @property
@@ -102,9 +107,9 @@ class Table(ABC):
         return schema
 
     def __len__(self) -> int:
-        return self._length
+        return sum(stop - start for _, start, stop in self._pieces)
 
-    def _cut(self, start: int, stop: int) -> list[Piece]:
+    def _rows(self, start: int, stop: int) -> list[Piece]:
         """The pieces of rows [start, stop)."""
         pieces = []
         for chunk, low, high in self._pieces:
@@ -117,17 +122,18 @@ class Table(ABC):
         return pieces
 
     def _slice(self, rows: slice) -> Self:
-        start, stop, step = rows.indices(self._length)
+        start, stop, step = rows.indices(len(self))
         if step != 1:
             raise ValueError("the step of a slice must be 1")
-        return self._same(self._cut(start, max(start, stop)))
+        return self._same(self._rows(start, max(start, stop)))
 
     def _row_number(self, index: int) -> int:
         if not isinstance(index, int):
             raise TypeError(f"an index is an int or a slice, not {index!r}; .column(name) gives a column")
-        row = index + self._length if index < 0 else index
-        if not 0 <= row < self._length:
-            raise IndexError(f"row {index} of {self._length}")
+        length = len(self)
+        row = index + length if index < 0 else index
+        if not 0 <= row < length:
+            raise IndexError(f"row {index} of {length}")
         return row
 
     def column(self, name: str) -> list[Any]:
@@ -145,8 +151,6 @@ class Table(ABC):
         if format_ == "+l":
             return header_cells(chunk, index, start, stop, self._binary_header_keys)
         return cells(chunk, index, format_, start, stop)
-
-    _binary_header_keys = False
 
     def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
         """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none."""
@@ -195,7 +199,7 @@ class Table(ABC):
         rows = "".join(
             "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in zip(*columns, strict=True)
         )
-        more = f"<p>{self._length} rows, the first 20 shown</p>" if self._length > 20 else ""
+        more = f"<p>{len(self)} rows, the first 20 shown</p>" if len(self) > 20 else ""
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
 

@@ -36,8 +36,8 @@ class SplitEnd:
         """The batches of a piece, and how many bytes after them were neither batches nor damage."""
         self._remaining += remaining
         if len(batches):
-            last = batches[-1]
-            self.last_offset, self._next_offset = last["last_offset"], last["next_offset"]
+            # not batches[-1], which makes a dictionary of all columns
+            self.last_offset, self._next_offset = (batches.column(name)[-1] for name in ("last_offset", "next_offset"))
 
     @property
     def has_grown(self) -> bool:

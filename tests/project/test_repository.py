@@ -136,10 +136,14 @@ def test_executors_get_three_packages_and_their_requirements() -> None:
 
 
 def test_docs_name_the_current_version() -> None:
-    assert f"## {kafkarec.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    for name in ("README.md", "docs/spark.md"):
-        named = re.findall(r"spark_udfs-([\d.]+)-py3", (ROOT / name).read_text())
-        assert named and set(named) == {kafkarec.__version__}, name
+    newest = re.search(r"(?m)^## (\S+), \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text())
+    assert newest is not None and newest[1] == kafkarec.__version__
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    named = {
+        (path.name, version) for path in pages for version in re.findall(r"spark_udfs-(\d[\w.]*)-py3", path.read_text())
+    }
+    assert {"README.md", "spark.md"} <= {name for name, _ in named}
+    assert {version for _, version in named} == {kafkarec.__version__}, named
 
 
 def test_generated_docs_are_current() -> None:

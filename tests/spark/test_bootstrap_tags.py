@@ -31,9 +31,9 @@ def test_same_tags_as_packaging_for_this_interpreter() -> None:
 @pytest.mark.parametrize(
     ("file_name", "minor", "expected"),
     [
-        ("kafkarec-0.1.0-cp311-abi3-manylinux_2_17_x86_64.whl", 11, True),
-        ("kafkarec-0.1.0-cp311-abi3-manylinux_2_17_x86_64.whl", 14, True),
-        ("kafkarec-0.1.0-cp312-abi3-manylinux_2_17_x86_64.whl", 11, False),
+        ("kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl", 11, True),
+        ("kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl", 14, True),
+        ("kafkarec-0.2.0-cp312-abi3-manylinux_2_17_x86_64.whl", 11, False),
         ("isal-1.9.1-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.whl", 11, True),
         ("isal-1.9.1-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.whl", 12, False),
         ("cramjam-2.14.0-cp311-cp311-manylinux_2_34_x86_64.whl", 11, False),
@@ -47,8 +47,8 @@ def test_wheel_fits(file_name: str, minor: int, expected: bool) -> None:
 
 
 def test_a_free_threaded_interpreter_accepts_no_abi3_wheel() -> None:
-    assert not fits("kafkarec-0.1.0-cp311-abi3-manylinux_2_17_x86_64.whl", python(14, "t"))
-    assert fits("kafkarec-0.1.0-cp314-cp314t-manylinux_2_17_x86_64.whl", python(14, "t"))
+    assert not fits("kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl", python(14, "t"))
+    assert fits("kafkarec-0.2.0-cp314-cp314t-manylinux_2_17_x86_64.whl", python(14, "t"))
 
 
 def test_musl_accepts_its_own_wheels_only() -> None:
@@ -67,7 +67,7 @@ def test_an_unknown_libc_has_the_plain_tag_only() -> None:
     assert len(list(tags.platform_tags("unknown"))) == 1
 
 
-@pytest.mark.parametrize("name", ["kafkarec.zip", "kafkarec-0.1.0.whl", "a-b-c-d-e-f-g.whl"])
+@pytest.mark.parametrize("name", ["kafkarec.zip", "kafkarec-0.2.0.whl", "a-b-c-d-e-f-g.whl"])
 def test_other_names_are_no_wheels(name: str) -> None:
     with pytest.raises(ValueError, match="not the name of a wheel"):
         tags.wheel_tags(name)
@@ -78,23 +78,23 @@ def manifest(*files: str) -> dict[str, object]:
         {"file": file, "project": file.split("-")[0], "version": file.split("-")[1], "sha256": "", "size": 1}
         for file in files
     ]
-    return {"format": 1, "version": "0.1.0", "wheels": lines}
+    return {"format": 1, "version": "0.2.0", "wheels": lines}
 
 
 def test_the_best_wheel_is_chosen() -> None:
     chosen = wheels.choose(
         manifest(
-            "kafkarec-0.1.0-py3-none-any.whl",
-            "kafkarec-0.1.0-cp311-abi3-manylinux_2_17_x86_64.whl",
-            "kafkarec-0.1.0-cp312-cp312-manylinux_2_17_x86_64.whl",
+            "kafkarec-0.2.0-py3-none-any.whl",
+            "kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl",
+            "kafkarec-0.2.0-cp312-cp312-manylinux_2_17_x86_64.whl",
         ),
         python(12),
     )
-    assert [wheel.file for wheel in chosen] == ["kafkarec-0.1.0-cp312-cp312-manylinux_2_17_x86_64.whl"]
+    assert [wheel.file for wheel in chosen] == ["kafkarec-0.2.0-cp312-cp312-manylinux_2_17_x86_64.whl"]
 
 
 def test_wheels_of_another_platform_are_listed_in_the_error() -> None:
-    foreign = "kafkarec-0.1.0-cp311-abi3-macosx_11_0_arm64.whl"
+    foreign = "kafkarec-0.2.0-cp311-abi3-macosx_11_0_arm64.whl"
     with pytest.raises(BootstrapError) as caught:
         wheels.choose(manifest(foreign, "python_snappy-0.7.3-py3-none-any.whl"), python(12))
     message = str(caught.value)

@@ -179,14 +179,6 @@ def content(bucket: Server, path: str) -> dict[str, list[tuple[int, bytes | None
     return rows_by_folder
 
 
-def names(bucket: Server, path: str) -> list[str]:
-    """The names of all objects except pyarrow's folder markers."""
-    from s3server import _client
-
-    listed = _client(bucket.url).list_objects_v2(Bucket=BUCKET, Prefix=path).get("Contents", [])
-    return [one["Key"] for one in listed if not one["Key"].endswith("/")]
-
-
 def numbers(spark: Any, first: int, last: int, tasks: int = 3) -> Any:
     return spark.range(first, last, 1, tasks).selectExpr(
         "'n' AS topic", "int(id % 2) AS partition", "string(id) AS key", "string(id) AS value"
@@ -200,7 +192,7 @@ def test_append_and_overwrite(spark_session: Any, save: Any, load: Any, bucket: 
         assert [offset for offset, _, _ in rows] == list(range(80))
         assert [int(value) for _, _, value in rows] == list(range(partition, 160, 2))
     assert sorted(row[0] for row in load(url("made")).selectExpr("int(string(value))").collect()) == list(range(160))
-    assert not [name for name in names(bucket, "made") if "_temporary" in name]
+    assert not [name for name in bucket.names("made") if "_temporary" in name]
     save(numbers(spark_session, 0, 4, 1).where("partition = 1"), "made", "overwrite", partitionOverwriteMode="dynamic")
     after = content(bucket, "made")
     assert [value for _, _, value in after["n-1"]] == [b"1", b"3"] and len(after["n-0"]) == 80
@@ -217,21 +209,21 @@ def test_write_log_keeps_offsets_and_the_store_copies(
     columns = ("offset", "timestamp", "key", "value", "headers")
     again = load(url("restored"), includeHeaders="true").select(*columns)
     assert again.count() == 865 and again.exceptAll(backup.select(*columns)).count() == 0
-    assert sum(name.endswith(".log") for name in names(bucket, "restored")) == 2
+    assert sum(name.endswith(".log") for name in bucket.names("restored")) == 2
     with pytest.raises(Exception, match="offsets 0 to 864 do not follow: the next offset of the log is 865"):
         spark_udfs.write_log(backup, url("restored"), storageOptions=storage)
-    assert not [name for name in names(bucket, "restored") if "_temporary" in name]
+    assert not [name for name in bucket.names("restored") if "_temporary" in name]
 
 
 def test_a_job_that_fails_leaves_nothing(spark_session: Any, save: Any, bucket: Server) -> None:
     save(numbers(spark_session, 0, 10), "failing")
-    before = names(bucket, "failing")
+    before = bucket.names("failing")
     bad = numbers(spark_session, 0, 1000).withColumn(
         "value", F.when(F.col("value") == "999", F.expr("raise_error('no')")).otherwise(F.col("value"))
     )
     with pytest.raises(Exception, match="no"):
         save(bad, "failing")
-    assert names(bucket, "failing") == before
+    assert bucket.names("failing") == before
 
 
 @pytest.mark.parametrize(
@@ -285,7 +277,7 @@ def test_a_stream_from_bucket_to_bucket(
     rows_by_folder = content(bucket, "flown")
     for partition in (0, 1):
         assert [int(value) for _, _, value in rows_by_folder[f"n-{partition}"]] == list(range(partition, 100, 2))
-    assert not [name for name in names(bucket, "flown") if "_temporary" in name]
+    assert not [name for name in bucket.names("flown") if "_temporary" in name]
     checkpoint = "".join(
         path.read_text(errors="replace") for path in (tmp_path / "checkpoint").rglob("*") if path.is_file()
     )

@@ -61,9 +61,9 @@ def run(request: pytest.FixtureRequest, fat: Path, tmp_path_factory: pytest.Temp
     python = older_python(version) or request.getfixturevalue("bare_python")
     folder = tmp_path_factory.mktemp("versions")
     with applications_removed(python):
-        arguments = (str(VECTORS), str(folder / "work"))
-        application = Application("versions.py", fat, python, folder, *arguments, master="local-cluster[1,2,1024]")
-        steps = application.result()
+        once = {"spark.task.maxFailures": "1"}  # what fails here fails again
+        words = ("versions.py", fat, python, folder, str(VECTORS), str(folder / "work"))
+        steps = Application(*words, master="local-cluster[1,2,1024]", **once).result()
     log = steps.pop("log")
     (folder / "log.txt").write_text(log)
     yield Run(version, steps, folder / "work")

@@ -1,6 +1,7 @@
 """An S3 API server on loopback (moto's), which counts the bytes that it serves and can refuse all requests.
 
 `refusal`: its answer to every request, in S3's form: a status and an XML body for GET, the status alone for HEAD.
+`before`: called with the method and the path of each request, before anything is done.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 import os
 import threading
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,7 @@ class Refusal(NamedTuple):
 
 
 class Server:
-    """The server. `served`: bytes of objects sent; `requests`: (method, path, range); `refusal`: see above."""
+    """The server. `served`: bytes of objects sent; `requests`: (method, path, range); the others: see above."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -40,11 +41,14 @@ class Server:
         self.served = 0
         self.requests: list[tuple[str, str, str | None]] = []
         self.refusal: Refusal | None = None
+        self.before: Callable[[str, str], None] | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
         with self._lock:
             self.requests.append((method, path, environ.get("HTTP_RANGE")))
+        if self.before is not None:
+            self.before(method, path)
         if self.refusal is not None:
             return self._refuse(self.refusal, method, start_response)
         body = b"".join(self._application(environ, start_response))
@@ -69,6 +73,14 @@ class Server:
     def remove(self, key: str) -> None:
         _client(self.url).delete_object(Bucket=BUCKET, Key=key)
 
+    def get(self, key: str) -> bytes:
+        return bytes(_client(self.url).get_object(Bucket=BUCKET, Key=key)["Body"].read())
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names of all objects except pyarrow's folder markers."""
+        listed = _client(self.url).list_objects_v2(Bucket=BUCKET, Prefix=prefix).get("Contents", [])
+        return [one["Key"] for one in listed if not one["Key"].endswith("/")]
+
     def put_folder(self, folder: Path, key: str, suffixes: tuple[str, ...]) -> None:
         for path in sorted(folder.rglob("*")):
             if path.is_file() and (path.name.endswith(suffixes) or "." not in path.name):
@@ -79,7 +91,7 @@ class Server:
         return str(_client(self.url).generate_presigned_url("get_object", Params=params))
 
     def reset(self) -> None:
-        self.served, self.refusal = 0, None
+        self.served, self.refusal, self.before = 0, None, None
         self.requests.clear()
 
     def options(self, **more: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def grown(prepared: str, call: str, times: int, warm_up: int) -> int:
 
 def run(code: str, *, timeout: int = 120) -> str:
     """Return the code's standard output. Fail with its standard error if it raises or dies by a signal."""
-    found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/aarch64.py)
+    found = find_spec("kafkarec")  # that of the checkout, or an unpacked wheel (tools/other_pythons.py)
     assert found is not None and found.origin is not None
     path = [os.path.dirname(os.path.dirname(found.origin)), str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]
     env = dict(os.environ, PYTHONPATH=os.pathsep.join(path))

@@ -88,7 +88,7 @@ class LogFile:
         with self.segment.opened() as source:
             for part in read_pieces(self.segment.named(read_request), source, start, stop):
                 self.remaining = part.remaining
-                if len(table := BatchTable.of(part.tables)):
+                if len(table := BatchTable(part.tables)):
                     self._progress(self.path, table[-1]["position"] + table[-1]["size_in_bytes"])
                 yield part
 

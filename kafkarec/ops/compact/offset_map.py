@@ -38,7 +38,7 @@ class OffsetMap:
             for chunk in part.chunks:
                 self._put(chunk)
             if self._most is not None and len(self._last) >= self._most and len(part.tables[-1]):
-                return int(BatchTable.of(part.tables).column("next_offset")[-1])
+                return int(BatchTable(part.tables).column("next_offset")[-1])
         return None
 
     def _put(self, chunk: Chunk) -> None:

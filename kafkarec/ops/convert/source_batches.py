@@ -117,7 +117,7 @@ class SourceBatches:
     def _of(self, part: PassResult, read: _Read, file: str | None = None) -> Iterator[SourceBatch]:
         self.damage += part.damage
         self.remaining += part.remaining
-        table = BatchTable.of(part.tables)
+        table = BatchTable(part.tables)
         if not len(table):
             return
         columns = [table.column(name) for name in _HEADER]

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,12 @@ class Application:
         self.log = (folder / "log.txt").open("w+")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=subprocess.STDOUT, cwd=folder, env=env)
 
+    def kill(self) -> None:
+        """Kill the driver and all that it has started."""
+        for process in (self.process.pid, *_descendants(self.process.pid)):
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
     def killed(self) -> str:
         """Wait for an application that kills its driver, and return its log."""
         try:
@@ -88,6 +94,17 @@ class Application:
         text = self.log.read()
         self.log.close()
         return text
+
+
+def _descendants(process: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended
+            children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
+    found = [process]
+    for each in found:
+        found += children.get(each, [])
+    return found[1:]
 
 
 def _shortened(text: str) -> str:

@@ -34,10 +34,8 @@ def held(address: int) -> int:
 
 
 def given(size: int) -> int:
-    """Return the allocated size: from 4 KiB on, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20 KiB and so on."""
-    if size < 4096:
-        return size
-    return next(n for k in range(80) if (n := (4 + k % 4) << (10 + k // 4)) >= size)
+    """Return the allocated size: 64, 80, 96, 112, 128, 160, 192, 224, 256, 320 and so on."""
+    return next(n for k in range(104) if (n := (4 + k % 4) << (4 + k // 4)) >= size)
 
 
 def assert_takes(address: int, wanted: int, what: object) -> None:
@@ -67,7 +65,7 @@ def test_memory_of_columns_of_numbers(name: str) -> None:
         chunk = read(decoder.decoder(), of(count))
         assert_takes(chunk.address(0, 1), count * width + SLACK, count)
         for more in (1, count // 2 + 1, 2 * count):
-            first = max(count * width + SLACK, 64)
+            first = given(count * width + SLACK)
             needed = (count + more) * width + SLACK
             wanted = first if needed <= first else max(needed, first + first // 2)
             if wanted < 4096:
@@ -108,9 +106,9 @@ def test_memory_of_headers() -> None:
             (value_ends, (count + 1) * 4 + SLACK),
             (bits, count // 8 + SLACK),
         ):
-            assert_takes(address, max(wanted, 68), count)
+            assert_takes(address, wanted, count)
         for address in (keys, values):
-            assert left + SLACK - 2 <= held(address) < left + SLACK + ROUNDED, count
+            assert left + SLACK - 2 <= held(address) < given(left + SLACK) + ROUNDED, count
         assert_takes(chunk.address(0, 1), (1 + 1) * 4 + SLACK, count)
 
 

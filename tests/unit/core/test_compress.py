@@ -129,7 +129,8 @@ def test_output_buffers_fit_incompressible_payloads() -> None:
                 release_memory()
                 data = kafkarec.encode([(0, 5, None, value, ())], magic=magic, compression=codec)
                 needed = head + room_for(codec, size) + slack
-                assert release_memory() == class_of(size + slack) + class_of(needed), (codec, magic, size)
+                buffers = class_of(size + slack) + class_of(needed)
+                assert 0 <= release_memory() - buffers < 1024, (codec, magic, size)  # and some small ones
                 assert kafkarec.decode(data).column("value") == [value]
                 assert len(contents([value], magic)[0]) == size
 

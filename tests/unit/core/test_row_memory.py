@@ -165,11 +165,6 @@ else:
 """)
 
 
-def test_a_record_without_its_fields() -> None:
-    with pytest.raises(AttributeError):
-        kafkarec.encode([object.__new__(Record)])
-
-
 def test_a_builder_that_threads_share() -> None:
     """A builder belongs to one thread at a time; otherwise records may be missing, but nothing worse happens."""
     subprocesses.run("""

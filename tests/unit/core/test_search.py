@@ -261,7 +261,7 @@ def read_by_core(
     ]
     remaining = reader.remaining
     _, rows = reader.take()
-    return damage_oracle.ReadResult(BatchTable.of([rows]).column("position"), damage, remaining)
+    return damage_oracle.ReadResult(BatchTable([rows]).column("position"), damage, remaining)
 
 
 def same(

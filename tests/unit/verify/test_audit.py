@@ -42,7 +42,7 @@ def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     """The audit's findings, and the positions of the good batches."""
     notes, positions = FindingCollector("file"), list[int]()
     for part in read_pieces(AUDITED, Source(data)):
-        table = BatchTable.of(part.tables)
+        table = BatchTable(part.tables)
         audit_findings.add(part.tables, CachedColumns(table), notes)
         positions += table.column("position")
     return sorted(map(plainly, notes), key=str), positions

@@ -1,0 +1,152 @@
+"""Makes Python objects of columns: the values that a Record has, and the fields of a batch as a dict.
+
+    RecordView   where the values of the columns of a Record are; NULL: the column was not asked for, or has no nulls
+
+Functions with Python objects, for the compiled modules.
+"""
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+
+from kafkarec._c.arrow cimport Column, Storage
+from kafkarec._c.batch cimport (
+    ABSENT, BATCH_MAGIC, BatchRow, CONTROL, TRANSACTIONAL, codec_name, increment_sequence,
+)
+from kafkarec._c.batch_columns cimport field_is_null, field_value
+from kafkarec._c.columns cimport Columns
+from kafkarec._c.input_columns cimport is_set
+from kafkarec._c.output_columns cimport (
+    Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_HEADERS, OUT_KEY, OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE,
+    OUT_TRANSACTIONAL, OUT_VALUE, field_of,
+)
+
+cdef struct Texts:               # of int32 offsets and bytes
+    const int32_t* ends
+    const char* data
+    const uint8_t* validity
+
+cdef struct RecordView:
+    const int64_t* offset
+    const int64_t* timestamp
+    const uint8_t* timestamp_validity
+    const int8_t* timestamp_type
+    const uint8_t* type_validity
+    Texts key
+    Texts value
+    const int32_t* header_ends   # the headers of row i are [header_ends[i], header_ends[i + 1])
+    Texts header_key
+    Texts header_value
+    int64_t ticks                # of the timestamp, in a millisecond
+    bint binary_header_keys
+
+
+cdef inline const uint8_t* validity_of(const Column* column) noexcept nogil:
+    if column.nulls == 0:
+        return NULL
+    return <const uint8_t*>column.buffers[0]
+
+
+cdef inline Texts texts_of(const Column* column) noexcept nogil:
+    return Texts(<const int32_t*>column.buffers[1], <const char*>column.buffers[2], validity_of(column))
+
+
+cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept nogil:
+    """The columns that are there; `codes` of the columns in order."""
+    cdef RecordView v
+    cdef const Columns* c = &s.columns
+    cdef const Column* out
+    cdef int64_t i
+    v.offset = v.timestamp = NULL
+    v.timestamp_type = NULL
+    v.timestamp_validity = v.type_validity = NULL
+    v.header_ends = NULL
+    v.key = v.value = v.header_key = v.header_value = Texts(NULL, NULL, NULL)
+    for i in range(s.out_count):
+        out = s.out + i
+        if codes[i] == OUT_OFFSET:
+            v.offset = <const int64_t*>out.buffers[1]
+        elif codes[i] == OUT_TIMESTAMP:
+            v.timestamp, v.timestamp_validity = <const int64_t*>out.buffers[1], validity_of(out)
+        elif codes[i] == OUT_TIMESTAMP_TYPE:
+            v.timestamp_type, v.type_validity = <const int8_t*>out.buffers[1], validity_of(out)
+        elif codes[i] == OUT_KEY:
+            v.key = texts_of(out)
+        elif codes[i] == OUT_VALUE:
+            v.value = texts_of(out)
+        elif codes[i] == OUT_HEADERS:
+            v.header_ends = <const int32_t*>out.buffers[1]
+            v.header_key = Texts(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data, NULL)
+            v.header_value = Texts(<const int32_t*>c.header_value.offsets.data,
+                                   <const char*>c.header_value.data.data, <const uint8_t*>c.header_value.validity.data)
+    return v
+
+
+cdef inline object bytes_at(const Texts* t, int64_t i):
+    """Value i as bytes; None: null, or no such column."""
+    if t.ends == NULL or not is_set(t.validity, i):
+        return None
+    return PyBytes_FromStringAndSize(t.data + t.ends[i], t.ends[i + 1] - t.ends[i])
+
+
+cdef inline object timestamp_at(const RecordView* v, int64_t i):
+    """Milliseconds; None: null, or no such column."""
+    cdef int64_t value
+    if v.timestamp == NULL or not is_set(v.timestamp_validity, i):
+        return None
+    value = v.timestamp[i]
+    return value if v.ticks == 1 else value // v.ticks - (value % v.ticks < 0)      # rounds down, C towards 0
+
+
+cdef inline object timestamp_type_at(const RecordView* v, int64_t i):
+    if v.timestamp_type == NULL or not is_set(v.type_validity, i):
+        return None
+    return v.timestamp_type[i]
+
+
+cdef inline list headers_at(const RecordView* v, int64_t i):
+    """(key, value or None) of each header."""
+    cdef list pairs = []
+    cdef int64_t n
+    cdef const int32_t* ends = v.header_key.ends
+    if v.header_ends == NULL:
+        return pairs
+    for n in range(v.header_ends[i], v.header_ends[i + 1]):
+        if v.binary_header_keys:
+            key = bytes_at(&v.header_key, n)
+        else:
+            key = PyUnicode_DecodeUTF8(v.header_key.data + ends[n], ends[n + 1] - ends[n], NULL)
+        pairs.append((key, bytes_at(&v.header_value, n)))
+    return pairs
+
+
+cdef inline object sequence_at(const BatchRow* row, int64_t offset):
+    """DefaultRecord.readFrom: the base sequence plus the offset delta; None: without a producer."""
+    cdef int32_t sequence
+    if row.base_sequence < 0:
+        return None
+    sequence = increment_sequence(row.base_sequence, <int32_t>(offset - row.base_offset))
+    return None if sequence == ABSENT else sequence
+
+
+cdef inline bint has_flag(const BatchRow* row, int mask) noexcept nogil:
+    """An attribute bit of magic 2; False for magic 0 and 1."""
+    return row.magic >= BATCH_MAGIC and row.attributes & mask != 0
+
+
+cdef inline object batch_value(const BatchRow* row, int code):
+    """The value of a column of the batch table."""
+    cdef Field field
+    cdef const char* name
+    cdef int64_t value
+    if code == OUT_COMPRESSION:
+        name = codec_name(row.codec)
+        return None if name == NULL else name.decode()
+    if code == OUT_TRANSACTIONAL:
+        return has_flag(row, TRANSACTIONAL)
+    if code == OUT_CONTROL:
+        return has_flag(row, CONTROL)
+    field = field_of(code)
+    value = field_value(row, field.at, field.width)
+    if field_is_null(row, value, field.rule):
+        return None
+    return <uint32_t>value if code == OUT_CRC else value

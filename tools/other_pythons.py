@@ -1,0 +1,170 @@
+"""`make aarch64`, `make python3.14`, `make musl`: the wheels in a CPython that this machine does not have.
+
+| name | interpreter | started by | needs |
+|---|---|---|---|
+| aarch64 | this system's packages for that processor | qemu-user | Debian or Ubuntu; natively: an aarch64 machine |
+| python3.14 | packages of the next Debian | its own dynamic linker | Debian |
+| musl | Debian's sources of CPython 3.13, compiled by zig (tools/musl_python.py) | itself | Debian |
+
+    .cache/NAME/root       what was unpacked; nothing is installed
+    .cache/NAME/python     starts that Python; tests start it again in processes of their own
+    .cache/NAME/packages   what the tests import and what has compiled modules of its own
+    .cache/NAME/wheels     kafkarec and its dependencies, unpacked; by the spark_udfs wheel's bootstrap if it has them
+
+The bootstrap decodes some vectors, `kafkarec doctor` says what was found, then FILES run with the unpacked wheels.
+usage: other_pythons.py NAME [ARGUMENTS OF pytest]
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+import musl_python  # noqa: E402
+import system_packages  # noqa: E402
+import wheelhouse_check  # noqa: E402
+import wheelhouse_fetch  # noqa: E402
+from wheelhouse_platforms import BY_NAME, Platform  # noqa: E402
+
+import wheelhouse  # noqa: E402
+
+FILES = (
+    "tests/unit/core/test_checksum.py",
+    "tests/unit/core/test_native.py",
+    "tests/unit/read/test_vectors.py",
+    "tests/unit/read/test_invalid.py",
+    "tests/unit/write/test_encode.py",
+)
+CACHE = ROOT / ".cache"
+LIBRARIES = ("libc6", "libgcc-s1", "libstdc++6", "zlib1g", "libexpat1", "libffi8")
+COMPILED = ("hypothesis", "pyarrow")
+
+
+def aarch64(work: Path) -> tuple[str, Path]:
+    """(the words that start it, its executable)."""
+    qemu = system_packages.command("qemu-aarch64-static", "qemu-user-static")
+    version = system_packages.own_python()
+    apt = system_packages.Apt(work, "arm64")
+    root = apt.unpack(*_python_packages(version), "libssl3")
+    python = root / "usr" / "bin" / f"python{version}"
+    return f"{qemu} -L {root} {python}", python
+
+
+def python314(work: Path) -> tuple[str, Path]:
+    """The same for CPython 3.14."""
+    apt = system_packages.Apt(work, system_packages.architecture(), "forky")
+    root = apt.unpack(*_python_packages("3.14"), "libssl3t64")
+    python = root / "usr" / "bin" / "python3.14"
+    (linker,) = root.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*")
+    return f"{linker} --library-path {linker.parent} {python}", python
+
+
+def musl(work: Path) -> tuple[str, Path]:
+    """The same for a CPython with musl."""
+    python = musl_python.build(work)
+    return str(python), python
+
+
+def _python_packages(version: str) -> tuple[str, ...]:
+    return f"python{version}-minimal", f"libpython{version}-minimal", f"libpython{version}-stdlib", *LIBRARIES
+
+
+MAKERS: dict[str, tuple[Callable[[Path], tuple[str, Path]], str]] = {
+    "aarch64": (aarch64, "manylinux-aarch64"),
+    "python3.14": (python314, f"manylinux-{platform.machine()}"),
+    "musl": (musl, f"musllinux-{platform.machine()}"),
+}
+
+
+def wrapper(work: Path, words: str) -> Path:
+    """A command that is that Python. sys.executable is the wrapper, so that tests start it, too."""
+    site, started = work / "site", work / "python"
+    site.mkdir(exist_ok=True)
+    (site / "sitecustomize.py").write_text(f"import sys\nsys.executable = {str(started)!r}\n")
+    started.write_text(f'#!/bin/sh\nexec {words} "$@"\n')
+    started.chmod(0o755)
+    return started
+
+
+def packages_of_tests(work: Path, version: str, target: Platform) -> Path:
+    """What the tests import that is compiled, at the locked versions."""
+    folder = work / "packages"
+    locked = (ROOT / "requirements" / "test.txt").read_text(encoding="utf-8")
+    wanted = [line[0] for name in COMPILED if (line := re.search(rf"(?m)^{name}==[^\s;]+", locked))]
+    if all(list(folder.glob(f"{each.replace('==', '-')}.dist-info")) for each in wanted):
+        return folder
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary=:all:", "--upgrade"]
+    command += [
+        "--disable-pip-version-check",
+        "--python-version",
+        version,
+        "--implementation",
+        "cp",
+        "--abi",
+        f"cp{version.replace('.', '')}",
+    ]
+    command += ["--abi", "abi3", "--abi", "none", "--target", str(folder)]
+    for tag in (*target.interpreter(version).platforms, f"manylinux_2_28_{target.machine}"):
+        command += ["--platform", tag] if tag.startswith(target.name.partition("-")[0]) else []
+    subprocess.run([*command, *wanted], check=True)
+    return folder
+
+
+def unpack_by_bootstrap(work: Path, command: Path) -> Path | None:
+    """The folder in which the bootstrap of the spark_udfs wheel has unpacked the wheels; None: it failed."""
+    fat = ROOT / "wheelhouse" / f"spark_udfs-{wheelhouse.version()}-py3-none-any.whl"
+    outcome = wheelhouse_check.try_in(str(command), fat, ROOT, work / "wheels")
+    print(f"{work.name}: {fat.name}, {fat.stat().st_size / 1e6:.1f} MB: {outcome.words}", flush=True)
+    if not outcome.passed:
+        return None
+    (newest,) = sorted((work / "wheels").glob("*/*/kafkarec/__init__.py"), key=os.path.getmtime)[-1:]
+    return newest.parents[1]
+
+
+def unpack_wheels(work: Path, python: Path, version: str, target: Platform) -> Path:
+    """The same folder for a platform that the spark_udfs wheel does not have, with what lacks a wheel compiled."""
+    folder = work / "wheels"
+    shutil.rmtree(folder, ignore_errors=True)
+    wheels, missing = wheelhouse_fetch.dependency_wheels(target, (version,), CACHE / "wheels")
+    if missing:
+        raise SystemExit("\n".join(missing[version]))
+    for wheel in (*wheels, *wheelhouse.kafkarec_wheels(ROOT, [target], CACHE)):
+        zipfile.ZipFile(wheel).extractall(folder)
+        print(f"{work.name}: {wheel.name}", flush=True)
+    musl_python.build_lz4(work, python, folder)
+    return folder
+
+
+def main(arguments: list[str]) -> int:
+    name, *words = arguments
+    maker, platform_name = MAKERS[name]
+    tests = [str(ROOT / each) if (ROOT / each.partition("::")[0]).exists() else each for each in words or FILES]
+    if name == platform.machine():
+        return subprocess.run([sys.executable, "-m", "pytest", *tests], cwd=ROOT, check=False).returncode
+    work, target = CACHE / name, BY_NAME[platform_name]
+    work.mkdir(parents=True, exist_ok=True)
+    started_by, python = maker(work)
+    command, version = wrapper(work, started_by), python.name.removeprefix("python")
+    packages = packages_of_tests(work, version, target)
+    wheels = unpack_by_bootstrap(work, command) if target.fat else unpack_wheels(work, python, version, target)
+    if wheels is None:
+        return 1
+    path = [wheels, work / "site", packages, *(ROOT / ".venv").glob("lib/python3*/site-packages")]
+    env = os.environ | {"PYTHONPATH": ":".join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
+    subprocess.run([str(command), "-m", "kafkarec", "doctor"], cwd=work, env=env, check=True)
+    options = ["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), "-c", str(ROOT / "pyproject.toml")]
+    return subprocess.run([str(command), "-m", "pytest", *options, *tests], cwd=work, env=env, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
