@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from kafkarec._writer import INITIAL_RATIO, OpenBatch, open_batch
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
@@ -47,15 +47,13 @@ class BatchState(OpenBatch):
         delete_horizon_ms: int | None = None,
         topic: str | None = None,
     ) -> None:
-        self._magic = checked_magic(magic)
-        self._codec = int(Compression.of(compression))
-        self._level = checked_level(self._codec, level)
-        if timestamp_type is None and magic > 0:
-            raise ValueError(f"magic {magic} needs a timestamp type")
-        self._appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
+        try:
+            known = _encoding_once(magic, compression, level, timestamp_type)
+        except TypeError:  # not hashable, or of a wrong type
+            known = _encoding(magic, compression, level, timestamp_type)
+        self._magic, self._codec, self._level, self._appends_time = known
         if magic < BATCH_MAGIC:
-            _refuse_in_legacy(magic, self._codec, is_transactional, is_control, delete_horizon_ms)
-        _load(self._codec)
+            _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
         self._base_offset = fitting("base offset", base_offset, 64)
         self._log_append_time = fitting("log append time", log_append_time, 64)
         self._leader_epoch = fitting("partition leader epoch", partition_leader_epoch, 32)
@@ -249,22 +247,32 @@ class BatchState(OpenBatch):
         )
 
 
-def _refuse_in_legacy(
-    magic: int, codec: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None
-) -> None:
-    """ValueError for features that magic 0 and 1 lack."""
-    if is_transactional or is_control:
-        raise ValueError(f"magic {magic} has neither transactions nor control batches")
-    if codec > LATEST_CODECS[magic]:
+def _encoding(
+    magic: int, compression: Compression | str, level: int | None, timestamp_type: TimestampType | str | None
+) -> tuple[int, int, int | None, bool]:
+    """(magic, codec, level, whether the timestamps are log append times), checked. MissingCodecError for a missing
+    library when the builder is created, and not only when it builds."""
+    checked = checked_magic(magic)
+    codec = Compression.of(compression)
+    checked_to_write = checked_level(codec, level)
+    if timestamp_type is None and magic > 0:
+        raise ValueError(f"magic {magic} needs a timestamp type")
+    appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
+    if magic < BATCH_MAGIC and codec > LATEST_CODECS[magic]:
         raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
-    if delete_horizon_ms not in (None, -1):
-        raise ValueError(f"magic {magic} has no delete horizon")
-
-
-@cache
-def _load(codec: int) -> None:
-    """Raises MissingCodecError for a missing library when the builder is created and not only when it builds."""
     try:
         compress(codec, b"")
     except MissingCodec as missing:
         raise MissingCodecError(str(missing), reason="missing_codec") from None
+    return checked, int(codec), checked_to_write, appends_time
+
+
+_encoding_once = lru_cache(maxsize=64, typed=True)(_encoding)
+
+
+def _refuse_in_legacy(magic: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None) -> None:
+    """ValueError for features that magic 0 and 1 lack."""
+    if is_transactional or is_control:
+        raise ValueError(f"magic {magic} has neither transactions nor control batches")
+    if delete_horizon_ms not in (None, -1):
+        raise ValueError(f"magic {magic} has no delete horizon")
