@@ -318,6 +318,7 @@ def test_a_batch_of_more_than_64_windows_is_checked_in_pieces() -> None:
             assert sum(length for _, length in fake.asked) == len(spoiled), "each byte once"
 
 
+@pytest.mark.recycled
 def test_windows_share_one_block() -> None:
     """Moving a window takes no memory; a larger window allocates once, and frees the old block."""
     asked = {}
