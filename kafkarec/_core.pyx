@@ -895,6 +895,7 @@ cdef class Decoder:
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
+        memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         while more:
             more = self.fill()
             if self.damage:
