@@ -59,8 +59,8 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
 
 @pytest.mark.parametrize("name", FIXED)
 def test_memory_of_columns_of_numbers(name: str) -> None:
-    """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there is
-    space for as many more like it as the input has bytes for."""
+    """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there
+    is space for as many more like it as the input has bytes for."""
     decoder = request(columns=[name])
     width = FIXED[name]
 
