@@ -262,8 +262,9 @@ cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
     return columns_expect(&e.columns, &more, batches, min(length, FIRST_RESERVE))
 
 
-cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
-    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it."""
+cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
+    bytes after the payload are readable."""
     cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status = OK
@@ -274,7 +275,7 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
     if e.options.audit:
         begin_audit(e, p)
     if e.row.magic >= BATCH_MAGIC:
-        status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
+        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
         status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc,
                                 &e.row.first_offset, &e.fault)
@@ -347,7 +348,7 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
         status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC
-    return engine_payload(e, e.context.out.data, length)
+    return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
 
 
 cdef inline bint header_doubtful(Engine* e) noexcept nogil:
@@ -419,8 +420,9 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         status = locate_payload(e)
         return engine_decompress(e) if status == NEEDS_CODEC else status
     if e.row.magic >= BATCH_MAGIC:
-        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic))
-    return engine_payload(e, p, e.row.size_in_bytes)
+        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic),
+                              e.input.high - e.row.position - e.row.size_in_bytes)
+    return engine_payload(e, p, e.row.size_in_bytes, 0)
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:

@@ -19,11 +19,11 @@ Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for
 Each byte that determines a length is loaded once, because a caller's buffer may change. Fields must end within the
 record's own length, which is equivalent to Kafka's comparison at the end of the record.
 
-Two forms of each function, by the type of the cursor. Quick: 31 bytes after the record are readable. Its varints are
-not checked one by one, since the fields of a record of length 0 end at most 31 bytes after it (attributes 1, a varlong
-of 10, four varints of 5), and a wide copy reads at most 31 bytes beyond a key or value. Exact: reads no byte after the
-record; it is used for the last records of a payload, and to find out why a record is refused. The quick decode_one has
-one caller, so compilers inline it.
+Two forms of each function, by the type of the cursor. Quick: 32 bytes after the record are readable, those of the next
+batch for example. Its varints are not checked one by one, since the fields of a record of length 0 end at most 31 bytes
+after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a key or
+value. Exact: reads no byte after the record; it is used for the last records of an input, and to find out why a record
+is refused. The quick decode_one has one caller, so compilers inline it.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -43,7 +43,7 @@ from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_v
 
 cdef enum:
     LEAST_RECORD = 7
-    READ_AHEAD = 31              # readable bytes after a record that the quick form needs
+    READ_AHEAD = 32              # readable bytes after a record that the quick form needs
     FIRST_RESERVE = 1 << 20      # the most key and value bytes reserved at once; beyond it they grow with each record
 
 cdef struct Quick:
@@ -88,7 +88,8 @@ cdef inline bint key_is_ascii(const Cursor* at, int64_t n) noexcept nogil:
 
 
 # Copies of the columns' and the batch's fields in local variables, which the compiler can keep in registers. It must
-# assume that a store through a byte pointer changes any struct in memory.
+# assume that a store through a byte pointer changes any struct whose address another function has got: so no function
+# that is not inlined gets a LocalColumns.
 cdef struct LocalBytes:
     int32_t* ends                # ends[i]: end of row i
     uint8_t* data
@@ -121,16 +122,9 @@ cdef inline void load_bytes(LocalBytes* h, const Bytes* column) noexcept nogil:
     h.nulls, h.used, h.capacity = column.nulls, column.used, <int64_t>column.data.capacity - SLACK
 
 
-cdef inline void store_bytes(const LocalBytes* h, Bytes* column) noexcept nogil:
-    column.nulls, column.used = h.nulls, h.used
-
-
-cdef inline int bytes_make_room(LocalBytes* h, Bytes* column, int64_t more) noexcept nogil:
-    cdef int status
-    store_bytes(h, column)
-    status = bytes_grow(column, more)
-    load_bytes(h, column)
-    return status
+cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int64_t more) noexcept nogil:
+    column.used, column.nulls = used, nulls
+    return bytes_grow(column, more)
 
 
 cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:
@@ -140,13 +134,18 @@ cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:
     load_bytes(&h.header_value, &c.header_value)
 
 
+cdef inline void store_headers(const LocalColumns* h, Columns* c) noexcept nogil:
+    c.headers = h.headers
+    c.header_key.used, c.header_key.nulls = h.header_key.used, h.header_key.nulls
+    c.header_value.used, c.header_value.nulls = h.header_value.used, h.header_value.nulls
+
+
 cdef inline void store_columns(const LocalColumns* h, Columns* c) noexcept nogil:
     """All but the rows and the timestamps' nulls."""
-    store_bytes(&h.key, &c.key)
-    store_bytes(&h.value, &c.value)
-    store_bytes(&h.header_key, &c.header_key)
-    store_bytes(&h.header_value, &c.header_value)
-    c.headers = h.headers
+    c.key.used, c.key.nulls = h.key.used, h.key.nulls
+    c.value.used, c.value.nulls = h.value.used, h.value.nulls
+    if h.want & WANT_HEADERS:
+        store_headers(h, c)
 
 
 cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
@@ -178,9 +177,10 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at
         return OK
     if want:
         if length > h.capacity - h.used:
-            status = bytes_make_room(h, column, length)
+            status = bytes_make_room(column, h.used, h.nulls, length)
             if status != OK:
                 return refuse(fault, status, length, 0)
+            load_bytes(h, column)
         copy_field(h.data + h.used, at, length)
         h.used += length
         h.ends[row] = <int32_t>h.used
@@ -192,31 +192,20 @@ cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, i
                                   bint binary) noexcept nogil:
     """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
     unchanged."""
+    cdef bint unchanged = binary or key_is_ascii(at, length)
+    cdef int64_t most = length if unchanged else <int64_t>length * 3
     cdef int status
-    if binary or key_is_ascii(at, length):
-        if length > h.capacity - h.used:         # a malformed key has used what was reserved for this one
-            status = bytes_make_room(h, &c.header_key, length)
-            if status != OK:
-                return status
+    if most > h.capacity - h.used:               # a malformed key may have used what was reserved for this one
+        status = bytes_make_room(&c.header_key, h.used, h.nulls, most)
+        if status != OK:
+            return status
+        load_bytes(h, &c.header_key)
+    if unchanged:
         copy_field(h.data + h.used, at, length)
         h.used += length
-        return OK
-    status = bytes_make_room(h, &c.header_key, <int64_t>length * 3)
-    if status == OK:
+    else:
         h.used += java_utf8(at.p, length, h.data + h.used)
-    return status
-
-
-cdef inline int make_room_for_headers(Columns* c, LocalColumns* h, int64_t count, int64_t size) noexcept nogil:
-    """For `count` headers with at most `size` bytes of keys and of values each."""
-    cdef int status
-    if (count <= h.header_room - h.headers and size <= h.header_key.capacity - h.header_key.used
-            and size <= h.header_value.capacity - h.header_value.used):
-        return OK
-    store_columns(h, c)
-    status = headers_reserve(c, count, size)
-    load_headers(h, c)
-    return status
+    return OK
 
 
 cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const uint8_t* end, int32_t count,
@@ -225,9 +214,15 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     cdef bint want = (h.want & WANT_HEADERS) != 0
     cdef int32_t length = 0
     cdef int32_t _i
-    cdef int status = make_room_for_headers(c, h, count, end - at.p) if want else <int>OK
-    if status != OK:
-        return refuse(fault, status, end - at.p, 0)
+    cdef int64_t size = end - at.p
+    cdef int status
+    if want and (count > h.header_room - h.headers or size > h.header_key.capacity - h.header_key.used
+                 or size > h.header_value.capacity - h.header_value.used):
+        store_headers(h, c)
+        status = headers_reserve(c, count, size)
+        if status != OK:
+            return refuse(fault, status, size, 0)
+        load_headers(h, c)
     for _i in range(count):
         status = next_varint(at, end, &length)
         if status != OK:
@@ -335,33 +330,48 @@ cdef inline int next_record(Exact* at, const uint8_t* end, int32_t* length, int3
     return OK
 
 
-cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
-                            Fault* fault) noexcept nogil:
-    """Decodes record_count records to columns that have space for them."""
+cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
+                                Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
+                                Fault* fault) noexcept nogil:
+    """Decodes records to the rows from `row` on, the quick form up to one that ends less than `ahead` before `end`.
+    Returns the row after them."""
     cdef LocalColumns h
-    cdef Quick quick
-    cdef Exact exact
-    cdef int64_t row = c.rows, stop = row + batch.record_count
+    cdef Cursor at = cursor[0]
+    cdef const uint8_t* begin
     cdef int32_t length = 0
-    cdef int status = OK
     load_columns(&h, c, batch, binary)
-    while row < stop and end - p > READ_AHEAD:
-        quick.p = p
-        if next_varint(&quick, end, &length) != OK or length < 0 or length > end - quick.p - READ_AHEAD:
+    while row < stop:
+        begin = at.p
+        if Cursor is Exact:
+            status[0] = next_record(&at, end, &length, batch.record_count, row - c.rows, fault)
+            if status[0] != OK:
+                break
+        elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
+            at.p = begin
             break
-        p = quick.p + length
-        status = decode_one(c, &h, row, &quick, p, fault)
-        if status != OK:
-            status = why_refused(c, p - length, p, status, fault)
+        begin = at.p
+        status[0] = decode_one(c, &h, row, &at, at.p + length, fault)
+        if status[0] != OK:
+            status[0] = why_refused(c, begin, begin + length, status[0], fault)
             break
         row += 1
-    exact.p = p
-    while status == OK and row < stop:
-        status = next_record(&exact, end, &length, batch.record_count, row - c.rows, fault)
-        if status == OK:
-            status = decode_one(c, &h, row, &exact, exact.p + length, fault)
-        row += status == OK
+    cursor[0].p = at.p
     store_columns(&h, c)
+    return row
+
+
+cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
+                            bint binary, Fault* fault) noexcept nogil:
+    """Decodes record_count records to columns that have space for them."""
+    cdef int64_t stop = c.rows + batch.record_count, row
+    cdef int status = OK
+    cdef Quick quick
+    cdef Exact exact
+    quick.p = p
+    row = decode_some(c, batch, binary, c.rows, stop, &quick, end, max(READ_AHEAD - behind, 0), &status, fault)
+    exact.p = quick.p
+    if status == OK and row < stop:
+        row = decode_some(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
     if status != OK:
         fault.record = <int32_t>(row - c.rows)
         return status
@@ -371,9 +381,10 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
     return OK
 
 
-cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
-                               Fault* fault) noexcept nogil:
-    """Decodes all records of a batch. p to end: its payload, decompressed. On refusal the caller removes the rows."""
+cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
+                               bint binary, Fault* fault) noexcept nogil:
+    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On refusal
+    the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
     cdef int status
@@ -389,4 +400,4 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
         return refuse(fault, status, size, 0)
     if c.want & WANT_TYPE:
         memset(c.type.data + c.rows, batch.timestamp_type, <size_t>count)
-    return decode_rows(c, batch, p, end, binary, fault)
+    return decode_rows(c, batch, p, end, behind, binary, fault)
