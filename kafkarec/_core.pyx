@@ -589,7 +589,7 @@ cdef class Decoder:
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.last_sizes[codec] = view.len
         with nogil:
-            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len)
+            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)
         return status, ""
 
@@ -895,6 +895,7 @@ cdef class Decoder:
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
+        memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         while more:
             more = self.fill()
             if self.damage:
