@@ -383,8 +383,8 @@ cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p,
 
 cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
                                bint binary, Fault* fault) noexcept nogil:
-    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On refusal
-    the caller removes the rows."""
+    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On
+    refusal the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
     cdef int status
