@@ -22,8 +22,9 @@ from wheelhouse_platforms import LOCKS, ROOT, Platform
 
 CROSS = ROOT / ".venv-cross"
 DEFINES = ("NDEBUG", "CYTHON_PEP489_MULTI_PHASE_INIT=1", "Py_LIMITED_API=0x030B0000", "CYTHON_LIMITED_API=1")
-# zig checks for undefined behaviour by default; what setup.py asks for besides.
+# zig checks for undefined behaviour by default; the others are those of setup.py for clang
 FLAGS = ("-O3", "-fPIC", "-shared", "-fno-strict-aliasing", "-fno-sanitize=undefined")
+FLAGS += ("-mllvm", "-inlinehint-threshold=2000")
 
 
 def kafkarec_wheel(native: Path, sources: Path, work: Path, target: Platform) -> Path:
