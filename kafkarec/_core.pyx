@@ -44,7 +44,8 @@ from kafkarec._entry.python_reader cimport open_reader
 from kafkarec._entry.arguments cimport fill_constants, fill_options
 from kafkarec._entry.fault_fields cimport fault_fields
 from kafkarec._entry.py_columns cimport (
-    RecordView, batch_value, bytes_at, has_flag, headers_at, record_view, sequence_at, timestamp_at, timestamp_type_at,
+    KNOWN_KEYS, KnownKeys, RecordView, batch_value, bytes_at, has_flag, headers_at, no_headers, record_view,
+    sequence_at, timestamp_at, timestamp_type_at,
 )
 
 cdef extern from *:
@@ -379,8 +380,10 @@ cdef class Chunk:
         cdef const Run* runs = <const Run*>self.storage.columns.runs.data
         cdef const BatchRow* batch
         cdef int64_t run = 0, i, end = runs[0].rows if start < stop else 0
-        cdef list found = []
+        cdef list found = [], texts = [None] * <int>KNOWN_KEYS
+        cdef KnownKeys known
         cdef Record record
+        memset(&known, 0, sizeof(KnownKeys))
         view.ticks, view.binary_header_keys = ticks, binary_header_keys
         for i in range(start, stop):
             while i >= end:
@@ -392,10 +395,25 @@ cdef class Chunk:
             record.timestamp = timestamp_at(&view, i)
             record.timestamp_type = timestamp_type_at(&view, i)
             record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
-            record.headers = headers_at(&view, i)
+            record.headers = headers_at(&view, i, &known, texts)
             record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
             record.is_control = has_flag(batch, CONTROL)
             found.append(record)
+        return found
+
+    def tuples(self, Layout layout, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
+        """The rows [start, stop) as tuples: see RecordColumns.tuples."""
+        cdef RecordView view = record_view(self.storage, layout.codes)
+        cdef int64_t i
+        cdef list found = [], texts = [None] * <int>KNOWN_KEYS
+        cdef KnownKeys known
+        memset(&known, 0, sizeof(KnownKeys))
+        view.ticks, view.binary_header_keys = ticks, binary_header_keys
+        for i in range(start, stop):
+            found.append((
+                None if view.offset == NULL else view.offset[i], timestamp_at(&view, i), bytes_at(&view.key, i),
+                bytes_at(&view.value, i), () if no_headers(&view, i) else tuple(headers_at(&view, i, &known, texts)),
+            ))
         return found
 
     def headers(self):

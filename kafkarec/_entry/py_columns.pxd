@@ -7,6 +7,7 @@ Functions with Python objects, for the compiled modules.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcmp
 
 from kafkarec._c.arrow cimport Column, Storage
 from kafkarec._c.batch cimport (
@@ -103,19 +104,45 @@ cdef inline object timestamp_type_at(const RecordView* v, int64_t i):
     return v.timestamp_type[i]
 
 
-cdef inline list headers_at(const RecordView* v, int64_t i):
+cdef inline bint no_headers(const RecordView* v, int64_t i) noexcept nogil:
+    return v.header_ends == NULL or v.header_ends[i] == v.header_ends[i + 1]
+
+
+cdef enum:
+    KNOWN_KEYS = 16
+
+cdef struct KnownKeys:           # the header keys of earlier records, where their bytes are: most records have the same
+    const char* data[16]
+    int32_t lengths[16]
+
+
+cdef inline object header_key(const RecordView* v, int64_t n, KnownKeys* known, list texts):
+    """Key n as text. `texts`: those of the known keys."""
+    cdef const char* data = v.header_key.data + v.header_key.ends[n]
+    cdef int32_t length = v.header_key.ends[n + 1] - v.header_key.ends[n]
+    cdef int slot = 0
+    if length > 0:
+        slot = (length + 5 * <uint8_t>data[length - 1]) % <int>KNOWN_KEYS
+    if known.data[slot] == NULL or known.lengths[slot] != length or memcmp(known.data[slot], data, <size_t>length):
+        texts[slot] = PyUnicode_DecodeUTF8(data, length, NULL)
+        known.data[slot], known.lengths[slot] = data, length
+    return texts[slot]
+
+
+cdef inline tuple header_pair(const RecordView* v, int64_t n, KnownKeys* known, list texts):
+    """(key, value or None) of header n."""
+    if v.binary_header_keys:
+        return bytes_at(&v.header_key, n), bytes_at(&v.header_value, n)
+    return header_key(v, n, known, texts), bytes_at(&v.header_value, n)
+
+
+cdef inline list headers_at(const RecordView* v, int64_t i, KnownKeys* known, list texts):
     """(key, value or None) of each header."""
     cdef list pairs = []
     cdef int64_t n
-    cdef const int32_t* ends = v.header_key.ends
-    if v.header_ends == NULL:
-        return pairs
-    for n in range(v.header_ends[i], v.header_ends[i + 1]):
-        if v.binary_header_keys:
-            key = bytes_at(&v.header_key, n)
-        else:
-            key = PyUnicode_DecodeUTF8(v.header_key.data + ends[n], ends[n + 1] - ends[n], NULL)
-        pairs.append((key, bytes_at(&v.header_value, n)))
+    if v.header_ends != NULL:
+        for n in range(v.header_ends[i], v.header_ends[i + 1]):
+            pairs.append(header_pair(v, n, known, texts))
     return pairs
 
 

@@ -6,6 +6,7 @@ import copy
 import datetime
 import pickle
 import threading
+from typing import Any
 
 import builders
 import golden
@@ -34,6 +35,30 @@ def test_length_index_iteration_and_slices_agree() -> None:
     assert list(columns[3:][1:2]) == rows[4:5]
     assert list(columns[4:2]) == []
     assert len(columns[1:10_000]) == len(rows) - 1
+
+
+@pytest.mark.parametrize("options", [{}, {"columns": ["value"]}, {"timestamp_unit": "ns"}, {"header_keys": "binary"}])
+def test_tuples_are_the_fields_of_the_records(options: dict[str, Any]) -> None:
+    for case in golden.vectors():
+        columns = kafkarec.decode(case.bytes, control=True, **options)
+        fields = [(row.offset, row.timestamp, row.key, row.value, tuple(row.headers)) for row in columns]
+        assert columns.tuples() == fields
+        assert columns[1:3].tuples() == fields[1:3]
+    written = kafkarec.encode(kafkarec.decode(HEADERS).tuples())
+    assert kafkarec.decode(written).tuples() == kafkarec.decode(HEADERS).tuples()
+
+
+def test_header_keys_that_differ_in_one_byte_are_kept_apart() -> None:
+    """Texts of keys are used again; the last byte and the length choose which is compared."""
+    keys = ["aa", "ba", "a", "", "\u00e9\u00e9", "aa", "", "q", "ba", "\u00e8\u00e9", "aaaaaaaaaaaaaaaaaa", "a"]
+    rows = [(n, 1, None, None, [(key, key.encode()) for key in keys[n:] + keys[:n]]) for n in range(len(keys))]
+    columns = kafkarec.decode(kafkarec.encode(rows))
+    assert [row.headers for row in columns] == [row[4] for row in rows]
+    assert [list(row[4]) for row in columns.tuples()] == [row[4] for row in rows]
+    malformed = builders.batch(
+        [builders.record(headers=[(b"\xff\xfe", b"1"), (b"\xfd\xfe", b"2"), (b"\xff\xfe", b"3")])]
+    )
+    assert [key for key, _ in kafkarec.decode(malformed)[0].headers] == ["\ufffd\ufffd"] * 3
 
 
 @pytest.mark.parametrize("index", [10_000, -10_000, 2**70])
