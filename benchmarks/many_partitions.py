@@ -32,6 +32,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 10
 LOG_BYTES = 30_000
 START = 1_700_000_000_000  # ms
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(HERE.parent)}
 VERBS = ("ls", "txn", "verify", "study", "salvage")
 
 
@@ -111,7 +112,7 @@ def run(verb: str, data: Path, out: Path) -> tuple[float, float]:
     shutil.rmtree(out, ignore_errors=True)
     os.sync()
     before, start = os.times(), time.perf_counter()
-    subprocess.run(command(verb, data, out), check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command(verb, data, out), check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
     wall, after = time.perf_counter() - start, os.times()
     used = after.children_user + after.children_system - before.children_user - before.children_system
     return wall, used
@@ -123,7 +124,7 @@ def syncs(verb: str, data: Path, out: Path) -> str:
     shutil.rmtree(out, ignore_errors=True)
     with tempfile.NamedTemporaryFile() as trace:
         traced = ["strace", "-f", "-qq", "-o", trace.name, "-e", "trace=fsync,fdatasync,syncfs,sync"]
-        subprocess.run([*traced, *command(verb, data, out)], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([*traced, *command(verb, data, out)], check=True, stdout=subprocess.DEVNULL, env=ENVIRONMENT)
         return str(sum("sync" in line and "resumed" not in line for line in Path(trace.name).read_text().splitlines()))
 
 
