@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, shares, study
+from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
+from kafkarec.ops.study.sampling import shares
 from kafkarec.storage import Log
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted

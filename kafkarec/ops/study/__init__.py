@@ -10,7 +10,6 @@ run          study()
 from .candidates import BATCH_SIZES, CODECS, Candidate, codec_and_level
 from .outcomes import ByteShares, Outcome, Study
 from .run import NothingToTry, study
-from .sampling import shares
 
 __all__ = [
     "BATCH_SIZES",
@@ -21,6 +20,5 @@ __all__ = [
     "Outcome",
     "Study",
     "codec_and_level",
-    "shares",
     "study",
 ]
