@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
+from kafkarec.ops.study.sampling import shares
 from kafkarec.storage import Log
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
@@ -20,14 +21,14 @@ spread over the log, with the code of convert, and writes nothing. Sizes are pri
 reads everything. Speeds are those of this machine on one processor, including checksums."""
 EXAMPLES = """examples:
   kafkarec study /kafka-logs/orders-0                            codecs, levels and batch sizes, side by side
-  kafkarec study /kafka-logs                                     a line per partition, the largest saving first
+  kafkarec study /kafka-logs                                     a line per partition read, the largest saving first
   kafkarec study orders-0 --codecs zstd:3,zstd:12,zstd:19 --batch-sizes 64k,256k,1m
   kafkarec study orders-0 --plot orders.svg                      size against speed (pip install 'kafkarec[study]')
 
 exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"""
 
 UNCHANGED = "keep"
-_SAMPLE, _SAMPLE_IN_ALL, _SAMPLE_AT_LEAST = 16 << 20, 128 << 20, 1 << 20
+_SAMPLE = 16 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample",
         type=shared_options.size,
         metavar="SIZE",
-        help="how much of each partition to read (default 16m, less for many partitions)",
+        default=_SAMPLE,
+        help="how much to read, of all partitions together (default 16m); of many small ones, some are read",
     )
     some.add_argument("--all", action="store_true", help="read everything")
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
@@ -92,10 +94,10 @@ def run(args: argparse.Namespace) -> int:
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     draw = _drawing(args.plot) if args.plot is not None else None
-    studies = _run_studies(logs, args)
+    studies, other_sizes = _run_studies(logs, args)
     write = study_output.as_json if args.format == "json" else study_output.as_text
     with output_files.opened(args) as sink:
-        for text in write(studies, args.full or len(studies) == 1):
+        for text in write(studies, other_sizes, args.full):
             sink.write(text.encode())
     if draw is not None:
         with output_files.opened(args, "plot") as sink:
@@ -107,33 +109,40 @@ def run(args: argparse.Namespace) -> int:
     return DAMAGED if damaged else FINE
 
 
-def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> list[tuple[str, Study]]:
-    spread = max(_SAMPLE_AT_LEAST, min(_SAMPLE, _SAMPLE_IN_ALL // len(logs)))
-    sample = None if args.all else spread if args.sample is None else args.sample
-    studies = []
+def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tuple[str, Study]], list[int]]:
+    """Return the study of each log that is read, with its name, and the sizes of the logs that are not."""
+    studies, other_sizes = [], []
     with progress.share_shown() as tick:
-        for number, log in enumerate(logs):
+        sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
+        samples = sizes if args.all else shares(sizes, args.sample)
+        done, whole = 0, max(1, sum(samples))
+        for log, size, sample in zip(logs, sizes, samples, strict=True):
+            if size and not sample:
+                other_sizes.append(size)
+                continue
             name = new_log.shown(log, args.paths)
             try:
                 one = study(
                     log,
                     codecs=args.codecs,
                     batch_sizes=args.batch_sizes,
-                    sample=sample,
+                    sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
-                    done=partial(_report, tick, number, len(logs)),
+                    done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:
                 say(f"{name}: {error}, left out")
                 continue
+            finally:
+                done += sample
             studies.append((name, one))
     if not studies:
-        raise CouldNot("no good batch in any input")
-    return studies
+        raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
+    return studies, other_sizes
 
 
-def _report(tick: Callable[[float], None], number: int, of: int, share: float) -> None:
-    tick((number + share) / of)
+def _report(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
+    tick(before + own * share)
 
 
 def _drawing(path: str) -> Callable[[str, Study], bytes]:

@@ -15,24 +15,31 @@ Named = tuple[str, Study]
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
 
 
-def as_text(found: Sequence[Named], full: bool) -> Iterator[str]:
-    if not full:
-        yield from _overview(found)
+def as_text(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
+    """other_sizes: of the partitions that were not read; full: a table for each partition."""
+    several = len(found) + len(other_sizes) > 1
+    if several and not full:
+        yield from _overview(found, other_sizes)
         return
     for number, (name, one) in enumerate(found):
         yield ("\n" if number else "") + text_table.safe(f"{name}: {_sample(one)}") + "\n"
         yield from _makeup(one.makeup)
         yield "\n" + _table(one) + "* no other candidate is both smaller and faster to write\n"
         yield from _advice(name, one)
+    if several:
+        yield "\n" + _read(found, other_sizes)
 
 
-def as_json(found: Sequence[Named], full: bool) -> Iterator[str]:
-    """Yield one object per line. Kinds: log, outcome. `full` is ignored: JSON output always has all outcomes."""
+def as_json(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
+    """Yield one object per line. Kinds: log, outcome, and for several partitions, at the end, sample. `full` is
+    ignored: JSON output always has all outcomes."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
         yield json.dumps({"kind": "log", "source": name, **log, "makeup": one.makeup.as_dict()}) + "\n"
         for outcome in one.outcomes:
             yield json.dumps({"kind": "outcome", "source": name, **outcome.as_dict()}) + "\n"
+    if len(found) + len(other_sizes) > 1:
+        yield json.dumps({"kind": "sample", **_counts(found, other_sizes)}) + "\n"
 
 
 def size(value: int | None) -> str:
@@ -123,12 +130,13 @@ def _command(name: str, row: Outcome) -> str:
     return command("convert", [path], *options)
 
 
-def _overview(found: Sequence[Named]) -> Iterator[str]:
-    """Yield a table of all partitions, the largest saving first, and the total."""
+def _overview(found: Sequence[Named], other_sizes: Sequence[int]) -> Iterator[str]:
+    """Yield a table of the partitions that were read, the largest saving first, and the total of all."""
     rows = [(name, one, one.smallest) for name, one in found]
     rows.sort(key=lambda row: _saved(row[1], row[2]), reverse=True)
-    saved = sum(_saved(one, best) for _, one, best in rows)
-    total = sum(one.size for _, one, _ in rows)
+    of_rows = sum(one.size for _, one, _ in rows)
+    total = of_rows + sum(other_sizes)
+    saved = sum(_saved(one, best) for _, one, best in rows) * total // of_rows
     yield text_table.render(
         [
             ("partition", [name for name, _, _ in rows]),
@@ -141,6 +149,29 @@ def _overview(found: Sequence[Named]) -> Iterator[str]:
         ]
     )
     yield f"total {byte_size(total)}; {byte_size(saved)} less with these. All results: --full\n"
+    yield _read(found, other_sizes)
+
+
+def _counts(found: Sequence[Named], other_sizes: Sequence[int]) -> dict[str, int]:
+    """How much was read."""
+    return {
+        "size": sum(one.size for _, one in found) + sum(other_sizes),
+        "sampled": sum(one.sampled for _, one in found),
+        "partitions": len(found) + len(other_sizes),
+        "partitions_sampled": len(found),
+    }
+
+
+def _read(found: Sequence[Named], other_sizes: Sequence[int]) -> str:
+    """Return a line about how much of several partitions was read."""
+    size, sampled, partitions, partitions_sampled = _counts(found, other_sizes).values()
+    if sampled == size:
+        return "everything was read\n"
+    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
+    if not other_sizes:
+        return f"{share}, of every partition; --all reads everything\n"
+    those = f"{partitions_sampled} of {partitions} partitions"
+    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything\n"
 
 
 def _saved(one: Study, best: Outcome | None) -> int:

@@ -19,7 +19,8 @@ witness: nothing that was replicated is missing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
@@ -116,14 +117,14 @@ class DataFolder:
     into a folder with other files says nothing."""
 
     def __init__(self, read: ReadFile) -> None:
-        self.offsets: dict[str, dict[offset_checkpoints.TopicPartition, int]] = {}
+        self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
         if _quiet(read, meta_properties.NAME) is None:
             return
         for name in _CHECKPOINTS:
             data = _quiet(read, name)
             try:
                 if data is not None:
-                    self.offsets[name] = offset_checkpoints.read(data)
+                    self.offsets[name] = _parsed(data)
             except KafkaRecordError:
                 continue  # verify reports it
 
@@ -148,6 +149,12 @@ class DataFolder:
         """Whether the log cleaner has worked on a partition; None: not known."""
         offsets = self.offsets.get("cleaner-offset-checkpoint")
         return None if offsets is None or topic is None else (topic, partition) in offsets
+
+
+@lru_cache(2 * len(_CHECKPOINTS))
+def _parsed(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
+    """A checkpoint file has a line for each partition, and it is read again for each partition that needs it."""
+    return offset_checkpoints.read(data)
 
 
 def of_logs(opened: Any, logs: Iterable[Log]) -> list[tuple[DataFolder, tuple[Witness, ...]]]:

@@ -5,14 +5,21 @@
 
 After a failed fsync it is unknown what is on the disk: the kernel may have dropped the dirty pages, and a second fsync
 would then succeed. So a failed fsync is never repeated.
+
+Each fsync waits for the disk, and a disk completes many at once: `FileGroup` is for many small files.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 PART = ".part"
+_SYNCS_AT_ONCE = 8
+_GROUP_FILES, _GROUP_BYTES = 96, 64 << 20  # each file of a group keeps its descriptor
 
 
 class NewFile:
@@ -43,8 +50,16 @@ class NewFile:
     def commit(self) -> None:
         """Syncs the data and renames the file to its final name. After an OSError there is no file of that name, and
         the caller's next start repeats the work."""
+        self.sync()
+        self.rename()
+
+    def sync(self) -> None:
+        """The first half of `commit`."""
         os.ftruncate(self._descriptor, self.size)
         os.fsync(self._descriptor)
+
+    def rename(self) -> None:
+        """The second half of `commit`."""
         os.close(self._descriptor)
         self._descriptor = -1
         os.replace(self._part, self.path)
@@ -79,12 +94,81 @@ def sync_folder(path: str) -> None:
         os.close(descriptor)
 
 
-def make_folder(path: str) -> None:
-    """Creates the folder and its missing parents, and syncs the parent of each."""
+def make_folder(path: str, sync: Callable[[str], Any] = sync_folder) -> None:
+    """Creates the folder and its missing parents, and calls `sync` with the parent of each."""
     if os.path.isdir(path):
         return
     parent = os.path.dirname(os.path.abspath(path))
-    make_folder(parent)
+    make_folder(parent, sync)
     with suppress(FileExistsError):  # another process created it meanwhile
         os.mkdir(path)
-    sync_folder(parent)
+    sync(parent)
+
+
+class FileGroup:
+    """New files that become durable together. Each has its final name, and is durable, after the next `sync`.
+
+    `sync` syncs the files, several at once, renames them, and syncs their folders. Not thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._files: list[NewFile] = []
+        self._folders: dict[str, None] = {}  # whose names are to be synced, in order
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is so much to sync that waiting for more saves nothing."""
+        return len(self._files) >= _GROUP_FILES or sum(file.size for file in self._files) >= _GROUP_BYTES
+
+    def add(self, file: NewFile) -> None:
+        """Adds a complete file, which belongs to the group from here on. Syncs the others first if they are many."""
+        try:
+            if self.is_full:
+                self.sync()
+        except BaseException:
+            file.drop()
+            raise
+        self._files.append(file)
+        self._folders.setdefault(file.folder)
+
+    def write(self, folder: str, name: str, data: bytes) -> None:
+        """Adds a small file."""
+        file = NewFile(folder, name)
+        try:
+            file.append(data)
+        except BaseException:
+            file.drop()
+            raise
+        self.add(file)
+
+    def make_folder(self, path: str) -> None:
+        """Creates a folder and its missing parents."""
+        make_folder(path, self._folders.setdefault)
+
+    def sync(self) -> None:
+        """Makes all files durable under their final names. After an OSError none of those whose folders were not
+        synced is."""
+        _each(NewFile.sync, self._files)
+        for file in self._files:
+            file.rename()
+        self._files = []
+        _each(sync_folder, self._folders)
+        self._folders = {}
+
+    def drop(self) -> None:
+        """Removes what was added since the last `sync`."""
+        for file in self._files:
+            file.drop()
+        self._files = []
+
+
+def _each(function: Callable[[Any], None], items: Iterable[Any]) -> None:
+    """Calls the function for each item, in several threads if there are several."""
+    waiting = list(items)
+    if len(waiting) < 2:
+        for item in waiting:
+            function(item)
+        return
+    with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(waiting))) as pool:
+        for _ in pool.map(function, waiting):
+            pass

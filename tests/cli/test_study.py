@@ -53,9 +53,10 @@ def test_json_has_all_results(run: Here) -> None:
 def test_partitions_are_sorted_by_saving(run: Here) -> None:
     ran = run("study", SEGMENTS, "--codecs", "zstd,gzip", "--batch-sizes", "keep,1m")
     lines = ran.out.decode().splitlines()
-    assert ran.status == 0 and lines[0].startswith("partition ") and lines[-1].startswith("total ")
-    assert len(lines) > 4 and any("all-codecs-0" in line for line in lines)
-    cells = [re.split(r"  +", line) for line in lines[1:-1]]
+    assert ran.status == 0 and lines[0].startswith("partition ") and lines[-2].startswith("total ")
+    assert lines[-1] == "everything was read"
+    assert len(lines) > 5 and any("all-codecs-0" in line for line in lines)
+    cells = [re.split(r"  +", line) for line in lines[1:-2]]
     saved = [int(cell[1]) - int(cell[4]) for cell in cells]
     assert saved == sorted(saved, reverse=True) and saved[0] > 0
     full = run("study", SEGMENTS, "--codecs", "zstd", "--batch-sizes", "keep", "--full").out.decode()
@@ -65,10 +66,43 @@ def test_partitions_are_sorted_by_saving(run: Here) -> None:
 def test_a_sample_reports_how_much_was_read(run: Here, tmp_path: Path) -> None:
     log, options = log_of_similar_records(tmp_path, 20_000), ["--codecs", "lz4", "--batch-sizes", "keep"]
     text = run("study", log, "--sample", "64k", *options).out.decode()
-    assert re.search(r"; 8 pieces read, 6\d\.\d KiB \(\d", text), text
+    assert re.search(r"; 2 pieces read, 6\d\.\d KiB \(\d", text), text
     assert "±" in text
     text = run("study", log, "--all", *options).out.decode()
     assert "all read" in text and "±" not in text
+
+
+def test_the_sample_is_a_budget_for_the_whole_folder(run: Here, tmp_path: Path) -> None:
+    rows = [(n, 1769860800000 + n, b"k%d" % n, b'{"visits": %d}' % n, []) for n in range(200)]
+    data = kafkarec.encode(rows, batch_size=300)
+    for number in range(40):
+        (tmp_path / f"users-{number}").mkdir()
+        (tmp_path / f"users-{number}" / f"{0:020}.log").write_bytes(data)
+    options = ["--codecs", "zstd", "--batch-sizes", "16k"]
+    *_, total, read = (
+        (some := run("study", tmp_path, "--sample", str(10 * len(data)), *options)).out.decode().split("\n")[:-1]
+    )
+    assert len(some.out.splitlines()) == 1 + 10 + 2 and some.status == 0
+    assert "(25 %), in 10 of 40 partitions; the total takes the others to be like them; --all reads everything" in read
+    *_, total_of_all, all_read = (every := run("study", tmp_path, "--all", *options)).out.decode().split("\n")[:-1]
+    assert len(every.out.splitlines()) == 1 + 40 + 2 and all_read == "everything was read"
+    assert total == total_of_all
+    full = run("study", tmp_path, "--sample", str(10 * len(data)), "--full", *options).out.decode()
+    assert full.count(", all read") == 10 and full.endswith(f"\n\n{read}\n")
+    *_, sample = run("study", tmp_path, "--sample", str(10 * len(data)), *options, "--format", "json").rows
+    size = len(data)
+    counts = {"size": 40 * size, "sampled": 10 * size, "partitions": 40, "partitions_sampled": 10}
+    assert sample == {"kind": "sample", **counts}
+
+
+def test_a_part_of_every_partition(run: Here, tmp_path: Path) -> None:
+    for topic in "ab":
+        log_of_similar_records(tmp_path / topic, 30_000)
+    options = ["--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k"]
+    lines = run("study", tmp_path / "a" / "users-0", tmp_path / "b" / "users-0", *options).out.decode().splitlines()
+    assert len(lines) == 5 and re.search(r"^read: 6\d\d\.\d KiB of .*, of every partition; --all reads", lines[-1]), (
+        lines
+    )
 
 
 def test_damage_in_the_samples_is_reported(run: Here, tmp_path: Path) -> None:

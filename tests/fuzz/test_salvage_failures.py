@@ -16,12 +16,15 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import builders
 import pytest
-from plain_logs import batch
+from killed_writer import Disk
+from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
 
 from kafkarec import storage
 from kafkarec.ops.salvage import copying, salvage
+from kafkarec.support import durable
 
 
 @pytest.fixture
@@ -87,6 +90,67 @@ def check_reported_work(out: Path, expected: dict[str, str]) -> None:
         step = json.loads(line)
         for file in step["result"].get("files", ()):
             assert files[f"{step['partition']}/{file['name']}"] == file["sha256"]
+
+
+class Gone(BaseException):
+    """The power has failed."""
+
+
+@pytest.mark.parametrize("group_files", [2, 96])
+@pytest.mark.parametrize("as_partition", [False, True])
+def test_a_power_failure_at_any_call(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_files: int, as_partition: bool
+) -> None:
+    """What was not synced is lost in whole or in part. Files of several partitions are synced together: none of them is
+    listed in the journal, or has its final name, before it is on the disk."""
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    rewritten = [
+        builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer),
+        builders.batch(builders.records(3), base_offset=3, **producer),  # in its transaction: removed for a broker
+    ]
+    log(source / "third-0", rewritten, [batch(6, 3)])
+    monkeypatch.setattr(durable, "_GROUP_FILES", group_files)
+    whole = tmp_path / "whole"
+    salvage(source, whole, as_partition=as_partition)
+    expected, rng = {name: data for name, data in content(whole).items() if name != "salvage.json"}, random.Random(3)
+    real = {name: getattr(os, name) for name in WRITING if name != "close"}
+    call_number, failures = 1, 0
+    while True:
+        out, left = tmp_path / f"out{call_number}", tmp_path / f"left{call_number}"
+        disk = Disk(out)
+
+        def at(number: int, name: str, call_number: int = call_number) -> None:
+            if number >= call_number:
+                raise Gone
+
+        with disk.watching():
+            next(count_calls(tuple(real), at))
+            try:
+                salvage(source, out, as_partition=as_partition)
+                finished = True
+            except Gone:
+                finished = False
+            finally:
+                for name, call in real.items():
+                    setattr(os, name, call)
+        if out.exists():
+            failures += 1
+            disk.leave(left, rng)
+            disk.forget()
+            if not as_partition:  # else a log is rewritten
+                check_reported_work(left, expected)
+            if not (left / "salvage.json").exists():
+                salvage(source, left, as_partition=as_partition)
+                report = (left / "salvage.json").read_text().replace(str(left), str(whole))
+                assert report == (whole / "salvage.json").read_text(), f"failed at call {call_number}"
+            files = {name: data for name, data in content(left).items() if not name.startswith("salvage.")}
+            assert files == expected, f"failed at call {call_number}"
+            shutil.rmtree(out)
+            shutil.rmtree(left)
+        if finished:
+            break
+        call_number += 4
+    assert failures > 30
 
 
 def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
@@ -193,16 +257,16 @@ def test_a_failing_fsync_is_never_reported_as_done(
 def test_a_disk_that_returns_other_bytes_is_noticed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = copying.Output.commit
+    real = copying.Output.rename
 
-    def commit(self: Any) -> None:
+    def rename(self: Any) -> None:
         real(self)
         if self.name == f"{60:020}.log":
             data = bytearray(Path(self.path).read_bytes())
             data[300] ^= 1
             Path(self.path).write_bytes(data)
 
-    monkeypatch.setattr(copying.Output, "commit", commit)
+    monkeypatch.setattr(copying.Output, "rename", rename)
     with pytest.raises(OSError, match="the copy is damaged"):
         salvage(source, tmp_path / "out")
     assert not (tmp_path / "out" / "salvage.json").exists()

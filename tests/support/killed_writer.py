@@ -102,14 +102,19 @@ def check_what_is_left(folder: Path, acknowledged: int) -> None:
             assert not isinstance(opened, kafkarec.Log) or not len(logs) or (opened.next_offset or 0) >= acknowledged
 
 
+def _inodes(folder: Path | int) -> dict[str, int]:
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.inode() for entry in entries}
+
+
 class Disk:
-    """Simulates a folder's content after a power failure: each file has at least its content at its last fsync, the
+    """Simulates a folder's content after a power failure: each file has at least its content at its last fsync, each
     folder the names at its last fsync; later changes may be present, absent or partial. Patches os while `watching`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._synced: dict[int, bytes] = {}
-        self._names: dict[str, int] = {}
+        self._names: dict[int, dict[str, int]] = {}  # inode of a folder -> name -> inode
         self._descriptors: list[int] = []  # open descriptors, so that no inode number is used again
 
     @contextmanager
@@ -120,8 +125,7 @@ class Disk:
             real(descriptor)
             status = os.fstat(descriptor)
             if stat.S_ISDIR(status.st_mode):
-                if os.path.samestat(status, os.stat(self._folder)):
-                    self._names = self._now()
+                self._names[status.st_ino] = _inodes(descriptor)
             else:
                 self._descriptors.append(os.dup(descriptor))
                 self._synced[status.st_ino] = os.pread(descriptor, status.st_size, 0)
@@ -132,17 +136,21 @@ class Disk:
         finally:
             os.fsync = real
 
-    def _now(self) -> dict[str, int]:
-        return {path.name: path.stat().st_ino for path in self._folder.iterdir()}
-
     def leave(self, to: Path, random_: random.Random) -> None:
         """Write a folder as a power failure may leave it."""
+        self._leave_folder(self._folder, to, random_)
+
+    def _leave_folder(self, folder: Path, to: Path, random_: random.Random) -> None:
         to.mkdir()
-        synced_names, current_names = self._names, self._now()
-        bytes_now = {path.stat().st_ino: path.read_bytes() for path in self._folder.iterdir()}
+        synced_names, current_names = self._names.get(folder.stat().st_ino, {}), _inodes(folder)
+        folders = {path.stat().st_ino: path for path in folder.iterdir() if path.is_dir()}
+        bytes_now = {path.stat().st_ino: path.read_bytes() for path in folder.iterdir() if path.is_file()}
         for name in synced_names.keys() | current_names.keys():
             inode = random_.choice([synced_names, current_names]).get(name)
             if inode is None:
+                continue
+            if inode in folders:
+                self._leave_folder(folders[inode], to / name, random_)
                 continue
             safe = self._synced.get(inode, b"")
             later = bytes_now.get(inode, safe)

@@ -3,8 +3,9 @@
     line 1     {"sources": [...], "options": {...}}                 identifies the run
     line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are synced
 
-Each line is synced when it is written. An incomplete last line (after a kill or a power failure) is ignored. The file
-is locked during a run, and removed after `salvage.json` is written.
+A line is written when the files of its step are on the disk, and synced later: a step whose line is lost is repeated.
+What follows the last whole line (after a kill), or begins with one of zeros (after a power failure), is ignored. The
+file is locked during a run, and removed after `salvage.json` is written.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from itertools import takewhile
 from typing import Any
 
 from kafkarec.storage.output_rules import Refused
-from kafkarec.support.durable import sync_folder
+from kafkarec.support.durable import FileGroup, sync_folder
 
 from .output_folder import is_empty
 
@@ -23,9 +25,15 @@ JOURNAL, REPORT = "salvage.journal", "salvage.json"
 
 
 class Journal:
-    """The journal of one run. done: {(partition, step): result}, those of earlier runs included."""
+    """The journal of one run, and the files that it writes.
+
+    done    {(partition, step): result}, those of earlier runs included
+    files   the new files of the output folder
+    """
 
     def __init__(self, out: str, identity: dict[str, Any]) -> None:
+        self.files = FileGroup()
+        self._is_synced = True
         self._out = out
         self._path = os.path.join(out, JOURNAL)
         if os.path.lexists(os.path.join(out, REPORT)):
@@ -58,13 +66,15 @@ class Journal:
                 raise Refused(f"{self._out} is not empty; choose a new folder")
             os.ftruncate(self._descriptor, 0)
             self._write(identity)
+            self.sync()
             sync_folder(self._out)
             return {}
         try:
             if json.loads(lines[0]) != json.loads(json.dumps(identity)):
                 raise Refused(f"{self._out} contains the unfinished run of another salvage; choose another folder")
-            os.ftruncate(self._descriptor, len(whole))
-            steps = [json.loads(line) for line in lines[1:]]
+            good = list(takewhile(lambda line: b"\0" not in line, lines))
+            os.ftruncate(self._descriptor, sum(len(line) + 1 for line in good))
+            steps = [json.loads(line) for line in good[1:]]
             return {(step["partition"], step["step"]): step["result"] for step in steps}
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, Refused):
@@ -72,7 +82,7 @@ class Journal:
             raise Refused(f"{self._path} was not written by a salvage; choose another folder") from None
 
     def add(self, partition: str, step: str, result: dict[str, Any]) -> None:
-        """Records a finished step. Its files must be synced first."""
+        """Records a finished step, whose files are synced."""
         self._write({"partition": partition, "step": step, "result": result})
         self.done[partition, step] = result
 
@@ -80,7 +90,14 @@ class Journal:
         data = (json.dumps(line) + "\n").encode()
         while data:
             data = data[os.write(self._descriptor, data) :]
-        os.fsync(self._descriptor)
+        self._is_synced = False
+
+    def sync(self) -> None:
+        """Syncs the new files, then the lines written so far."""
+        self.files.sync()
+        if not self._is_synced:
+            os.fsync(self._descriptor)
+            self._is_synced = True
 
     def finish(self) -> None:
         """Removes the journal. The report must be written first."""
@@ -88,6 +105,8 @@ class Journal:
         sync_folder(self._out)
 
     def close(self) -> None:
+        """Removes the files that are not synced, and ends the lock."""
+        self.files.drop()
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

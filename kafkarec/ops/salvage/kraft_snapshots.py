@@ -22,10 +22,10 @@ from kafkarec.format import control
 from kafkarec.read import reader
 from kafkarec.storage import Segment
 from kafkarec.storage.read_failures import ReadFailure, in_part
-from kafkarec.support.durable import make_folder, sync_folder
+from kafkarec.support.durable import FileGroup
 
 from . import good_batches
-from .copying import Output, Unreadable, digest
+from .copying import Output, Unreadable
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
 from .partition_writer import SET_ASIDE
@@ -43,9 +43,11 @@ def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, 
     return copies
 
 
-def salvage_snapshot(out: str | None, copies: list[tuple[int, Segment]], cap: int, report: SalvagedPartition) -> None:
-    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. out: None for a dry
-    run; cap: max_decompressed_bytes."""
+def salvage_snapshot(
+    files: FileGroup | None, out: str, copies: list[tuple[int, Segment]], cap: int, report: SalvagedPartition
+) -> None:
+    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. files: receives the
+    new file, None for a dry run; cap: max_decompressed_bytes."""
     incomplete: list[tuple[int, Segment, list[GoodBatch]]] = []
     for number, segment in copies:
         with closing(segment):
@@ -54,7 +56,7 @@ def salvage_snapshot(out: str | None, copies: list[tuple[int, Segment]], cap: in
             good, end = _read(segment, number, cap, damage, report.unread)
             report.sources.append(segment.path)
             if not damage and _has_footer(good):
-                if _copy(out, segment, good, report):
+                if _copy(files, out, segment, good, report):
                     return
                 damage.append(_unreadable(segment))
                 report.unread.append(in_part(segment.path))
@@ -68,7 +70,7 @@ def salvage_snapshot(out: str | None, copies: list[tuple[int, Segment]], cap: in
             incomplete.append((number, segment, good))
     for number, segment, good in incomplete:
         with closing(segment):
-            _set_aside(out, segment, number, good, report)
+            _set_aside(files, out, segment, number, good, report)
 
 
 def _read(
@@ -99,37 +101,38 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
 
 
-def _copy(out: str | None, segment: Segment, good: list[GoodBatch], report: SalvagedPartition) -> bool:
+def _copy(
+    files: FileGroup | None, out: str, segment: Segment, good: list[GoodBatch], report: SalvagedPartition
+) -> bool:
     file = OutputFile(
         segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
     )
-    if out is not None:
+    if files is not None:
         folder = os.path.join(out, report.folder)
-        make_folder(folder)
+        files.make_folder(folder)
         output = Output(folder, segment.name)
         try:
             output.copy(segment, 0, segment.size)
-            output.commit()
-        except Unreadable:
-            return False
-        finally:
+        except BaseException as error:
             output.drop()
-        sync_folder(folder)
-        file.sha256 = digest(output.path)
+            if isinstance(error, Unreadable):
+                return False
+            raise
+        files.add(output)
     report.snapshots.append(file)
     return True
 
 
 def _set_aside(
-    out: str | None, segment: Segment, number: int, good: list[GoodBatch], report: SalvagedPartition
+    files: FileGroup | None, out: str, segment: Segment, number: int, good: list[GoodBatch], report: SalvagedPartition
 ) -> None:
     """Copies the good batches of an incomplete snapshot to a separate file."""
     name = f"{INCOMPLETE}-{number}-{segment.name}"
     saved_as = f"{SET_ASIDE}/{report.folder}/{name}"
     output = None
-    if out is not None and good:
+    if files is not None and good:
         folder = os.path.join(out, SET_ASIDE, report.folder)
-        make_folder(folder)
+        files.make_folder(folder)
         output = Output(folder, name)
     try:
         for run in _runs(good):
@@ -142,12 +145,12 @@ def _set_aside(
             report.set_aside.append(
                 SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
             )
-        if output is not None:
-            output.commit()
-            sync_folder(output.folder)
-    finally:
+    except BaseException:
         if output is not None:
             output.drop()
+        raise
+    if files is not None and output is not None:
+        files.add(output)
 
 
 def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:

@@ -13,9 +13,9 @@ from itertools import groupby
 from kafkarec.damage import damaged
 from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.storage.read_failures import in_part
-from kafkarec.support.durable import make_folder, sync_folder
+from kafkarec.support.durable import FileGroup
 
-from .copying import Output, PlannedOutput, Unreadable, digest
+from .copying import Output, PlannedOutput, Unreadable
 from .good_batches import GoodBatch, SetAsideBatch
 from .merge import DUPLICATE, MergedBatch
 from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
@@ -27,9 +27,10 @@ _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were 
 
 
 class PartitionWriter:
-    """Writes the merged batches of one step.
+    """Writes the merged batches of one step. Its files are complete, and not yet synced, when it is finished.
 
-    out            the output folder; None for a dry run
+    files          receives the new files; None for a dry run
+    out            the output folder
     folder         the partition's folder in it
     base_offsets   ascending base offsets at which a new segment begins
     roll           max size of a segment in bytes
@@ -38,7 +39,8 @@ class PartitionWriter:
 
     def __init__(
         self,
-        out: str | None,
+        files: FileGroup | None,
+        out: str,
         folder: str,
         step: str,
         base_offsets: list[int],
@@ -47,7 +49,7 @@ class PartitionWriter:
         planned: list[PlannedOutput],
     ) -> None:
         self.report = report
-        self._planned = planned
+        self._files, self._planned = files, planned
         self._out, self._folder, self._step = out, folder, step
         self._base_offsets, self._roll = base_offsets, min(roll, _INT32_MAX)
         self._file: OutputFile | None = None
@@ -118,11 +120,11 @@ class PartitionWriter:
     def _open_segment(self, base: int) -> None:
         self._base = base
         self._file = OutputFile(filename_prefix(base) + ".log", 0, "", 0, 0, None, None)
-        if self._out is None:
+        if self._files is None:
             self._planned.append(PlannedOutput(self._file.name))
             return
         folder = os.path.join(self._out, self._folder)
-        make_folder(folder)
+        self._files.make_folder(folder)
         self._output = Output(folder, self._file.name)
 
     def empty_segment(self, base: int) -> None:
@@ -184,19 +186,14 @@ class PartitionWriter:
         self.report.unread.append(in_part(row.segment.path))
 
     def close_segment(self) -> None:
-        """Syncs the open segment, if there is one, and adds it to the report."""
+        """Completes the open segment, if there is one, and adds it to the report."""
         self._flush()
         if self._file is None:
             return
         output, self._output = self._output, None
         file, self._file = self._file, None
-        if output is not None:
-            try:
-                output.commit()
-            finally:
-                output.drop()
-            sync_folder(output.folder)
-            file.sha256 = digest(output.path)
+        if output is not None and self._files is not None:
+            self._files.add(output)
         if file.batches or file.last_offset is None:
             self.report.files.append(file)
 
@@ -204,10 +201,10 @@ class PartitionWriter:
         """Copies a batch to a file outside of the log and adds it to the report."""
         name = f"{aside.reason}-{aside.source}-{self._step}.log"
         saved_as = f"{SET_ASIDE}/{self._folder}/{name}"
-        if self._out is not None:
+        if self._files is not None:
             if name not in self._set_aside_files:
                 folder = os.path.join(self._out, SET_ASIDE, self._folder)
-                make_folder(folder)
+                self._files.make_folder(folder)
                 self._set_aside_files[name] = Output(folder, name)
             try:
                 self._set_aside_files[name].copy(aside.segment, aside.position, aside.size)
@@ -221,12 +218,10 @@ class PartitionWriter:
         )
 
     def finish(self) -> None:
-        """Syncs all files of the step."""
+        """Completes all files of the step."""
         self.close_segment()
-        for output in self._set_aside_files.values():
-            output.commit()
-            sync_folder(output.folder)
-        self._set_aside_files = {}
+        while self._set_aside_files and self._files is not None:
+            self._files.add(self._set_aside_files.pop(next(iter(self._set_aside_files))))
         self.report.set_aside = _joined(self.report.set_aside)
 
     def drop(self) -> None:

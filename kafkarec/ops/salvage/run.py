@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,7 +27,7 @@ from . import (
     rewriting,
     side_file_writer,
 )
-from .copying import PlannedOutput
+from .copying import PlannedOutput, digest
 from .good_batches import DamageCollector, ReadProgress, no_progress
 from .journal import REPORT, Journal
 from .merge import merge
@@ -39,6 +39,7 @@ from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_l
 
 _ROLL_UNORDERED, _NO_ROLL = 1 << 30, 2**31 - 1
 _INDEXED, _STARTABLE, _MARKED, _KEPT_END = "indexes", "startable", "markers", "end"
+_AT_ONCE = 64  # partitions whose files are synced together
 
 
 def salvage(
@@ -108,7 +109,7 @@ def salvage(
     run = _Run(report, found.partitions, max_decompressed_bytes, undecided, keep_end, restore, progress or no_progress)
     if dry_run:
         for one in found.partitions:
-            run.salvage_partition(one, None)
+            run.plan_partition(one)
         _add_unread_files(report)
         return report
     if check_free_space:
@@ -119,8 +120,11 @@ def salvage(
         out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes, *choices)
     )
     try:
-        for one in found.partitions:
-            run.salvage_partition(one, journal)
+        for start in range(0, len(found.partitions), _AT_ONCE):
+            waiting = [run.salvage_partition(one, journal) for one in found.partitions[start : start + _AT_ONCE]]
+            while waiting:
+                waiting = [steps for steps in waiting if _continue(steps, journal)]
+                journal.sync()
         _add_unread_files(report)
         write_file(out, REPORT, (json.dumps(report.to_dict(), indent=1) + "\n").encode())
         sync_folder(out)
@@ -128,6 +132,16 @@ def salvage(
     finally:
         journal.close()
     return report
+
+
+def _continue(steps: Iterator[None], journal: Journal) -> bool:
+    """Continues a partition until it waits for its files to be synced; False: it is finished. One with many or large
+    files does not wait for the others."""
+    for _ in steps:
+        if not journal.files.is_full:
+            return True
+        journal.sync()
+    return False
 
 
 def _add_unread_files(report: SalvageReport) -> None:
@@ -187,10 +201,16 @@ class _Run:
         self._folders = {partition.folder for partition in partitions}
         self._planned: dict[str, list[PlannedOutput]] = {}  # folder -> the segments of a dry run
 
-    def salvage_partition(self, partition: SalvagePartition, journal: Journal | None) -> None:
-        """Salvages one partition, including its indexes."""
+    def plan_partition(self, partition: SalvagePartition) -> None:
+        """Salvages one partition in a dry run."""
+        for _ in self.salvage_partition(partition, None):
+            pass
+
+    def salvage_partition(self, partition: SalvagePartition, journal: Journal | None) -> Iterator[None]:
+        """Salvages one partition, including its indexes. Yields where it waits until all files of the journal are
+        synced: what was copied is read again from the disk, and a step is recorded when its files are there."""
         if partition.topic is None and partition.sources[0].unordered:
-            self._salvage_unordered(partition, journal)
+            yield from self._salvage_unordered(partition, journal)
             return
         witnesses = self._witnesses.of(partition)
         report = self._add_partition_report(partition)
@@ -200,13 +220,13 @@ class _Run:
             report.beside += beside
         if partition.in_steps:
             for step in range(len(partition.sources[0].segments)):
-                self._salvage_step(partition, report, str(step), journal, only=step)
+                yield from self._salvage_step(partition, report, str(step), journal, only=step)
         else:
-            self._salvage_step(partition, report, "all", journal)
+            yield from self._salvage_step(partition, report, "all", journal)
         for name, copies in kraft_snapshots.snapshots_by_name(partition).items():
-            self._salvage_snapshot(report, name, copies, journal)
-        self._set_end(partition, report, witnesses, journal)
-        self._finish_partition(partition, report, journal)
+            yield from self._salvage_snapshot(report, name, copies, journal)
+        yield from self._set_end(partition, report, witnesses, journal)
+        yield from self._finish_partition(partition, report, journal)
 
     def _with_fillers(self, partition: SalvagePartition) -> tuple[SalvagePartition, list[BesideFile]]:
         """Reads the partition without its fillers to learn what is missing, and adds those that have it."""
@@ -220,7 +240,7 @@ class _Run:
             restore=self._restore,
             progress=self._progress,
         )
-        probe.salvage_partition(alone, None)
+        probe.plan_partition(alone)
         sources, beside = beside_files.filled(partition, probe._report.partitions[0], self._cap)
         return replace(alone, sources=[*alone.sources, *sources]), beside
 
@@ -230,7 +250,7 @@ class _Run:
         report: SalvagedPartition,
         witnesses: Sequence[Witness],
         journal: Journal | None,
-    ) -> None:
+    ) -> Iterator[None]:
         """Compares the log's end with the witnesses; with `keep_end` adds an empty segment at the highest one. Nothing
         is missing if it was only not read, as it is above a limit."""
         if any(one["reason"] == "limit_exceeded" for one in report.damage):
@@ -264,24 +284,31 @@ class _Run:
                 writer.finish()
             finally:
                 writer.drop()
+            yield from self._record(step_report, _KEPT_END, journal)
             done = step_report.to_dict()
-            if journal is not None:
-                journal.add(report.folder, _KEPT_END, done)
         report.add(SalvagedPartition.of(done))
 
     def _salvage_snapshot(
         self, report: SalvagedPartition, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
-    ) -> None:
+    ) -> Iterator[None]:
         done = journal.done.get((report.folder, name)) if journal else None
         if done is None:
             step_report = SalvagedPartition(report.folder, ends_in_damage=report.ends_in_damage)
-            kraft_snapshots.salvage_snapshot(
-                None if journal is None else self._report.out, copies, self._cap, step_report
-            )
+            files = None if journal is None else journal.files
+            kraft_snapshots.salvage_snapshot(files, self._report.out, copies, self._cap, step_report)
+            yield from self._record(step_report, name, journal)
             done = step_report.to_dict()
-            if journal is not None:
-                journal.add(report.folder, name, done)
         report.add(SalvagedPartition.of(done))
+
+    def _record(self, step_report: SalvagedPartition, step: str, journal: Journal | None) -> Iterator[None]:
+        """Waits for the files of a step, adds what they are on the disk to its report, and the step to the journal."""
+        if journal is None:
+            return
+        yield
+        folder = os.path.join(self._report.out, step_report.folder)
+        for file in (*step_report.files, *step_report.snapshots):
+            file.sha256 = digest(os.path.join(folder, file.name))
+        journal.add(step_report.folder, step, step_report.to_dict())
 
     def _add_partition_report(self, partition: SalvagePartition, folder: str | None = None) -> SalvagedPartition:
         report = SalvagedPartition(folder or partition.folder, partition.topic, partition.partition)
@@ -290,7 +317,7 @@ class _Run:
 
     def _finish_partition(
         self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None
-    ) -> None:
+    ) -> Iterator[None]:
         if report.ends_in_damage:
             report.lost.append((report.next_offset, None))
         if report.files and lost_markers.may_have_lost(partition, report):
@@ -298,12 +325,12 @@ class _Run:
         if journal is None or not report.files:
             return
         if self._report.as_partition:
-            self._make_startable(partition, report, journal)
+            yield from self._make_startable(partition, report, journal)
         done = journal.done.get((report.folder, _INDEXED))
         if done is None:
-            problems = side_file_writer.write_side_files(
-                os.path.join(self._report.out, report.folder), self._report.as_partition
-            )
+            folder = os.path.join(self._report.out, report.folder)
+            problems = side_file_writer.write_side_files(journal.files, folder, self._report.as_partition)
+            yield
             done = {"problems": problems}
             journal.add(report.folder, _INDEXED, done)
         report.problems += done["problems"]
@@ -332,6 +359,8 @@ class _Run:
         ]
         changes += [rewriting.RemovedBatch(*one) for one in done["removed"]]
         changes.sort(key=lambda one: (one.name, one.position))
+        if changes and journal:
+            journal.sync()
         rewriting.rewrite(out, report, changes, reason, dry_run=journal is None)
 
     def _planned_log(self, report: SalvagedPartition) -> Log:
@@ -340,19 +369,24 @@ class _Run:
         segments = [Segment(file.name, file.name, source=FileObject(file, file.name)) for file in files]
         return Log(report.folder, segments, topic=report.topic, partition=report.partition)
 
-    def _make_startable(self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal) -> None:
+    def _make_startable(
+        self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal
+    ) -> Iterator[None]:
         """Copies the side files that a broker needs, and removes batches that it would fail on."""
         out = self._report.out
         done = journal.done.get((report.folder, _STARTABLE))
         if done is None:
             folder = os.path.join(out, report.folder)
-            problems = side_file_writer.copy_from_sources(folder, partition)
+            problems = side_file_writer.copy_from_sources(journal.files, folder, partition)
+            yield
             found = open_transactions.find_plain_batches(folder)
             rewriting.copy_set_aside(out, report.folder, found, open_transactions.REASON)
             done = {"problems": problems, "batches": [list(one) for one in found]}
             journal.add(report.folder, _STARTABLE, done)
         report.problems += done["problems"]
         removed = [rewriting.RemovedBatch(*one) for one in done["batches"]]
+        if removed:
+            journal.sync()
         rewriting.rewrite(out, report, removed, open_transactions.REASON)
         report.problems += open_transactions.sentences(removed)
 
@@ -363,8 +397,8 @@ class _Run:
         step: str,
         journal: Journal | None,
         only: int | None = None,
-    ) -> None:
-        """One segment, or all sources of a partition: writes and syncs the files, then adds the step to the journal."""
+    ) -> Iterator[None]:
+        """One segment, or all sources of a partition: writes the files, then adds the step to the journal."""
         done = journal.done.get((report.folder, step)) if journal else None
         if done is not None:
             report.add(SalvagedPartition.of(done))
@@ -403,18 +437,23 @@ class _Run:
         step_report.restored = [one.as_dict() for one in restored or ()]
         end = step_report.next_offset or 0
         step_report.ends_in_damage = any(place is None or place >= end for place in ended_in_damage.values())
-        if journal is not None:
-            journal.add(report.folder, step, step_report.to_dict())
+        yield from self._record(step_report, step, journal)
         report.add(step_report)
 
     def _writer(
         self, partition: SalvagePartition, step: str, step_report: SalvagedPartition, journal: Journal | None
     ) -> PartitionWriter:
         unordered = all(source.unordered for source in partition.sources)
-        out = None if journal is None else self._report.out
-        roll = _ROLL_UNORDERED if unordered else _NO_ROLL
-        planned = self._planned.setdefault(step_report.folder, [])
-        return PartitionWriter(out, step_report.folder, step, _base_offsets(partition), roll, step_report, planned)
+        return PartitionWriter(
+            None if journal is None else journal.files,
+            self._report.out,
+            step_report.folder,
+            step,
+            _base_offsets(partition),
+            _ROLL_UNORDERED if unordered else _NO_ROLL,
+            step_report,
+            self._planned.setdefault(step_report.folder, []),
+        )
 
     def _collector(
         self,
@@ -429,17 +468,17 @@ class _Run:
             damage, writer.set_aside, report.tails, ended_in_damage, report.unread, restored, self._progress
         )
 
-    def _salvage_unordered(self, partition: SalvagePartition, journal: Journal | None) -> None:
+    def _salvage_unordered(self, partition: SalvagePartition, journal: Journal | None) -> Iterator[None]:
         """Salvages a file without a known name as one log, or as several if its offsets decrease. It then has pieces of
         several partitions, or of one partition in the wrong order; only the user can know which."""
         segment = partition.sources[0].segments[0]
         done = journal.done.get((partition.folder, "runs")) if journal else None
         if done is not None:
-            for folder in done["folders"]:
-                report = self._add_partition_report(partition, folder)
-                assert journal is not None
-                report.add(SalvagedPartition.of(journal.done[folder, "all"]))
-                self._finish_partition(partition, report, journal)
+            assert journal is not None
+            reports = [self._add_partition_report(partition, folder) for folder in done["folders"]]
+            for report in reports:
+                report.add(SalvagedPartition.of(journal.done[report.folder, "all"]))
+                yield from self._finish_partition(partition, report, journal)
             return
         report = self._add_partition_report(partition)
         step_report = SalvagedPartition(report.folder, sources=[segment.path])
@@ -470,13 +509,13 @@ class _Run:
                 one.drop()
             segment.close()
         reports = [report, *(self._add_partition_report(partition, one.report.folder) for one in writers[1:])]
+        for one in writers:
+            yield from self._record(one.report, "all", journal)
         if journal is not None:
-            for one in writers:
-                journal.add(one.report.folder, "all", one.report.to_dict())
             journal.add(partition.folder, "runs", {"folders": [one.report.folder for one in writers]})
         for one, target in zip(writers, reports, strict=True):
             target.add(one.report)
-            self._finish_partition(partition, target, journal)
+            yield from self._finish_partition(partition, target, journal)
 
     def _free_folder(self) -> str:
         number = 0

@@ -19,7 +19,7 @@ from kafkarec.state import epoch_history
 from kafkarec.state.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 from kafkarec.storage import Log
 from kafkarec.storage.folders import LocalFolder
-from kafkarec.support.durable import sync_folder, write_file
+from kafkarec.support.durable import FileGroup
 
 from .partition_sources import SalvagePartition, SalvageSource
 
@@ -27,7 +27,7 @@ _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which t
 _INDEXES = (".index", ".timeindex", ".txnindex")
 
 
-def write_side_files(folder: str, as_partition: bool) -> list[str]:
+def write_side_files(files: FileGroup, folder: str, as_partition: bool) -> list[str]:
     """Writes the indexes and, with `as_partition`, the other side files. Returns sentences about problems. Raises
     OSError (EIO) if the new log is damaged."""
     problems: list[str] = []
@@ -46,10 +46,9 @@ def write_side_files(folder: str, as_partition: bool) -> list[str]:
                 if name == leader_epochs.NAME:
                     data = _without_epochs_above(data, made.end_offset, problems)
                 if as_partition or name.endswith(_INDEXES):
-                    write_file(folder, name, data)
+                    files.write(folder, name, data)
             if made.lower_epoch:
                 problems.append(_about_lower_epoch(made.lower_epoch))
-    sync_folder(folder)
     return problems
 
 
@@ -99,7 +98,7 @@ def _check_epochs(folder: str, data: bytes) -> None:
         raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
-def copy_from_sources(folder: str, partition: SalvagePartition) -> list[str]:
+def copy_from_sources(files: FileGroup, folder: str, partition: SalvagePartition) -> list[str]:
     """Copies the files with data that is not in the batches: the topic id, epochs without records, the quorum state,
     producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []
@@ -120,7 +119,7 @@ def copy_from_sources(folder: str, partition: SalvagePartition) -> list[str]:
             except (KafkaRecordError, OSError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
-            write_file(folder, name, data)
+            files.write(folder, name, data)
             break
         else:
             if name == partition_metadata.NAME:
@@ -136,7 +135,7 @@ def copy_from_sources(folder: str, partition: SalvagePartition) -> list[str]:
             data = source.log.folder_file(name) if source.log else first.sidecar(producer_snapshot.SUFFIX)
             if data is not None and first.base_offset:
                 producer_snapshot.read(data)
-                write_file(folder, filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
+                files.write(folder, filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
                 break
         except (KafkaRecordError, OSError) as error:
             problems.append(f"the producer snapshot of {first.path} is ignored: {error}")

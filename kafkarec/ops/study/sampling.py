@@ -7,6 +7,9 @@
 A piece is a run of whole batches. The log is divided into as many parts of equal size as there are pieces; each piece
 begins near the middle of its part, at an offset interpolated between the segment's first and next one and found by the
 indexes. A log that is not larger than the pieces together is read completely.
+
+A piece shows nothing of batches that are larger than itself. So of many logs not a little of each is read, but enough
+of some, which are spread evenly over all.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from kafkarec.storage.segment_summary import summarize
 
 PIECES = 8
 PIECE_BYTES = 2 << 20
+_PIECE_AT_LEAST = 128 << 10
+_LOG_AT_LEAST = 2 * _PIECE_AT_LEAST  # a margin of error needs two pieces
 
 
 class Sample(NamedTuple):
@@ -29,6 +34,19 @@ class Sample(NamedTuple):
     data: bytes
 
 
+def shares(sizes: Sequence[int], sample: int) -> list[int]:
+    """How many bytes to read of each log, about `sample` bytes of all: in proportion to their sizes, but all of a small
+    log, at least 256 KiB of another one, or nothing. Those that are read are spread evenly over all."""
+    found, total, reached = [], max(1, sum(sizes)), 0.5
+    for size in sizes:
+        share = min(size, size * max(1, sample) / total)
+        least = max(1, min(size, sample, _LOG_AT_LEAST))
+        before = int(reached)
+        reached += min(1.0, share / least)
+        found.append(max(int(share), least) if int(reached) > before else 0)
+    return found
+
+
 def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
     """Pieces of `sample` bytes in total; None: the whole log, in pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
@@ -36,10 +54,11 @@ def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
         for segment in segments:
             yield from _all_of(segment)
         return
-    each = max(1, sample // PIECES)
+    count = max(2, min(PIECES, sample // _PIECE_AT_LEAST))
+    each = max(1, sample // count)
     read_to: dict[str, int] = {}
-    for number in range(PIECES):
-        segment, position = _at(segments, (2 * number + 1) * total // (2 * PIECES))
+    for number in range(count):
+        segment, position = _at(segments, (2 * number + 1) * total // (2 * count))
         piece = _near(segment, max(0, position - each // 2), each, read_to.get(segment.path, 0))
         if piece is not None:
             read_to[segment.path] = piece.begin + len(piece.data)

@@ -21,7 +21,7 @@ from kafkarec.write import encode
 from .candidates import Candidate
 
 _LONG_ENOUGH = 0.05
-_RUNS = 3
+_RUNS = 2
 _CLOCK_STEP = 1e-6
 
 
@@ -52,7 +52,7 @@ def read_seconds(data: bytes, limit: int) -> float:
 
 
 def _seconds(run: Callable[[], Any]) -> float:
-    """CPU seconds of the fastest of a few runs; of one run if it takes long."""
+    """CPU seconds of the faster of two runs; of one run if it takes long."""
     least = float("inf")
     for _ in range(_RUNS):
         start = time.process_time()

@@ -42,21 +42,27 @@ class _Commands:
         self._inputs = _inputs(report)
         self._folder: str | None = None
         self._targets: dict[str, str] = {}  # name of an output -> path of its log
+        self._by_name: dict[str, list[PartitionReport]] = {}
+        for one in sorted(report.partitions, key=lambda one: one.path):
+            self._by_name.setdefault(one.name, []).append(one)
 
     def steps(self, has_remedies: bool) -> list[str]:
         report, steps = self._report, list[str]()
         if any(one.reason == "limit_exceeded" for one in report.damage):
             steps.append(command("verify", self._inputs, ("--max-decompressed-bytes", "1g")))
             steps.append("(payloads above the limit were not read)")
-        damaged = [one for one in report.partitions if _needs_salvage(one) or _has_replica(one, report.partitions)]
-        empty = [one for one in damaged if not any(each.total("batches") for each in _replicas(one, report.partitions))]
-        damaged = [one for one in damaged if one not in empty]
+        damaged, empty, rest = list[PartitionReport](), list[PartitionReport](), list[PartitionReport]()
+        for one in report.partitions:
+            replicas = self._replicas(one)
+            if not (_needs_salvage(one) or _differ(replicas)):
+                rest.append(one)
+            else:
+                (damaged if any(each.total("batches") for each in replicas) else empty).append(one)
         steps += self._salvage(damaged)
         if empty:
             more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
             steps.append(f"({empty[0].name}{more}: no batch is left to save; look for a backup or a replica)")
         steps += self._for_files_left_out()
-        rest = [one for one in report.partitions if one not in damaged and one not in empty]
         reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
         steps += _for_each(
             [] if reindexed_by_salvage else [one for one in rest if _has_index_finding(one, ERROR)], self._reindex
@@ -83,8 +89,12 @@ class _Commands:
         return _for_each(list(by_name.values()), self._salvage_with_replicas)
 
     def _salvage_with_replicas(self, one: PartitionReport) -> str:
-        paths = [_path(each) for each in _replicas(one, self._report.partitions)]
+        paths = [_path(each) for each in self._replicas(one)]
         return command("salvage", paths, ("-o", self._target(one)))
+
+    def _replicas(self, one: PartitionReport) -> list[PartitionReport]:
+        """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
+        return [one] if one.topic is None else self._by_name[one.name]
 
     def _is_whole_folder(self, damaged: list[PartitionReport]) -> bool:
         """Whether several partitions of one data folder are damaged: the whole folder is salvaged then."""
@@ -156,17 +166,9 @@ def _needs_salvage(one: PartitionReport) -> bool:
     return bool(damaged or one.damage_left_out or one.beyond_end or beside or kinds & _REPAIRED)
 
 
-def _has_replica(one: PartitionReport, partitions: Sequence[PartitionReport]) -> bool:
-    """Whether something is missing or damaged in a log, or in another one of the same partition."""
-    replicas = _replicas(one, partitions)
+def _differ(replicas: Sequence[PartitionReport]) -> bool:
+    """Whether there are several logs of one partition, and something is missing or damaged in one of them."""
     return len(replicas) > 1 and any(_needs_salvage(each) or _kinds(each) & _COMPARE for each in replicas)
-
-
-def _replicas(one: PartitionReport, partitions: Sequence[PartitionReport]) -> list[PartitionReport]:
-    """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
-    if one.topic is None:
-        return [one]
-    return sorted((each for each in partitions if each.name == one.name), key=lambda each: each.path)
 
 
 def _has_index_finding(one: PartitionReport, severity: str) -> bool:

@@ -76,6 +76,19 @@ def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> 
     refused(source, out, "was not written by a salvage")
 
 
+def test_lines_of_the_journal_that_a_power_failure_left_as_zeros(source: Path, tmp_path: Path) -> None:
+    """Lines are synced together, so that zeros may be before a later one: these steps are repeated."""
+    out, journal = tmp_path / "out", tmp_path / "out" / "salvage.journal"
+    leave_unfinished(source, out, calls=150)
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 2
+    journal.write_bytes(lines[0] + bytes(len(lines[1])) + b"".join(lines[2:]))
+    salvage(source, out)
+    salvage(source, tmp_path / "whole")
+    made, whole = content(out), content(tmp_path / "whole")
+    assert made.pop("salvage.json") and whole.pop("salvage.json") and made == whole
+
+
 def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
     import fcntl
 

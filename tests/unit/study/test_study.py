@@ -15,7 +15,7 @@ import pytest
 import kafkarec
 from kafkarec import study
 from kafkarec.ops.study import CODECS, Candidate, NothingToTry, codec_and_level
-from kafkarec.ops.study.sampling import PIECES, pieces
+from kafkarec.ops.study.sampling import PIECES, pieces, shares
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
@@ -62,25 +62,61 @@ def test_the_report_describes_the_logs_content(tmp_path: Path) -> None:
 
 
 def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
-    parts = [noisy(first, 3000, 0.5, first) for first in (0, 3000, 6000)]
-    log = folder_of(tmp_path / "t-0", *parts, bases=(0, 3000, 6000))
+    parts = [noisy(first, 9000, 0.5, first) for first in (0, 9000, 18000)]
+    log = folder_of(tmp_path / "t-0", *parts, bases=(0, 9000, 18000))
     total = sum(map(len, parts))
-    report = list(pieces(log.segments, 64 << 10))
+    report = list(pieces(log.segments, 1 << 20))
     assert len(report) == PIECES
-    starts = {(one.segment.base_offset or 0) // 3000: len(parts[0]) for one in report}
+    starts = {(one.segment.base_offset or 0) // 9000: len(parts[0]) for one in report}
     assert set(starts) == {0, 1, 2}
     places = []
     for one in report:
         columns = kafkarec.decode(one.data)
         assert not columns.damage and columns.remaining == 0 and len(columns)
-        assert (64 << 10) // PIECES <= len(one.data) <= (64 << 10) // PIECES + 5000
+        assert (1 << 20) // PIECES <= len(one.data) <= (1 << 20) // PIECES + 5000
         data = Path(one.segment.path).read_bytes()
         assert data[one.begin : one.begin + len(one.data)] == one.data
-        before = parts[: (one.segment.base_offset or 0) // 3000]
+        before = parts[: (one.segment.base_offset or 0) // 9000]
         places.append(sum(map(len, before)) + one.begin)
     for number, place in enumerate(places):
         assert abs(place - (2 * number + 1) * total / (2 * PIECES)) < total / PIECES
-    assert all(b - a >= (64 << 10) // PIECES for a, b in pairwise(places))
+    assert all(b - a >= (1 << 20) // PIECES for a, b in pairwise(places))
+    assert [len(list(pieces(log.segments, size << 10))) for size in (1, 64, 300, 600)] == [2, 2, 2, 4]
+
+
+@pytest.mark.parametrize("sample", [1, 64 << 10, 1 << 20, 16 << 20, 1 << 40])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [30_000] * 2000,
+        [30_000 + 1000 * (n % 7) for n in range(2000)],
+        [1 << 30] * 20,
+        [1 << 30] * 1000,
+        [1 << 30, *[30_000] * 500],
+        [0, 100, 0],
+        [5 << 20],
+    ],
+    ids=["small", "sizes that repeat", "large", "many large", "one large", "empty", "one"],
+)
+def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> None:
+    read = shares(sizes, sample)
+    least = [min(size, sample, 256 << 10) for size in sizes]
+    assert all(not each or low <= each <= size for each, low, size in zip(read, least, sizes, strict=True))
+    assert any(read) and sum(read) <= max(sample, max(least)) * 1.1 + max(least)
+    if sum(sizes) <= sample:
+        assert read == sizes
+    else:
+        assert sum(read) >= 0.8 * sample - max(least)
+
+
+def test_the_logs_that_are_read_are_spread_evenly() -> None:
+    """Also where sizes repeat, as those of partitions of a topic do: each size is read equally often."""
+    sizes = [30_000 + 1000 * (n % 5) for n in range(2000)]
+    read = shares(sizes, 16 << 20)
+    numbers = [number for number, each in enumerate(read) if each]
+    assert {b - a for a, b in pairwise(numbers)} == {3, 4}
+    for kind in range(5):
+        assert sum(number % 5 == kind for number in numbers) == pytest.approx(len(numbers) / 5, rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -1,0 +1,98 @@
+"""Groups of new files: the order of syncs and renames, failures, limits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafkarec.support import durable
+from kafkarec.support.durable import FileGroup, NewFile
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls that make files durable, in order; fsync of a folder is called `folder`."""
+    made: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        made.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "fsync")
+
+    def replace(source: str, target: str, real: Any = os.replace) -> None:
+        made.append("replace")
+        real(source, target)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", replace)
+    return made
+
+
+def test_all_files_are_synced_before_the_first_is_renamed_and_then_their_folders(
+    tmp_path: Path, calls: list[str]
+) -> None:
+    group = FileGroup()
+    for number in range(20):
+        folder = tmp_path / f"t-{number}"
+        group.make_folder(str(folder))
+        group.write(str(folder), "a", b"a")
+        group.write(str(folder), "b", b"b")
+    assert calls == [] and {path.name for path in tmp_path.glob("*/*")} == {"a.part", "b.part"}
+    group.sync()
+    assert calls == ["fsync"] * 40 + ["replace"] * 40 + ["folder"] * 21
+    assert all((tmp_path / f"t-{number}" / name).read_text() == name for number in range(20) for name in "ab")
+    group.sync()
+    group.drop()
+    assert len(calls) == 101 and len(list(tmp_path.glob("*/*"))) == 40
+
+
+def test_a_failed_fsync_renames_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    group = FileGroup()
+    for name in "abc":
+        group.write(str(tmp_path), name, b"x")
+    countdown = iter([None, OSError(errno.EIO, "Input/output error")])
+
+    def fsync(descriptor: int) -> None:
+        if failure := next(countdown, None):
+            raise failure
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="Input/output error"):
+        group.sync()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.part", "b.part", "c.part"]
+    group.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("limit", ["_GROUP_FILES", "_GROUP_BYTES"])
+def test_a_full_group_is_synced_before_the_next_file(
+    tmp_path: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(durable, limit, 3)
+    group = FileGroup()
+    for name in "abc":
+        assert not group.is_full
+        group.write(str(tmp_path), name, b"x")
+    assert group.is_full and calls == []
+    group.write(str(tmp_path), "d", b"x")
+    assert not group.is_full
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c", "d.part"]
+
+
+def test_a_file_whose_predecessors_cannot_be_synced_is_dropped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(durable, "_GROUP_FILES", 1)
+    group = FileGroup()
+    group.write(str(tmp_path), "a", b"x")
+    file = NewFile(str(tmp_path), "b")
+
+    def fsync(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError, match="Input/output error"):
+        group.add(file)
+    group.drop()
+    assert list(tmp_path.iterdir()) == []
