@@ -18,7 +18,7 @@ from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.support.durable import write_file
 
-from .append_checks import BatchHeader, CheckedBatches
+from .append_checks import AppendedHeader, CheckedBatches
 from .roll_params import INT_MAX, WriterSettings
 
 INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
@@ -82,13 +82,15 @@ class ActiveSegment:
     def file(self) -> SegmentFile:
         return SegmentFile(self.path, self.base, self.size)
 
-    def fits(self, header: BatchHeader, now: int) -> bool:
+    def fits(self, header: AppendedHeader, now: int) -> bool:
         """Whether the batch can be appended to this segment; if not, the log must be rolled."""
         return self._fits(
             header, now, self.size, self._first_timestamp, self._settings.entries_left(self.index_builder.entries)
         )
 
-    def _fits(self, header: BatchHeader, now: int, size: int, first_timestamp: int | None, entries_left: int) -> bool:
+    def _fits(
+        self, header: AppendedHeader, now: int, size: int, first_timestamp: int | None, entries_left: int
+    ) -> bool:
         settings, timestamp = self._settings, max(_number(header.max_timestamp), -1)
         first = _number(first_timestamp)
         age = timestamp - first if first >= 0 else now - self._opened_at

@@ -46,7 +46,7 @@ class AppendRefused(ValueError):
         return f"the batch {place} was refused and nothing was written: {self.why}"
 
 
-class BatchHeader(NamedTuple):
+class AppendedHeader(NamedTuple):
     """The columns of a batch table with the names of COLUMNS, for one batch."""
 
     position: int
@@ -79,7 +79,7 @@ class CheckedBatches(NamedTuple):
     """
 
     data: memoryview
-    headers: list[BatchHeader]
+    headers: list[AppendedHeader]
     markers: dict[int, Marker | None]
     moved: int = 0
 
@@ -135,11 +135,11 @@ def check_batches(
     return batches
 
 
-def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[BatchHeader], bool]:
+def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[AppendedHeader], bool]:
     """The headers of all batches, and whether their checksums and codecs are known to be good."""
     good = headers_of_good_batches(view, check_crcs=check_crcs)
     if good is not None:
-        return [BatchHeader._make(header) for header in good], True
+        return [AppendedHeader._make(header) for header in good], True
     table = reader.scan(view)
     if table.remaining:
         position = len(view) - table.remaining
@@ -148,11 +148,11 @@ def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[BatchHe
             fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
         raise damage.error("length_beyond_end", fault)
-    return list(map(BatchHeader, *map(table.column, COLUMNS))), False
+    return list(map(AppendedHeader, *map(table.column, COLUMNS))), False
 
 
 def _with_assigned_fields(
-    view: memoryview, headers: list[BatchHeader], settings: WriterSettings, next_offset: int, blank_epoch: int | None
+    view: memoryview, headers: list[AppendedHeader], settings: WriterSettings, next_offset: int, blank_epoch: int | None
 ) -> bytearray:
     """A copy with the offsets and leader epoch that a leader assigns; no checksum covers them."""
     copy = bytearray(view)
@@ -171,7 +171,7 @@ def _with_assigned_fields(
     return copy
 
 
-def _check_bytes(view: memoryview, header: BatchHeader) -> None:
+def _check_bytes(view: memoryview, header: AppendedHeader) -> None:
     position, size, magic = header.position, header.size_in_bytes, header.magic
     fault = {"position": position, "base_offset": header.base_offset, "next_position": position + size}
     stored, computed = batch_checksums(view[position : position + size], magic)
@@ -181,7 +181,7 @@ def _check_bytes(view: memoryview, header: BatchHeader) -> None:
         raise damage.error("unsupported_codec", fault)
 
 
-def _check_fits_log(header: BatchHeader, settings: WriterSettings, next_offset: int, epoch: int) -> None:
+def _check_fits_log(header: AppendedHeader, settings: WriterSettings, next_offset: int, epoch: int) -> None:
     first, last = header.first_offset, header.last_offset
     if first < next_offset or last < first or last >= _LONG_MAX:
         text = f"offsets {first} to {last} do not follow the log, which ends before offset {next_offset}"
@@ -196,7 +196,7 @@ def _check_fits_log(header: BatchHeader, settings: WriterSettings, next_offset: 
 
 def _check_producer(
     view: memoryview,
-    header: BatchHeader,
+    header: AppendedHeader,
     producer_id: int,
     states: ProducerStates,
     open_now: dict[int, bool],
@@ -223,7 +223,7 @@ def _check_producer(
         raise AppendRefused(text, position, header.first_offset)
 
 
-def _marker(view: memoryview, header: BatchHeader) -> Marker | None:
+def _marker(view: memoryview, header: AppendedHeader) -> Marker | None:
     fault = {"position": header.position, "base_offset": header.base_offset}
     try:
         marker = read_marker(bytes(view[header.position : header.position + header.size_in_bytes]))

@@ -33,7 +33,7 @@ from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
 from .active_segment import ActiveSegment, SegmentFile
-from .append_checks import BatchHeader, CheckedBatches, check_batches
+from .append_checks import AppendedHeader, CheckedBatches, check_batches
 from .folder_lock import FolderLock
 from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
 from .roll_params import INT_MAX, WEEK_MS, WriterSettings
@@ -246,7 +246,7 @@ class SegmentWriter:
     def position(self) -> int:
         return self._active.size if self._active else 0
 
-    def _roll(self, header: BatchHeader, now: int) -> None:
+    def _roll(self, header: AppendedHeader, now: int) -> None:
         """Creates a segment for a batch, as UnifiedLog.maybeRoll: named after the batch's base offset or, if that is
         not known (magic 0 and 1), after the log end offset."""
         known = header.base_offset if header.magic >= 2 else None

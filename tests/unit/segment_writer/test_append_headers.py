@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from paths import SEGMENTS
 
 import kafkarec
 from kafkarec._validator import headers_of_good_batches
 from kafkarec.ops.segment_writer.append_checks import COLUMNS
 
-VECTORS = Path(__file__).parents[2] / "vectors"
-LOGS = sorted(VECTORS.glob("segments/*/*.log"))
+LOGS = sorted(SEGMENTS.glob("*/*.log"))
 
 
 def by_scan(data: bytes) -> list[tuple[object, ...]] | None:
