@@ -19,10 +19,11 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
+    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Expected, Run, buffer_reserve, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
-    ALL_CHECKS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
+    ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
+    engine_step,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
@@ -51,6 +52,7 @@ cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
 from datetime import UTC, datetime, timedelta
+from threading import Lock
 
 from kafkarec import _checksum
 from kafkarec.damage import Restored, error, resolve, why_unreadable
@@ -889,12 +891,14 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
-    def read(self, Source source, start=0, stop=None):
+    def read(self, Source source, start=0, stop=None, Stretches after=None):
         """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
-        read.passes.PassResult. Keeps nothing of the input."""
+        read.passes.PassResult. Keeps nothing of the input. after: the stretches that precede `start`."""
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
+        if after is not None:
+            self.continue_after(after)
         while more:
             more = self.fill()
             if self.damage:
@@ -909,6 +913,20 @@ cdef class Decoder:
         remaining = self.remaining
         self.source = None
         return chunks, tables, damage, remaining, restored
+
+    cdef int continue_after(self, Stretches before) except -1:
+        """Sets what a decoder knows of the batches before its position, as if it had read them."""
+        cdef Rows rows
+        cdef int64_t i
+        self.e.previous_next, self.e.previous_epoch, self.e.reached = before.states[before.good]
+        for rows in before.tables:
+            if rows.count > 0:
+                self.e.good_next = rows.at(rows.count - 1).next_offset
+            if self.e.options.file_rules:
+                first = max(rows.count - ORDER_WINDOW, 0)
+                found = [offsets_of(rows.at(i)) for i in range(first, rows.count)]
+                self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
+        return 0
 
     @property
     def kept_bytes(self):
@@ -958,3 +976,100 @@ cdef class Decoder:
         chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
         self.e.columns.want = want
         return chunk
+
+
+cdef int walk(Engine* e, int64_t size) noexcept nogil:
+    """Reads headers over `size` bytes or more. Anything but OK: reading in stretches ends at the position."""
+    cdef int64_t stop = e.position + size
+    cdef int status = st.OK
+    while status == st.OK and e.position < stop:
+        status = engine_step(e)
+        e.row_count = 0
+    return status
+
+
+@cython.final
+cdef class Stretches:
+    """Consecutive stretches of an input, from batch to batch, that several threads read. A thread takes one when it
+    has read one: then the headers of the next are walked through.
+
+    Only undamaged batches are read here. At the first stretch with anything else, and where the headers end (a cut
+    batch, a wrong size, an offset that contradicts the one before), reading goes on in one thread with
+    `Decoder.read(..., after=)`: so the result is that of one thread.
+
+    walker    a Decoder with the options of the request, used for headers only
+    size      bytes of a stretch, at least
+    """
+    cdef Decoder walker
+    cdef Source source
+    cdef int64_t size
+    cdef bint ended
+    cdef object lock
+    cdef list positions, states, parts
+    cdef readonly list chunks, tables        # of the good stretches, in order; set by `end`
+    cdef int64_t good                        # how many these are
+
+    def __init__(self, Decoder walker, Source source, start, stop, int64_t size):
+        self.walker, self.source, self.size = walker, source, size
+        self.lock = Lock()
+        walker.begin(source, start, stop)
+        walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
+        self.positions, self.states, self.parts = [], [], []
+        self.add_border()
+
+    cdef int add_border(self) except -1:
+        cdef Engine* e = &self.walker.e
+        self.positions.append(e.position)
+        self.states.append((e.previous_next, e.previous_epoch, e.reached))
+        return 0
+
+    cdef int64_t take(self) except -2:
+        """The number of the next stretch; -1: there is none."""
+        cdef int status
+        with self.lock:
+            if self.ended:
+                return -1
+            with nogil:
+                status = walk(&self.walker.e, self.size)
+            self.ended = self.ended or status != st.OK
+            if self.walker.e.position == self.positions[len(self.positions) - 1]:
+                return -1
+            self.add_border()
+            self.parts.append(None)
+            return len(self.parts) - 1
+
+    def read(self, Decoder decoder):
+        """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
+        False: not to be used again, because it has."""
+        cdef int64_t number = self.take()
+        cdef Expected expected
+        while number >= 0:
+            expected = decoder.e.expected
+            try:
+                part = decoder.read(self.source, self.positions[number], self.positions[number + 1])
+            except Exception:            # found again, and raised or recorded, by the one thread that goes on
+                self.ended = True
+                return False
+            if decoder.e.finished or part[3] > 0:
+                self.ended = True
+                return True
+            self.parts[number] = part
+            if self.positions[number + 1] - self.positions[number] < self.size and expected.rows > 0:
+                decoder.e.expected = expected        # the last stretch is shorter than the next call's first one
+            number = self.take()
+        return True
+
+    def end(self):
+        """No stretch is taken any more."""
+        self.ended = True
+
+    def join(self):
+        """Collects the good stretches when all threads have returned. Returns where they end."""
+        self.chunks, self.tables, self.good = [], [], 0
+        for part in self.parts:
+            if part is None:
+                break
+            self.chunks += part[0]
+            self.tables += part[1]
+            self.good += 1
+        return self.positions[self.good]
