@@ -31,7 +31,9 @@ from kafkarec._c.end_of_input cimport (
 )
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
 from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
-from kafkarec._c.decompress cimport decompress_install_lz4, decompress_install_zstd, decompress_release
+from kafkarec._c.decompress cimport (
+    decompress_install_gzip, decompress_install_lz4, decompress_install_zstd, decompress_release,
+)
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, MOST_LENGTHS, Candidate, is_valid_batch, looks_plausible, run_continues,
@@ -75,11 +77,14 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 
 def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress lz4 or zstd payloads; see codecs/native_decompress.py."""
+    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads; see
+    codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
-    if codec == "lz4":
+    if codec == "gzip":
+        decompress_install_gzip(at)
+    elif codec == "lz4":
         decompress_install_lz4(at)
     else:
         decompress_install_zstd(at)
