@@ -32,7 +32,8 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
 from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
 from kafkarec._c.decompress cimport (
-    decompress_install_gzip, decompress_install_lz4, decompress_install_zstd, decompress_release,
+    decompress_install_gzip, decompress_install_lz4, decompress_install_snappy, decompress_install_zstd,
+    decompress_release,
 )
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
@@ -77,7 +78,7 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 
 def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads; see
+    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns on `_c/snappy.pxd`; see
     codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
@@ -86,6 +87,8 @@ def install_native(str codec, addresses):
         decompress_install_gzip(at)
     elif codec == "lz4":
         decompress_install_lz4(at)
+    elif codec == "snappy":
+        decompress_install_snappy()
     else:
         decompress_install_zstd(at)
 

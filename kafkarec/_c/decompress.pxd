@@ -1,4 +1,5 @@
-"""Decompression without the GIL: gzip, lz4 and zstd by function pointers into the installed codec libraries.
+"""Decompression without the GIL: gzip, lz4 and zstd by function pointers into the installed codec libraries, snappy by
+`snappy.pxd`.
 
     gzip  1f 8b 08 00 | time 4 | flags 1 | system 1 | deflate data | CRC-32 4 LE | size 4 LE: one member that fills the
           payload
@@ -42,6 +43,10 @@ cdef extern from * nogil:
         kr_inflate = (int (*)(void *))address[2];
     }
 
+    static int kr_own_snappy = 0;
+    static void decompress_install_snappy(void) { kr_own_snappy = 1; }
+    static inline int has_snappy_decompressor(void) { return kr_own_snappy; }
+
     static void decompress_install_lz4(const size_t *address) {
         kr_lz4_block = (int (*)(const char *, char *, int, int))address[0];
     }
@@ -60,9 +65,11 @@ cdef extern from * nogil:
     """
     void decompress_install_gzip(const size_t* address)
     void decompress_install_lz4(const size_t* address)
+    void decompress_install_snappy()
     void decompress_install_zstd(const size_t* address)
     bint has_gzip_decompressor()
     bint has_lz4_decompressor()
+    bint has_snappy_decompressor()
     bint has_zstd_decompressor()
     void kr_inflate_begin(void* state)
     int kr_inflate(void* state)

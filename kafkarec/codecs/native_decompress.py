@@ -1,8 +1,9 @@
 """Finds C functions of the installed codec libraries that the core can call without the GIL to decompress.
 
-The wheels do not document them (gzip's are those of ISA-L). If an extension module exports the functions, they are tested with ctypes (the
-decompressed bytes must be right), and their addresses are passed to the core; otherwise all payloads go through the
-libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` shows what is in use.
+The wheels do not document them (gzip's are those of ISA-L). If an extension module exports the functions, they are
+tested with ctypes (the decompressed bytes must be right), and their addresses are passed to the core; otherwise all
+payloads go through the libraries' Python calls. cramjam exports none: for snappy the core has a function of its own.
+`KAFKAREC_NATIVE_CODECS=0` turns all of this off; `doctor` shows what is in use.
 """
 
 from __future__ import annotations
@@ -19,7 +20,10 @@ from typing import Any
 from kafkarec import _core
 
 in_use: set[str] = set()
-"""Names of the codecs whose usual payloads the core decompresses through C functions."""
+"""Names of the codecs whose usual payloads the core decompresses in C."""
+
+OWN = frozenset({"snappy"})
+"""Those of them for which the core has its own function: the library exports none."""
 
 _INFLATE_OUT = Struct("<QI")  # address of the output, its capacity
 _INFLATE_IN = Struct("<QQI")  # address of the input, bits that were read, its length
@@ -81,6 +85,11 @@ def _install_lz4() -> None:
     in_use.add("lz4")
 
 
+def _install_snappy() -> None:
+    _core.install_native("snappy", [])
+    in_use.add("snappy")
+
+
 def _install_zstd() -> None:
     zstandard = importlib.import_module("zstandard")
     library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
@@ -123,7 +132,7 @@ def try_finder(find: Callable[[], None] | None) -> None:
         return
 
 
-_FINDERS = {"gzip": _install_gzip, "lz4": _install_lz4, "zstd": _install_zstd}
+_FINDERS = {"gzip": _install_gzip, "lz4": _install_lz4, "snappy": _install_snappy, "zstd": _install_zstd}
 
 
 @cache

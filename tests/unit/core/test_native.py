@@ -1,4 +1,5 @@
-"""gzip, lz4 and zstd by C pointer: which payloads are, which are left to the Python calls, and the same rows in both cases.
+"""gzip, lz4 and zstd by C pointer, snappy by a C function of ours: which payloads are, which are left to the Python
+calls, and the same rows in both cases.
 
 Every frame is hand-made with one odd field. The oracle decides whether it is good; `by_pointer`: how it must be read.
 """
@@ -14,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import builders
+import cramjam
 import isal.igzip_lib
 import lz4.block
 import lz4.frame
@@ -21,12 +23,12 @@ import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from core_reading import decode_error, error_as_oracle
+from core_reading import decode_error, error_as_oracle, raw_varint
 from oracle_codecs import xxh32
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.codecs import native_decompress, zstd
+from kafkarec.codecs import native_decompress, snappy, zstd
 
 pytestmark = pytest.mark.core
 
@@ -40,6 +42,8 @@ END_MARK = bytes(4)
 
 def exports(name: str) -> bool:
     """Return whether the installed library exports the functions that the engine calls."""
+    if name == "snappy":
+        return True
     if name == "gzip":
         return hasattr(ctypes.CDLL(isal.igzip_lib.__file__), "isal_inflate_stateless")
     if name == "lz4":
@@ -50,7 +54,7 @@ def exports(name: str) -> bool:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the codec ids of payloads that were decompressed by the Python calls."""
-    for name in ("gzip", "lz4", "zstd"):
+    for name in ("gzip", "lz4", "snappy", "zstd"):
         native_decompress.install(name)
         if name not in native_decompress.in_use:
             assert not exports(name), f"{name} could be called by pointer"
@@ -194,12 +198,13 @@ def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
     assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([broken])))
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
 def test_the_limit_to_the_byte_by_pointer(calls: list[int], codec: str) -> None:
     """A payload at the limit is decompressed by pointer; one byte above it is refused by the Python calls."""
     frames: dict[str, list[bytes]] = {
         "lz4": [lz4_frame(map(make, cut(CONTENT, size))) for size in (300, 10_000) for make in (packed, stored)],
         "gzip": [gzip_member(), gzip_member(deflate=deflated(CONTENT, 0))],
+        "snappy": [block(CONTENT), xerial(CONTENT), xerial(CONTENT[:50], CONTENT[50:])],
         "zstd": [builders.zstd_frame(CONTENT, content_size=True), zstd_frame([raw_block(CONTENT, last=True)])],
     }
     for frame in frames[codec]:
@@ -280,6 +285,112 @@ def test_gzip_members_of_eight_mebibytes_are_the_largest(calls: list[int]) -> No
         (found,) = kafkarec.decode(in_gzip(payload, 1))
         assert found.value is not None and len(found.value) > size - 20
         assert (not calls) == good, size
+
+
+# ---- snappy
+
+
+def block(content: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(content))
+
+
+def xerial(*contents: bytes, blocks: Iterable[bytes] = ()) -> bytes:
+    """Return a stream of these contents and blocks."""
+    chunks = [*map(block, contents), *blocks]
+    return snappy.WRITTEN_HEADER + b"".join(len(chunk).to_bytes(4, "big") + chunk for chunk in chunks)
+
+
+def in_snappy(payload: bytes, count: int = len(PARTS)) -> bytes:
+    return builders.batch(codec="snappy", payload=payload, count=count)
+
+
+def literal(piece: bytes, width: int = 0) -> bytes:
+    """Return the element, with its size in `width` bytes behind the tag."""
+    size = len(piece) - 1
+    return bytes([(59 + width if width else size) << 2]) + (size.to_bytes(width, "little") if width else b"") + piece
+
+
+def size_of(content: bytes) -> bytes:
+    """Return the varint at the beginning of a block."""
+    return raw_varint(len(content))
+
+
+def test_plain_snappy_payloads_are_decompressed_in_c(calls: list[int]) -> None:
+    for size in (1, 7, 100, 10_000):
+        assert decompressed_by_pointer(calls, in_snappy(xerial(*cut(CONTENT, size)))), size
+    assert decompressed_by_pointer(calls, in_snappy(block(CONTENT)))
+    for width in (1, 2, 3, 4):
+        payload = size_of(CONTENT) + literal(CONTENT[:99], width) + literal(CONTENT[99:], 2)
+        assert decompressed_by_pointer(calls, in_snappy(payload)), width
+    inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
+    assert decompressed_by_pointer(calls, builders.wrapper(inner, magic=1, codec="snappy", offset=2))
+
+
+def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
+    """A value that begins with `offset` different bytes and repeats them, by each kind of copy."""
+    for kind in (1, 2, 3):
+        for size in range(4, 12) if kind == 1 else range(1, 65):
+            for offset in [*range(1, 34), 63, 64, 65, 200]:
+                start = bytes(n % 251 for n in range(offset))
+                value = (start * (size // offset + 2))[: offset + size]
+                content = builders.record(key=None, value=value)
+                head, tail = content[: -1 - size], content[-1:]
+                if kind == 1:
+                    copy = bytes([offset >> 8 << 5 | size - 4 << 2 | 1, offset & 255])
+                else:
+                    copy = bytes([size - 1 << 2 | kind]) + offset.to_bytes(2 * kind - 2, "little")
+                payload = size_of(content) + literal(head, 2) + copy + literal(tail)
+                calls.clear()
+                (found,) = kafkarec.decode(in_snappy(payload, 1))
+                assert found.value == value and not calls, (kind, size, offset)
+
+
+def test_other_snappy_payloads_are_left_to_the_library(calls: list[int]) -> None:
+    stream, one = xerial(CONTENT[:90], CONTENT[90:]), block(CONTENT)
+    others = [stream + b"x", stream + bytes(4), stream + stream, stream[:16], one + b"x", one + b"\0x"]
+    others += [size_of(CONTENT) + literal(CONTENT, 2)[:-1], size_of(CONTENT + b"x") + literal(CONTENT, 2)]
+    others += [size_of(CONTENT[1:]) + literal(CONTENT, 2), b"\xff\xff\xff\xff\x0f" + literal(CONTENT, 2)]
+    others += [xerial(blocks=[b""]), xerial(CONTENT, blocks=[b"\0"]), b"\x80\x00"]
+    first, rest = literal(CONTENT[:20]), literal(CONTENT[20:], 2)
+    for copy in (b"\1\0", b"\2\0\0", b"\3\0\0\0\0", b"\1\x15", b"\2\x15\0", b"\3\x15\0\0\0", b"\3\1\0\0\x80"):
+        others.append(size_of(CONTENT) + first + copy + rest)
+    for number, payload in enumerate(others):
+        assert not decompressed_by_pointer(calls, in_snappy(payload)), number
+    for payload in (stream, one):
+        for end in range(1, len(payload)):
+            assert not decompressed_by_pointer(calls, in_snappy(payload[:end])) or end == len(xerial(CONTENT[:90])), end
+    longer = builders.patched(size_of(CONTENT), len(size_of(CONTENT)) - 1, bytes([size_of(CONTENT)[-1] | 0x80])) + b"\0"
+    assert not decompressed_by_pointer(calls, in_snappy(longer + literal(CONTENT, 2))), "a varint with a byte too many"
+
+
+def test_snappy_payloads_with_changed_bytes(calls: list[int]) -> None:
+    chance = random.Random(4)
+    good = 0
+    for payload in (block(CONTENT), xerial(CONTENT[:90], CONTENT[90:]), size_of(CONTENT) + literal(CONTENT, 2)):
+        for _ in range(500):
+            at = chance.randrange(len(payload))
+            good += decompressed_by_pointer(calls, in_snappy(builders.patched(payload, at, chance.randbytes(1))))
+    assert good > 100
+
+
+def test_random_content_in_snappy(calls: list[int]) -> None:
+    """Repeats at every distance, against the library."""
+    chance = random.Random(5)
+    for _ in range(200):
+        content = bytearray()
+        while len(content) < chance.choice([50, 3000, 70_000]):
+            back = chance.randrange(1, min(len(content), 5000) + 1) if content else 0
+            piece = chance.randbytes(chance.randrange(1, 40))
+            content += (
+                (bytes(content[-back:]) * 70)[: chance.randrange(1, 90)] if chance.random() < 0.6 and back else piece
+            )
+        data = builders.batch([builders.record(key=None, value=bytes(content))], codec="none")
+        (wanted,) = kafkarec.decode(data)
+        record = builders.record(key=None, value=bytes(content))
+        calls.clear()
+        for payload in (block(record), xerial(*cut(record, 32 << 10))):
+            assert next(iter(kafkarec.decode(in_snappy(payload, 1)))).value == wanted.value
+        assert not calls
 
 
 # ---- zstd
@@ -370,13 +481,13 @@ def test_a_new_process_calls_by_pointer(calls: list[int]) -> None:
 import builders, kafkarec
 from kafkarec import codecs
 parts = builders.records(12, value=b"a value that repeats, repeats %d")
-codecs_at = {0: "lz4", 12: "zstd", 24: "gzip"}
+codecs_at = {0: "lz4", 12: "zstd", 24: "gzip", 36: "snappy"}
 data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in codecs_at.items())
 kafkarec.decode(data)
 def refuse(*_):
     raise AssertionError("by a Python call")
 codecs.decompress = refuse
-assert [record.offset for record in kafkarec.decode(data)] == list(range(36))
+assert [record.offset for record in kafkarec.decode(data)] == list(range(48))
 """)
 
 
