@@ -55,6 +55,7 @@ cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
 from threading import Lock
 
 from kafkarec import _checksum
@@ -1012,14 +1013,15 @@ cdef class Stretches:
     cdef Source source
     cdef int64_t size
     cdef bint ended
-    cdef object lock
+    cdef int readers
+    cdef object lock, returned               # the latter: a queue with an entry for each reader that has returned
     cdef list positions, states, parts
-    cdef readonly list chunks, tables        # of the good stretches, in order; set by `end`
+    cdef readonly list chunks, tables        # of the good stretches, in order; set by `join`
     cdef int64_t good                        # how many these are
 
     def __init__(self, Decoder walker, Source source, start, stop, int64_t size):
         self.walker, self.source, self.size = walker, source, size
-        self.lock = Lock()
+        self.lock, self.returned = Lock(), SimpleQueue()
         walker.begin(source, start, stop)
         walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
         self.positions, self.states, self.parts = [], [], []
@@ -1049,6 +1051,16 @@ cdef class Stretches:
     def read(self, Decoder decoder):
         """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
         False: not to be used again, because it has."""
+        if self.ended:
+            return True
+        self.readers += 1
+        try:
+            return self.read_all(decoder)
+        finally:
+            self.readers -= 1
+            self.returned.put(None)
+
+    cdef bint read_all(self, Decoder decoder) except -1:
         cdef int64_t number = self.take()
         cdef Expected expected
         while number >= 0:
@@ -1067,12 +1079,16 @@ cdef class Stretches:
             number = self.take()
         return True
 
-    def end(self):
-        """No stretch is taken any more."""
+    def close(self):
+        """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper may
+        keep this object for a moment after its work."""
         self.ended = True
+        while self.readers > 0:
+            self.returned.get()
+        self.source = self.walker.source = None
 
     def join(self):
-        """Collects the good stretches when all threads have returned. Returns where they end."""
+        """Collects the good stretches. Returns where they end."""
         self.chunks, self.tables, self.good = [], [], 0
         for part in self.parts:
             if part is None:

@@ -1,59 +1,64 @@
-"""Reads an input in several threads: the one that calls, and helpers of a pool that stays."""
+"""Reads an input in several threads: the one that calls, and helpers that stay for the next call.
+
+A call never waits for a helper that has not begun: so it ends where no thread can be started, where all helpers are
+busy, and if it is itself made by one. Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
+"""
 
 from __future__ import annotations
 
 import os
+from _thread import start_new_thread
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any
 
 from kafkarec._core import Source, Stretches
 
 from .decode_options import CHUNK_BYTES, NO_COLUMNS, DecodeRequest
 
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
 _LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
 _EACH = 8  # stretches for each thread, so that all end at about the same time
 _MOST_HELPERS = 64
 
-_pool: ThreadPoolExecutor | None = None
+_Work = Callable[[], object]
 
 
-def _helpers() -> ThreadPoolExecutor:
-    """Made at first use, and again in a forked process, which has no other thread; Python ends it at exit."""
-    global _pool
-    if _pool is None:
-        from concurrent.futures import ThreadPoolExecutor
+class _Helpers:
+    """Threads that wait for work; they are started when there is more work than of them, and end with the process."""
 
-        _pool = ThreadPoolExecutor(max(_MOST_HELPERS, os.cpu_count() or 1), "kafkarec")
-    return _pool
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._work: SimpleQueue[_Work] = SimpleQueue()
+        self._idle: SimpleQueue[None] = SimpleQueue()  # an entry for each thread that waits
 
-
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
-
-
-os.register_at_fork(after_in_child=_forget_pool)
-
-
-def _together(work: Callable[[], object], helpers: int, end: Callable[[], None]) -> None:
-    """Calls `work` here and in helpers. When it has returned here, `end` tells those that have begun to return; the
-    others never begin: so nobody waits for a thread that is not there, or that waits itself."""
-    futures = []
-    try:
+    def call(self, work: _Work) -> None:
+        """Has a thread call `work`, unless all are busy for longer than the caller waits."""
         try:
-            for _ in range(helpers):
-                futures.append(_helpers().submit(work))
-        except RuntimeError:
-            pass  # at the interpreter's exit, or where no thread can be started: fewer are as good
-        work()
-    finally:
-        end()
-        for future in futures:
-            if not future.cancel():
-                future.exception()
+            self._idle.get_nowait()
+        except Empty:
+            if self._most > 0:
+                self._most -= 1
+                start_new_thread(self._run, ())
+        self._work.put(work)
+
+    def _run(self) -> None:
+        while True:
+            work = self._work.get()
+            with suppress(BaseException):  # the caller reads again what is missing, and raises
+                work()
+            del work
+            self._idle.put(None)
+
+
+def _new_helpers() -> None:
+    """Also in a forked process, which has no thread but one."""
+    global _helpers
+    _helpers = _Helpers(max(_MOST_HELPERS, os.cpu_count() or 1))
+
+
+_new_helpers()
+os.register_at_fork(after_in_child=_new_helpers)
 
 
 def worth_sharing(decode_request: DecodeRequest, size: int) -> bool:
@@ -68,8 +73,22 @@ def read_shared(
     end = source.size if stop is None else stop
     size = max(_LEAST_BYTES, min(CHUNK_BYTES, (end - start) // (_EACH * threads)))
     stretches = Stretches(decode_request.decoder(layout=NO_COLUMNS), source, start, stop, size)
-    request = decode_request.for_stretches
-    _together(lambda: request.share(stretches), min(threads, (end - start) // size) - 1, stretches.end)
+    request, shared = decode_request.for_stretches, [stretches]
+
+    def work() -> None:
+        for one in shared:
+            request.share(one)
+
+    try:
+        try:
+            for _ in range(min(threads, (end - start) // size) - 1):
+                _helpers.call(work)
+        except RuntimeError:
+            pass  # at the interpreter's exit, or where no thread can be started: fewer are as good
+        work()
+    finally:
+        stretches.close()
+        shared.clear()  # a helper that is busy elsewhere may find this call later
     good = stretches.join()
     if good == end:
         return stretches.chunks, stretches.tables, [], 0, []
