@@ -79,8 +79,8 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 
 def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns on `_c/snappy.pxd`; see
-    codecs/native_decompress.py."""
+    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns `_c/snappy.pxd` on;
+    see codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
@@ -1051,13 +1051,15 @@ cdef class Stretches:
     def read(self, Decoder decoder):
         """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
         False: not to be used again, because it has."""
-        if self.ended:
-            return True
-        self.readers += 1
+        with self.lock:
+            if self.ended:
+                return True
+            self.readers += 1
         try:
             return self.read_all(decoder)
         finally:
-            self.readers -= 1
+            with self.lock:
+                self.readers -= 1
             self.returned.put(None)
 
     cdef bint read_all(self, Decoder decoder) except -1:
@@ -1080,9 +1082,10 @@ cdef class Stretches:
         return True
 
     def close(self):
-        """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper may
-        keep this object for a moment after its work."""
-        self.ended = True
+        """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper
+        may keep this object for a moment after its work."""
+        with self.lock:
+            self.ended = True
         while self.readers > 0:
             self.returned.get()
         self.source = self.walker.source = None

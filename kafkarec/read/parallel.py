@@ -19,7 +19,7 @@ from .decode_options import CHUNK_BYTES, NO_COLUMNS, DecodeRequest
 
 _LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
 _EACH = 8  # stretches for each thread, so that all end at about the same time
-_MOST_HELPERS = 64
+_MOST_HELPERS = max(64, os.cpu_count() or 1)
 
 _Work = Callable[[], object]
 
@@ -52,13 +52,12 @@ class _Helpers:
 
 
 def _new_helpers() -> None:
-    """Also in a forked process, which has no thread but one."""
     global _helpers
-    _helpers = _Helpers(max(_MOST_HELPERS, os.cpu_count() or 1))
+    _helpers = _Helpers(_MOST_HELPERS)
 
 
-_new_helpers()
-os.register_at_fork(after_in_child=_new_helpers)
+_helpers = _Helpers(_MOST_HELPERS)
+os.register_at_fork(after_in_child=_new_helpers)  # a forked process has one thread
 
 
 def worth_sharing(decode_request: DecodeRequest, size: int) -> bool:
