@@ -38,8 +38,8 @@ class _Helpers:
             self._idle.get_nowait()
         except Empty:
             if self._most > 0:
-                self._most -= 1
                 start_new_thread(self._run, ())
+                self._most -= 1
         self._work.put(work)
 
     def _run(self) -> None:

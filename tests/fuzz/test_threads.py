@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import builders
 import fake_file
 import golden
 import hurt_logs
@@ -109,6 +110,19 @@ def test_damaged_files(restore: bool) -> None:
             chance.choice(KINDS)(chance, log, number)
         for errors in ("raise", "skip"):
             assert_same(partial(decode_file, log.data, errors=errors, restore=restore), seed)
+
+
+def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:
+    """Whole batches: only who compares them with the one before sees that they are wrong."""
+    restored = 0
+    for at in range(1, 12):
+        pieces = [builders.good_batch(3, base_offset=3 * i, leader_epoch=7) for i in range(12)]
+        for start, wrong in ((0, (3 * at + 1000).to_bytes(8, "big")), (0, bytes(8)), (12, bytes([0, 0, 0, 3]))):
+            data = b"".join([*pieces[:at], builders.patched(pieces[at], start, wrong), *pieces[at + 1 :]])
+            for errors in ("raise", "skip"):
+                assert_same(partial(decode_file, data, errors=errors), (at, start, wrong))
+            restored += len(decode_file(data, errors="skip").restored)
+    assert restored >= 20
 
 
 def test_damaged_folders_and_ranges(tmp_path: Path) -> None:

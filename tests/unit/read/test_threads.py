@@ -71,6 +71,22 @@ def test_all_threads_take_part(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(kafkarec.decode(DATA, threads=3), kafkarec.decode(DATA))
 
 
+def test_where_no_thread_can_be_started_the_caller_reads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    helpers = parallel._Helpers(2)
+    monkeypatch.setattr(parallel, "_helpers", helpers)
+    alone = kafkarec.decode(DATA)
+    with monkeypatch.context() as now:
+        now.setattr(parallel, "start_new_thread", refuse)
+        for _ in range(3):
+            assert same(kafkarec.decode(DATA, threads=4), alone)
+        assert helpers._idle.empty()
+    assert same(kafkarec.decode(DATA, threads=4), alone)
+    assert helpers._most < 2, "later they can"
+
+
 def test_the_buffer_is_free_when_the_call_returns() -> None:
     data = bytearray(DATA)
     for _ in range(200):
