@@ -28,7 +28,7 @@ test: ## set everything up and run every test (ARGS='-k name' to choose)
 
 test-core: ## the fast tests of the C core: under a minute, no Java (ARGS='-k name' to choose)
 	@sh tools/setup build
-	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $$(grep -rlE '^(pytestmark = |@)pytest\.mark\.core' --include='test_*.py' tests) $(ARGS)
+	@KAFKAREC_CORE=1 $(PYTHON) -m pytest -m core $$(grep -rlE '^(pytestmark = \[?|@)pytest\.mark\.core' --include='test_*.py' tests) $(ARGS)
 
 mutants: ## small changes to the C core, one at a time: how many does test-core detect? (ARGS='--seed 2')
 	@sh tools/setup build

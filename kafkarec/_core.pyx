@@ -19,7 +19,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Expected, Run, buffer_reserve, columns_release, columns_reserve,
+    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
     ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
@@ -600,7 +600,7 @@ cdef class Decoder:
         PyObject_GetBuffer(out, &view, PyBUF_SIMPLE)
         self.last_sizes[codec] = view.len
         with nogil:
-            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len)
+            status = engine_payload(&self.e, <const uint8_t*>view.buf, view.len, 0)
         PyBuffer_Release(&view)
         return status, ""
 
@@ -906,6 +906,7 @@ cdef class Decoder:
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
+        memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         if after is not None:
             self.continue_after(after)
         while more:
@@ -1064,9 +1065,7 @@ cdef class Stretches:
 
     cdef bint read_all(self, Decoder decoder) except -1:
         cdef int64_t number = self.take()
-        cdef Expected expected
         while number >= 0:
-            expected = decoder.e.expected
             try:
                 part = decoder.read(self.source, self.positions[number], self.positions[number + 1])
             except Exception:            # found again, and raised or recorded, by the one thread that goes on
@@ -1076,19 +1075,25 @@ cdef class Stretches:
                 self.ended = True
                 return True
             self.parts[number] = part
-            if self.positions[number + 1] - self.positions[number] < self.size and expected.rows > 0:
-                decoder.e.expected = expected        # the last stretch is shorter than the next call's first one
             number = self.take()
         return True
 
     def close(self):
         """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper
-        may keep this object for a moment after its work."""
+        may keep this object for a moment after its work. An interrupt is raised afterwards, a second one at once."""
+        interrupt = None
         with self.lock:
             self.ended = True
         while self.readers > 0:
-            self.returned.get()
+            try:
+                self.returned.get()
+            except KeyboardInterrupt as raised:
+                if interrupt is not None:
+                    raise
+                interrupt = raised
         self.source = self.walker.source = None
+        if interrupt is not None:
+            raise interrupt
 
     def join(self):
         """Collects the good stretches. Returns where they end."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar, final
 
+from typing_extensions import disjoint_base
+
 BATCH_COLUMNS: frozenset[str]
 _Method = TypeVar("_Method")
 
@@ -20,6 +22,7 @@ def record_size(
     magic: int, offset_delta: int, timestamp_delta: int, key: Any, value: Any, headers: Any = ()
 ) -> int: ...
 
+@disjoint_base
 class OpenBatch:
     _expected_ratio: float
     _last_offset: int | None

@@ -191,7 +191,7 @@ def run(wanted: list[int], side_by_side: int) -> list[dict[str, object]]:
     tests = [
         str(path.relative_to(BUILD))
         for path in sorted((BUILD / "tests").rglob("test_*.py"))
-        if re.search(r"^(pytestmark = |@)pytest\.mark\.core\b", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if re.search(r"^(pytestmark = \[?|@)pytest\.mark\.core\b", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     results = BUILD / "results.jsonl"
     job = {

@@ -150,6 +150,11 @@ cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, in
     return status
 
 
+cdef inline int64_t entries_reserved(const Bytes* column) noexcept nogil:
+    """Entries for which there are offsets and validity bits; below 0 without buffers."""
+    return min((<int64_t>column.offsets.capacity - SLACK) // 4 - 1, (<int64_t>column.validity.capacity - SLACK) * 8)
+
+
 cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
     """Reserves space for `count` headers with at most `size` bytes of keys and of values each. Malformed keys may need
     three times as much: append_header_key in record.pxd reserves it."""
@@ -185,15 +190,16 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return status
 
 
-cdef inline int columns_expect(Columns* c, const Expected* e) noexcept nogil:
-    """Reserves space for a chunk like the last one at once: growing from batch to batch would copy it about twice."""
-    cdef int status = columns_reserve(c, e.rows, 0)
+cdef inline int columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
+    """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
+    reserved than it needs: growing from batch to batch would copy a chunk about twice."""
+    cdef int status = columns_reserve(c, e.rows * times, 0)
     if status == OK and c.want & WANT_KEY:
-        status = bytes_grow(&c.key, e.key)
+        status = bytes_grow(&c.key, e.key * times + size)
     if status == OK and c.want & WANT_VALUE:
-        status = bytes_grow(&c.value, e.value)
+        status = bytes_grow(&c.value, e.value * times + size)
     if status == OK and c.want & WANT_HEADERS and e.headers > 0:
-        status = headers_reserve(c, e.headers, e.header_key if e.header_key > e.header_value else e.header_value)
+        status = headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
     return status
 
 
@@ -328,10 +334,12 @@ cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nog
 
 
 cdef inline void copy_wide(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
-    """Copies n bytes in steps of 32; reads and writes up to 31 bytes more. Faster than memcpy for short fields."""
-    cdef int64_t i = 0
+    """Copies n bytes in steps of 32, one at least; so it reads and writes up to 32 bytes more. Faster than memcpy for
+    short fields."""
+    cdef int64_t i = 32
+    memcpy(to, source, 32)
     if n > 512:
-        memcpy(to, source, <size_t>n)
+        memcpy(to + 32, source + 32, <size_t>n - 32)
         return
     while i < n:
         memcpy(to + i, source + i, 32)

@@ -25,7 +25,7 @@ from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, gzip_member, has_gzip_decompressor, has_lz4_decompressor, has_snappy_decompressor,
     has_zstd_decompressor, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
 )
-from kafkarec._c.record cimport LEAST_RECORD, decode_records
+from kafkarec._c.record cimport FIRST_RESERVE, LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
 from kafkarec._c.snappy cimport snappy_payload
 from kafkarec._c.status cimport (
@@ -45,6 +45,7 @@ cdef enum Checks:
 
 cdef enum:
     FIRST_TABLE = 8192           # bytes of the first table of a header scan
+    MOST_EXPECTED = 64 << 20     # bytes of a chunk for which space is reserved after its first batch
 
 # An aborted transaction: batches of this producer with a base offset in [first_offset, last_offset] are left out.
 cdef struct Aborted:
@@ -249,19 +250,33 @@ cdef inline void end_audit(Engine* e, int64_t start, int64_t length, int status)
         audit_payload(&e.audit, &e.row, e.audit.payload, length)
 
 
-cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noexcept nogil:
-    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it."""
+cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
+    """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
+    chunk, if all its batches are like this one."""
+    cdef Expected more
+    cdef int64_t batches = (e.input.length - e.row.position) // e.row.size_in_bytes - 1
+    cdef int64_t of_chunk = (e.options.chunk_bytes - length) // max(length, 1) + 1
+    batches = min(batches, of_chunk)
+    if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
+        return OK
+    columns_measure(&e.columns, &more)
+    return columns_expect(&e.columns, &more, batches, min(length, FIRST_RESERVE))
+
+
+cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
+    """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
+    bytes after the payload are readable."""
     cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status = OK
     if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
-        status = columns_expect(c, &e.expected)
+        status = columns_expect(c, &e.expected, 1, min(length, FIRST_RESERVE))
         if status != OK:
             return refuse(&e.fault, status, e.expected.value, 0)
     if e.options.audit:
         begin_audit(e, p)
     if e.row.magic >= BATCH_MAGIC:
-        status = decode_records(c, &e.row, p, p + length, e.options.binary_header_keys, &e.fault)
+        status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
         status = decode_wrapper(c, &e.row, p, p + length, e.options.limit, e.options.check_inner_crc,
                                 &e.row.first_offset, &e.fault)
@@ -285,6 +300,10 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length) noex
             return status
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
+    if start == 0 and e.expected.rows == 0 and c.rows > 0:
+        status = expect_more(e, length)
+        if status != OK:
+            return refuse(&e.fault, status, length, 0)
     return engine_accept(e, start)
 
 
@@ -334,7 +353,7 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
         status = snappy_payload(&e.context.out, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC
-    return engine_payload(e, e.context.out.data, length)
+    return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
 
 
 cdef inline bint header_doubtful(Engine* e) noexcept nogil:
@@ -406,8 +425,9 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         status = locate_payload(e)
         return engine_decompress(e) if status == NEEDS_CODEC else status
     if e.row.magic >= BATCH_MAGIC:
-        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic))
-    return engine_payload(e, p, e.row.size_in_bytes)
+        return engine_payload(e, p + least_size(e.row.magic), e.row.size_in_bytes - least_size(e.row.magic),
+                              e.input.high - e.row.position - e.row.size_in_bytes)
+    return engine_payload(e, p, e.row.size_in_bytes, 0)
 
 
 cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:

@@ -17,11 +17,13 @@ cdef extern from * nogil:
     static inline uint32_t be32(uint32_t n) { return __builtin_bswap32(n); }
     static inline uint64_t be64(uint64_t n) { return __builtin_bswap64(n); }
     static inline uint32_t le32(uint32_t n) { return n; }
+    static inline uint64_t le64(uint64_t n) { return n; }
     #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     static inline uint16_t be16(uint16_t n) { return n; }
     static inline uint32_t be32(uint32_t n) { return n; }
     static inline uint64_t be64(uint64_t n) { return n; }
     static inline uint32_t le32(uint32_t n) { return __builtin_bswap32(n); }
+    static inline uint64_t le64(uint64_t n) { return __builtin_bswap64(n); }
     #else
     #error "the byte order of this machine is neither little-endian nor big-endian"
     #endif
@@ -30,6 +32,7 @@ cdef extern from * nogil:
     uint32_t be32(uint32_t)
     uint64_t be64(uint64_t)
     uint32_t le32(uint32_t)
+    uint64_t le64(uint64_t)
 
 
 cdef inline uint32_t load_u32(const uint8_t* p) noexcept nogil:

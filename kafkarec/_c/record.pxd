@@ -19,10 +19,11 @@ Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for
 Each byte that determines a length is loaded once, because a caller's buffer may change. Fields must end within the
 record's own length, which is equivalent to Kafka's comparison at the end of the record.
 
-Two forms of one function: the quick form is used where 31 bytes after the record are readable. Its varints are not
-checked one by one, since the fields of a record of length 0 end at most 31 bytes after it (attributes 1, a varlong of
-10, four varints of 5), and a wide copy reads at most 31 bytes beyond a key or value. The exact form reads no byte after
-the record; it is used for the last records of a payload, and to find out why a record is refused.
+Two forms of each function, by the type of the cursor. Quick: 32 bytes after the record are readable, those of the next
+batch for example. Its varints are not checked one by one, since the fields of a record of length 0 end at most 31 bytes
+after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a key or
+value. Exact: reads no byte after the record; it is used for the last records of an input, and to find out why a record
+is refused. The quick decode_one has one caller, so compilers inline it.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -30,277 +31,360 @@ from libc.string cimport memcpy, memset
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
     SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, bytes_grow,
-    clear_bit, columns_reserve, copy_wide, headers_reserve,
+    clear_bit, columns_reserve, copy_wide, entries_reserved, headers_reserve,
 )
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
     RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID,
     VALUE_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._c.utf8 cimport is_ascii, java_utf8
+from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
 
 cdef enum:
     LEAST_RECORD = 7
-    READ_AHEAD = 31              # readable bytes after a record that the quick form needs
+    READ_AHEAD = 32              # readable bytes after a record that the quick form needs
     FIRST_RESERVE = 1 << 20      # the most key and value bytes reserved at once; beyond it they grow with each record
 
+cdef struct Quick:
+    const uint8_t* p
 
-cdef inline int next_varint(const uint8_t** cursor, const uint8_t* end, bint exact, int32_t* out) noexcept nogil:
+cdef struct Exact:
+    const uint8_t* p
+
+ctypedef fused Cursor:
+    Quick
+    Exact
+
+
+cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexcept nogil:
     cdef int status = OK
-    if exact:
-        return read_varint(cursor, end, out)
-    out[0] = take_varint(cursor, &status)
+    if Cursor is Exact:
+        return read_varint(&at.p, end, out)
+    out[0] = take_varint(&at.p, &status)
     return status
 
 
-cdef inline int next_varlong(const uint8_t** cursor, const uint8_t* end, bint exact, int64_t* out) noexcept nogil:
+cdef inline int next_varlong(Cursor* at, const uint8_t* end, int64_t* out) noexcept nogil:
     cdef int status = OK
     cdef uint64_t raw = 0
-    if exact:
-        status = read_varlong(cursor, end, VARLONG_BYTES, &raw)
+    if Cursor is Exact:
+        status = read_varlong(&at.p, end, VARLONG_BYTES, &raw)
         out[0] = unzigzag64(raw)
         return status
-    out[0] = take_varlong(cursor, &status)
+    out[0] = take_varlong(&at.p, &status)
     return status
 
 
-# Copies of the columns' pointers and sizes in local variables, which the compiler can keep in registers. It must assume
-# that a store through a byte pointer changes any struct in memory.
+cdef inline void copy_field(uint8_t* to, const Cursor* at, int64_t n) noexcept nogil:
+    if Cursor is Exact:
+        memcpy(to, at.p, <size_t>n)
+    else:
+        copy_wide(to, at.p, n)
+
+
+cdef inline bint key_is_ascii(const Cursor* at, int64_t n) noexcept nogil:
+    return is_ascii(at.p, n) if Cursor is Exact else is_ascii_wide(at.p, n)
+
+
+# Copies of the columns' and the batch's fields in local variables, which the compiler can keep in registers. It must
+# assume that a store through a byte pointer changes any struct whose address another function has got: so no function
+# that is not inlined gets a LocalColumns.
 cdef struct LocalBytes:
     int32_t* ends                # ends[i]: end of row i
     uint8_t* data
+    uint8_t* validity
+    int64_t nulls
     int64_t used
     int64_t capacity             # of data, without the slack for a wide copy
 
 cdef struct LocalColumns:
+    uint32_t want
+    bint binary                  # header keys as they are
+    bint has_append_time
+    int64_t append_time
+    int64_t base_timestamp
+    int64_t base_offset
     int64_t* offset
     int64_t* timestamp
     LocalBytes key
     LocalBytes value
     int32_t* header_ends
+    int64_t headers
+    int64_t header_room          # headers for which there is space, but for their bytes
+    LocalBytes header_key
+    LocalBytes header_value
 
 
-cdef inline LocalBytes local_bytes(const Bytes* column) noexcept nogil:
-    cdef LocalBytes h
+cdef inline void load_bytes(LocalBytes* h, const Bytes* column) noexcept nogil:
     h.ends = <int32_t*>column.offsets.data + 1
-    h.data = column.data.data
-    h.used = column.used
-    h.capacity = <int64_t>column.data.capacity - SLACK
-    return h
+    h.data, h.validity = column.data.data, column.validity.data
+    h.nulls, h.used, h.capacity = column.nulls, column.used, <int64_t>column.data.capacity - SLACK
 
 
-cdef inline LocalColumns local_columns(Columns* c) noexcept nogil:
-    cdef LocalColumns h
+cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int64_t more) noexcept nogil:
+    column.used, column.nulls = used, nulls
+    return bytes_grow(column, more)
+
+
+cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:
+    h.headers = c.headers
+    h.header_room = min(entries_reserved(&c.header_key), entries_reserved(&c.header_value))
+    load_bytes(&h.header_key, &c.header_key)
+    load_bytes(&h.header_value, &c.header_value)
+
+
+cdef inline void store_headers(const LocalColumns* h, Columns* c) noexcept nogil:
+    c.headers = h.headers
+    c.header_key.used, c.header_key.nulls = h.header_key.used, h.header_key.nulls
+    c.header_value.used, c.header_value.nulls = h.header_value.used, h.header_value.nulls
+
+
+cdef inline void store_columns(const LocalColumns* h, Columns* c) noexcept nogil:
+    """All but the rows and the timestamps' nulls."""
+    c.key.used, c.key.nulls = h.key.used, h.key.nulls
+    c.value.used, c.value.nulls = h.value.used, h.value.nulls
+    if h.want & WANT_HEADERS:
+        store_headers(h, c)
+
+
+cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
+    h.want, h.binary = c.want, binary
+    h.has_append_time, h.append_time = batch.timestamp_type != 0, batch.max_timestamp
+    h.base_timestamp, h.base_offset = batch.base_timestamp, batch.base_offset
     h.offset = <int64_t*>c.offset.data
     h.timestamp = <int64_t*>c.timestamp.data
-    h.key = local_bytes(&c.key)
-    h.value = local_bytes(&c.value)
+    load_bytes(&h.key, &c.key)
+    load_bytes(&h.value, &c.value)
     h.header_ends = <int32_t*>c.header_offsets.data + 1
-    return h
+    load_headers(h, c)
 
 
-cdef inline void copy(uint8_t* to, const uint8_t* source, int32_t n, bint exact) noexcept nogil:
-    if exact:
-        memcpy(to, source, <size_t>n)
-    else:
-        copy_wide(to, source, n)
-
-
-cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, const uint8_t** cursor, const uint8_t* end,
-                           bint want, int too_long, bint exact, Fault* fault) noexcept nogil:
+cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at, const uint8_t* end, bint want,
+                           int too_long, Fault* fault) noexcept nogil:
     """Reads a key or value; appends it to the column if that is requested (`want`)."""
     cdef int32_t length = 0
-    cdef int status = next_varint(cursor, end, exact, &length)
+    cdef int status = next_varint(at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
-    if length > end - cursor[0]:
-        return refuse(fault, too_long, end - cursor[0], length)
-    if want:
-        if length < 0:
-            clear_bit(column.validity.data, row)
-            column.nulls += 1
-        else:
-            if length > h.capacity - h.used:
-                column.used = h.used
-                status = bytes_grow(column, length)
-                if status != OK:
-                    return refuse(fault, status, length, 0)
-                h.data = column.data.data
-                h.capacity = <int64_t>column.data.capacity - SLACK
-            copy(h.data + h.used, cursor[0], length, exact)
-            h.used += length
-        h.ends[row] = <int32_t>h.used
-    if length > 0:
-        cursor[0] += length
-    return OK
-
-
-cdef inline int append_header_key(Columns* c, const uint8_t* p, int32_t length, bint exact, bint binary) noexcept nogil:
-    """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
-    unchanged."""
-    cdef int status
-    if binary or is_ascii(p, length):
-        copy(c.header_key.data.data + c.header_key.used, p, length, exact)
-        c.header_key.used += length
-        return OK
-    status = bytes_grow(&c.header_key, <int64_t>length * 3)
-    if status == OK:
-        c.header_key.used += java_utf8(p, length, c.header_key.data.data + c.header_key.used)
-    return status
-
-
-cdef inline int append_headers(Columns* c, const uint8_t** cursor, const uint8_t* end, int32_t count, bint exact,
-                               bint binary, Fault* fault) noexcept nogil:
-    """Appends `count` headers to their columns; if these are not requested, the headers are only checked."""
-    cdef const uint8_t* p = cursor[0]
-    cdef bint want = (c.want & WANT_HEADERS) != 0
-    cdef int32_t length = 0
-    cdef int32_t _i
-    cdef int64_t row = c.headers
-    cdef int status = headers_reserve(c, count, end - p) if want else OK
-    if status != OK:
-        return refuse(fault, status, end - p, 0)
-    for _i in range(count):
-        status = next_varint(&p, end, exact, &length)
-        if status != OK:
-            return refuse(fault, status, 1, 0)
-        if length < 0 or length > end - p:
-            return refuse(fault, HEADER_KEY_INVALID, end - p, length)
+    if length > end - at.p:
+        return refuse(fault, too_long, end - at.p, length)
+    if length < 0:
         if want:
-            # a malformed key may have used capacity that was reserved for later keys
-            if c.header_key.data.capacity < <size_t>(c.header_key.used + length + SLACK):
-                status = bytes_grow(&c.header_key, length)
-                if status != OK:
-                    return refuse(fault, status, length, 0)
-            status = append_header_key(c, p, length, exact, binary)
+            clear_bit(h.validity, row)
+            h.nulls += 1
+            h.ends[row] = <int32_t>h.used
+        return OK
+    if want:
+        if length > h.capacity - h.used:
+            status = bytes_make_room(column, h.used, h.nulls, length)
             if status != OK:
                 return refuse(fault, status, length, 0)
-        p += length
-        status = next_varint(&p, end, exact, &length)
-        if status != OK:
-            return refuse(fault, status, 1, 0)
-        if length > end - p:
-            return refuse(fault, HEADER_VALUE_INVALID, end - p, length)
-        if want:
-            if length < 0:
-                clear_bit(c.header_value.validity.data, row)
-                c.header_value.nulls += 1
-            else:
-                copy(c.header_value.data.data + c.header_value.used, p, length, exact)
-                c.header_value.used += length
-            row += 1
-            c.headers = row
-            (<int32_t*>c.header_key.offsets.data)[row] = <int32_t>c.header_key.used
-            (<int32_t*>c.header_value.offsets.data)[row] = <int32_t>c.header_value.used
-        if length > 0:
-            p += length
-    cursor[0] = p
+            load_bytes(h, column)
+        copy_field(h.data + h.used, at, length)
+        h.used += length
+        h.ends[row] = <int32_t>h.used
+    at.p += length
     return OK
 
 
-cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, const BatchRow* batch, const uint8_t** cursor,
-                           const uint8_t* end, uint32_t want, bint exact, bint binary, Fault* fault) noexcept nogil:
-    """Decodes the body of a record, which ends before `end`. `exact`, the form, is a constant at each call."""
-    cdef const uint8_t* p = cursor[0] + 1               # attributes
+cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, int32_t length,
+                                  bint binary) noexcept nogil:
+    """Appends a header key. Malformed UTF-8 becomes U+FFFD as in Java, which may triple the size; `binary`:
+    unchanged."""
+    cdef bint unchanged = binary or key_is_ascii(at, length)
+    cdef int64_t most = length if unchanged else <int64_t>length * 3
+    cdef int status
+    if most > h.capacity - h.used:               # a malformed key may have used what was reserved for this one
+        status = bytes_make_room(&c.header_key, h.used, h.nulls, most)
+        if status != OK:
+            return status
+        load_bytes(h, &c.header_key)
+    if unchanged:
+        copy_field(h.data + h.used, at, length)
+        h.used += length
+    else:
+        h.used += java_utf8(at.p, length, h.data + h.used)
+    return OK
+
+
+cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const uint8_t* end, int32_t count,
+                               Fault* fault) noexcept nogil:
+    """Appends `count` headers to their columns; if these are not requested, the headers are only checked."""
+    cdef bint want = (h.want & WANT_HEADERS) != 0
+    cdef int32_t length = 0
+    cdef int32_t _i
+    cdef int64_t size = end - at.p
+    cdef int status
+    if want and (count > h.header_room - h.headers or size > h.header_key.capacity - h.header_key.used
+                 or size > h.header_value.capacity - h.header_value.used):
+        store_headers(h, c)
+        status = headers_reserve(c, count, size)
+        if status != OK:
+            return refuse(fault, status, size, 0)
+        load_headers(h, c)
+    for _i in range(count):
+        status = next_varint(at, end, &length)
+        if status != OK:
+            return refuse(fault, status, 1, 0)
+        if length < 0 or length > end - at.p:
+            return refuse(fault, HEADER_KEY_INVALID, end - at.p, length)
+        if want:
+            status = append_header_key(c, &h.header_key, at, length, h.binary)
+            if status != OK:
+                return refuse(fault, status, length, 0)
+        at.p += length
+        status = next_varint(at, end, &length)
+        if status != OK:
+            return refuse(fault, status, 1, 0)
+        if length > end - at.p:
+            return refuse(fault, HEADER_VALUE_INVALID, end - at.p, length)
+        if want:
+            if length < 0:
+                clear_bit(h.header_value.validity, h.headers)
+                h.header_value.nulls += 1
+            else:
+                copy_field(h.header_value.data + h.header_value.used, at, length)
+                h.header_value.used += length
+            h.header_key.ends[h.headers] = <int32_t>h.header_key.used
+            h.header_value.ends[h.headers] = <int32_t>h.header_value.used
+            h.headers += 1
+        if length > 0:
+            at.p += length
+    return OK
+
+
+cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, Cursor* at, const uint8_t* end,
+                           Fault* fault) noexcept nogil:
+    """Decodes the body of a record, which ends before `end`."""
+    cdef const uint8_t* begin = at.p
     cdef int64_t delta = 0
     cdef int32_t length = 0
     cdef int status
-    if exact and end - cursor[0] < 1:
-        return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
-    status = next_varlong(&p, end, exact, &delta)
+    if Cursor is Exact:
+        if end - at.p < 1:
+            return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
+    at.p += 1                                            # attributes
+    status = next_varlong(at, end, &delta)
     if status != OK:
         return refuse(fault, status, 1, 0)
-    if want & WANT_TIMESTAMP:
-        delta = batch.max_timestamp if batch.timestamp_type else wrapping_add(batch.base_timestamp, delta)
+    if h.want & WANT_TIMESTAMP:
+        delta = h.append_time if h.has_append_time else wrapping_add(h.base_timestamp, delta)
         if delta == ABSENT:
             delta = 0
             clear_bit(c.timestamp_validity.data, row)
             c.timestamp_nulls += 1
         h.timestamp[row] = delta
-    status = next_varint(&p, end, exact, &length)
+    status = next_varint(at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
-    if want & WANT_OFFSET:
-        h.offset[row] = wrapping_add(batch.base_offset, length)
+    if h.want & WANT_OFFSET:
+        h.offset[row] = wrapping_add(h.base_offset, length)
 
-    status = take_field(&c.key, &h.key, row, &p, end, want & WANT_KEY, KEY_LENGTH_INVALID, exact, fault)
+    status = take_field(&c.key, &h.key, row, at, end, h.want & WANT_KEY, KEY_LENGTH_INVALID, fault)
     if status != OK:
         return status
-    status = take_field(&c.value, &h.value, row, &p, end, want & WANT_VALUE, VALUE_LENGTH_INVALID, exact, fault)
+    status = take_field(&c.value, &h.value, row, at, end, h.want & WANT_VALUE, VALUE_LENGTH_INVALID, fault)
     if status != OK:
         return status
 
-    status = next_varint(&p, end, exact, &length)
+    status = next_varint(at, end, &length)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if length != 0:
         # at most half the bytes left: a header has two bytes or more (CVE-2026-111108: a count allocated unchecked)
-        if length < 0 or length > (end - p) // 2:
-            return refuse(fault, HEADER_COUNT_INVALID, (end - p) // 2, length)
-        status = append_headers(c, &p, end, length, exact, binary, fault)
+        if length < 0 or length > (end - at.p) // 2:
+            return refuse(fault, HEADER_COUNT_INVALID, (end - at.p) // 2, length)
+        status = append_headers(c, h, at, end, length, fault)
         if status != OK:
             return status
-    if want & WANT_HEADERS:
-        h.header_ends[row] = <int32_t>c.headers
-    if p != end:
-        return refuse(fault, RECORD_STRUCTURE_INVALID, end - cursor[0], p - cursor[0])
-    cursor[0] = p
+    if h.want & WANT_HEADERS:
+        h.header_ends[row] = <int32_t>h.headers
+    if at.p != end:
+        return refuse(fault, RECORD_STRUCTURE_INVALID, end - begin, at.p - begin)
     return OK
 
 
-cdef inline int why_refused(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int status,
-                            Fault* fault) noexcept nogil:
+cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, int status, Fault* fault) noexcept nogil:
     """Why the record is refused, found by the exact form without filling columns: the quick form may have read beyond
     the end of the record."""
     cdef LocalColumns none
-    cdef uint32_t want = c.want
+    cdef Exact at
     cdef int exactly
     memset(&none, 0, sizeof(LocalColumns))
-    c.want = 0
-    exactly = decode_one(c, &none, 0, batch, &p, end, 0, True, False, fault)
-    c.want = want
+    at.p = p
+    exactly = decode_one(c, &none, 0, &at, end, fault)
     return status if exactly == OK else exactly
 
 
-cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
+cdef inline int next_record(Exact* at, const uint8_t* end, int32_t* length, int32_t expected, int64_t read,
                             Fault* fault) noexcept nogil:
-    """Decodes record_count records to columns that have space for them."""
-    cdef LocalColumns h = local_columns(c)
-    cdef uint32_t want = c.want
-    cdef int64_t row = c.rows
-    cdef int64_t stop = row + batch.record_count
+    """Reads the length of a record, `read` of `expected` before it."""
+    cdef int status = next_varint(at, end, length)
+    if status == MESSAGE_TRUNCATED:
+        return refuse(fault, RECORDS_MISSING, expected, read)
+    if status != OK:
+        return refuse(fault, status, 0, 0)
+    if length[0] < 0 or length[0] > end - at.p:
+        return refuse(fault, RECORD_LENGTH_INVALID, end - at.p, length[0])
+    return OK
+
+
+cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, int64_t row, int64_t stop,
+                                Cursor* cursor, const uint8_t* end, int64_t ahead, int* status,
+                                Fault* fault) noexcept nogil:
+    """Decodes records to the rows from `row` on, the quick form up to one that ends less than `ahead` before `end`.
+    Returns the row after them."""
+    cdef LocalColumns h
+    cdef Cursor at = cursor[0]
+    cdef const uint8_t* begin
     cdef int32_t length = 0
-    cdef int status
+    load_columns(&h, c, batch, binary)
     while row < stop:
-        status = read_varint(&p, end, &length)
-        if status != OK:
-            fault.record = <int32_t>(row - c.rows)
-            if status == MESSAGE_TRUNCATED:
-                return refuse(fault, RECORDS_MISSING, batch.record_count, row - c.rows)
-            return refuse(fault, status, 0, 0)
-        if length < 0 or length > end - p:
-            fault.record = <int32_t>(row - c.rows)
-            return refuse(fault, RECORD_LENGTH_INVALID, end - p, length)
-        if end - p - length >= READ_AHEAD:
-            status = decode_one(c, &h, row, batch, &p, p + length, want, False, binary, fault)
-        else:
-            status = decode_one(c, &h, row, batch, &p, p + length, want, True, binary, fault)
-        if status != OK:
-            fault.record = <int32_t>(row - c.rows)
-            return why_refused(c, batch, p, p + length, status, fault)
+        begin = at.p
+        if Cursor is Exact:
+            status[0] = next_record(&at, end, &length, batch.record_count, row - c.rows, fault)
+            if status[0] != OK:
+                break
+        elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
+            at.p = begin
+            break
+        begin = at.p
+        status[0] = decode_one(c, &h, row, &at, at.p + length, fault)
+        if status[0] != OK:
+            status[0] = why_refused(c, begin, begin + length, status[0], fault)
+            break
         row += 1
-    if p != end:
-        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
-    c.key.used = h.key.used
-    c.value.used = h.value.used
+    cursor[0].p = at.p
+    store_columns(&h, c)
+    return row
+
+
+cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
+                            bint binary, Fault* fault) noexcept nogil:
+    """Decodes record_count records to columns that have space for them."""
+    cdef int64_t stop = c.rows + batch.record_count, row
+    cdef int status = OK
+    cdef Quick quick
+    cdef Exact exact
+    quick.p = p
+    row = decode_some(c, batch, binary, c.rows, stop, &quick, end, max(READ_AHEAD - behind, 0), &status, fault)
+    exact.p = quick.p
+    if status == OK and row < stop:
+        row = decode_some(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
+    if status != OK:
+        fault.record = <int32_t>(row - c.rows)
+        return status
+    if exact.p != end:
+        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - exact.p)
     c.rows = stop
     return OK
 
 
-cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, bint binary,
-                               Fault* fault) noexcept nogil:
-    """Decodes all records of a batch. p to end: its payload, decompressed. On refusal the caller removes the rows."""
+cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
+                               bint binary, Fault* fault) noexcept nogil:
+    """Decodes all records of a batch. p to end: its payload, decompressed; `behind`: readable bytes after it. On
+    refusal the caller removes the rows."""
     cdef int64_t size = end - p
     cdef int32_t count = batch.record_count
     cdef int status
@@ -316,4 +400,4 @@ cdef inline int decode_records(Columns* c, const BatchRow* batch, const uint8_t*
         return refuse(fault, status, size, 0)
     if c.want & WANT_TYPE:
         memset(c.type.data + c.rows, batch.timestamp_type, <size_t>count)
-    return decode_rows(c, batch, p, end, binary, fault)
+    return decode_rows(c, batch, p, end, behind, binary, fault)

@@ -12,6 +12,8 @@ differs from Python's "replace" for surrogates. The output is at most three time
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
+from kafkarec._c.endian cimport le64
+
 
 cdef inline bint is_ascii(const uint8_t* p, int64_t n) noexcept nogil:
     cdef uint64_t word, seen = 0
@@ -24,6 +26,19 @@ cdef inline bint is_ascii(const uint8_t* p, int64_t n) noexcept nogil:
         seen |= p[0]
         p += 1
         n -= 1
+    return (seen & <uint64_t>0x8080808080808080) == 0
+
+
+cdef inline bint is_ascii_wide(const uint8_t* p, int64_t n) noexcept nogil:
+    """The same, where 7 bytes after the text are readable."""
+    cdef uint64_t word, seen = 0
+    while n >= 8:
+        memcpy(&word, p, 8)
+        seen |= word
+        p += 8
+        n -= 8
+    memcpy(&word, p, 8)
+    seen |= le64(word) & ((<uint64_t>1 << 8 * n) - 1)
     return (seen & <uint64_t>0x8080808080808080) == 0
 
 

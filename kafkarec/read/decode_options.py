@@ -70,8 +70,7 @@ class DecodeRequest(_RequestFields):
 
     @cached_property
     def for_stretches(self) -> DecodeRequest:
-        """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk, so that the last one
-        of a Decoder has the sizes of the next."""
+        """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk."""
         return self._replace(options=replace(self.options, chunk_bytes=_MOST_OF_STRETCH), skip=False)
 
     def share(self, stretches: Stretches) -> None:

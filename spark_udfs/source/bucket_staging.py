@@ -37,11 +37,13 @@ class BucketStagingWriter:
         self._stage.put(topic, partition, table, given)
 
     def close(self) -> tuple[StagedPartition, ...]:
-        """Closes the logs and uploads them; returns what was staged."""
+        """Closes the logs and uploads them; returns what was staged. A job that fails meanwhile removes what it finds
+        then, so afterwards the task looks again, and `drop` removes the rest."""
         staged = self._stage.close()
         if staged:
             self._check_begun()
             self._upload(staged)
+            self._check_begun()
         shutil.rmtree(self._local, ignore_errors=True)
         return staged
 

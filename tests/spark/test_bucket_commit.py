@@ -89,6 +89,29 @@ def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(store: str
     assert files["t-0/partition.metadata"] == files["t-1/partition.metadata"]
 
 
+def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(store, "job-1", {"t-0": ["a"]})
+    before = objects(store)
+    made = job(store, "job-2")
+    publisher(made).begin(made)
+    writer = publisher(made).staging_writer(made, 0, 0)
+    writer.put("t", 0, table(["b"], None), False)
+    upload = Dying.upload
+
+    def failing_meanwhile(bucket: Dying, path: str, name: str) -> None:
+        publisher(made).abort(made)
+        upload(bucket, path, name)
+
+    monkeypatch.setattr(Dying, "upload", failing_meanwhile)
+    with pytest.raises(FileNotFoundError, match="job-2 is gone: the job has ended"):
+        writer.close()
+    assert objects(store) != before
+    writer.drop()
+    assert objects(store) == before
+
+
 def test_a_dynamic_overwrite_replaces_only_the_written_partitions(store: str) -> None:
     publish(store, "job-1", {"t-0": ["a"], "t-1": ["c"]})
     publish(store, "job-2", {"t-0": ["b"]})

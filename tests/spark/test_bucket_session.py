@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,9 @@ def test_a_job_that_fails_leaves_nothing(spark_session: Any, save: Any, bucket: 
     )
     with pytest.raises(Exception, match="no"):
         save(bad, "failing")
+    deadline = time.monotonic() + 30  # a task that was uploading then removes what it has uploaded
+    while bucket.names("failing") != before and time.monotonic() < deadline:
+        time.sleep(0.1)
     assert bucket.names("failing") == before
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from dataclasses import replace
 from typing import Any
 
 import builders
@@ -58,19 +59,26 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
 
 @pytest.mark.parametrize("name", FIXED)
 def test_memory_of_columns_of_numbers(name: str) -> None:
-    """For one batch, and for a second that does not fit: half as much again, or what is needed."""
+    """For one batch, and for a second that does not fit: half as much again, or what is needed. After the first there
+    is space for as many more like it as the input has bytes for."""
     decoder = request(columns=[name])
     width = FIXED[name]
+
+    def grown(size: int, rows: int) -> int:
+        needed = rows * width + SLACK
+        return size if needed <= size else given(max(needed, size + size // 2))
+
     for count in (*range(1, 30), 50, 100, 300):
         chunk = read(decoder.decoder(), of(count))
         assert_takes(chunk.address(0, 1), count * width + SLACK, count)
         for more in (1, count // 2 + 1, 2 * count):
-            first = given(count * width + SLACK)
-            needed = (count + more) * width + SLACK
-            wanted = first if needed <= first else max(needed, first + first // 2)
-            if wanted < 4096:
-                chunk = read(decoder.decoder(), of(count) + of(more))
-                assert_takes(chunk.address(0, 1), wanted, (count, more))
+            first, second = of(count), of(more)
+            alike = len(first + second) // len(first) - 1
+            size = grown(given(count * width + SLACK), count + alike * (count + count // 16))
+            size = grown(size, count + more)
+            if size < 4096:
+                chunk = read(decoder.decoder(), first + second)
+                assert_takes(chunk.address(0, 1), size, (count, more))
 
 
 def test_memory_of_validity_bits() -> None:
@@ -134,19 +142,21 @@ def test_memory_of_derived_columns() -> None:
 
 @pytest.mark.parametrize("header", [(b"name", b"a value"), (b"a longer name", b"1")])
 def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -> None:
-    """As much as the previous chunk had and a sixteenth more, whatever follows."""
+    """As much as the previous chunk had and a sixteenth more, whatever follows; keys and values also the batch's size,
+    since it may consist of one."""
     names = ["offset", "timestamp", "timestamp_type", "key", "value", "headers"]
     for count in (5, 16, 17, 32, 160, 200):
         decoder = request(columns=names).decoder()
         headers = [header]
         read(decoder, of(count, b"key", b"v" * 9, headers))
-        chunk = read(decoder, of(1, b"k", b"v", headers))
+        last = of(1, b"k", b"v", headers)
+        chunk = read(decoder, last)
         rows = count + count // 16
         for column, width in ((0, 8), (1, 8), (2, 1)):
             assert_takes(chunk.address(column, 1), rows * width + SLACK, (count, column))
         for column, used in ((3, 3 * count), (4, 9 * count)):
             assert_takes(chunk.address(column, 1), (rows + 1) * 4 + SLACK, (count, column))
-            assert_takes(chunk.address(column, 2), max(used + used // 16, 20) + SLACK, (count, column))
+            assert_takes(chunk.address(column, 2), used + used // 16 + len(last) - 61 + SLACK, (count, column))
         assert_takes(chunk.address(5, 1), (rows + 1) * 4 + SLACK, count)
         key_ends, keys, bits, value_ends, values = (pa.py_buffer(view).address for view in chunk.headers())
         used = max(map(len, header)) * count
@@ -155,6 +165,38 @@ def test_memory_of_a_chunk_is_reserved_in_advance(header: tuple[bytes, bytes]) -
         for address in (key_ends, value_ends):
             assert_takes(address, (rows + 1) * 4 + SLACK, count)
         assert_takes(bits, rows // 8 + SLACK, count)
+
+
+@pytest.mark.parametrize("alike", [1, 2, 7])
+def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int) -> None:
+    """For a sixteenth more than `alike` more batches of this kind have, in the input or until the chunk is full."""
+    asked = request(columns=["offset", "key", "value", "headers"])
+    batch = of(40, b"key", b"v" * 9, [(b"name", b"value")])
+    payload = len(batch) - 61
+    limited = asked._replace(options=replace(asked.options, chunk_bytes=payload * alike + 1))
+    for decoder, data in (
+        (asked.decoder(), batch * (alike + 1)),
+        (asked.decoder(), batch * (alike + 1) + batch[:-1]),
+        (limited.decoder(), batch * 20),
+    ):
+        decoder.feed(Source(data))
+        decoder.run()
+        chunk, _ = decoder.take()
+        assert len(chunk) == 40 * (alike + 1)
+        assert_takes(chunk.address(0, 1), (40 + 42 * alike) * 8 + SLACK, alike)
+        for column, size in ((1, 3), (2, 9)):
+            assert_takes(chunk.address(column, 1), (40 + 42 * alike + 1) * 4 + SLACK, alike)
+            first = given(payload + SLACK)  # for each batch: it may consist of one value
+            needed = 40 * size + (40 * size + 40 * size // 16) * alike + payload + SLACK
+            wanted = first if needed <= first else max(needed, first + first // 2)
+            assert_takes(chunk.address(column, 2), wanted, (alike, column))
+
+
+def test_memory_is_not_reserved_by_what_another_call_has_read() -> None:
+    asked = request(columns=["offset"])
+    asked.read(Source(of(900)))
+    (chunk,), *_ = asked.read(Source(of(1)))
+    assert_takes(chunk.address(0, 1), 8 + SLACK, "one row")
 
 
 def many(count: int, size: int = 0) -> bytes:
@@ -200,13 +242,19 @@ def test_memory_that_is_reserved_in_advance_at_the_border_of_4_kib(count: int) -
     key_ends, _, _, value_ends, _ = (pa.py_buffer(view).address for view in chunk.headers())
     for address in (key_ends, value_ends, chunk.address(0, 1)):
         assert_takes(address, (count + count // 16 + 1) * 4 + SLACK, count)
+    last = of(1, value=b"v", headers=[(b"n", b"v")])
     for size in (3794, 3795):  # a sixteenth more: 4031 and 4032 bytes
-        decoder = request(columns=["value", "headers"]).decoder()
-        read(decoder, of(1, value=b"v" * size, headers=[(b"n" * size, b"v")]))
-        chunk = read(decoder, of(1, value=b"v", headers=[(b"n", b"v")]))
-        assert_takes(chunk.address(0, 2), size + size // 16 + SLACK, size)
+        decoder = request(columns=["headers"]).decoder()
+        read(decoder, of(1, headers=[(b"n" * size, b"v")]))
+        chunk = read(decoder, last)
         for view in (chunk.headers()[1], chunk.headers()[4]):
             assert_takes(pa.py_buffer(view).address, size + size // 16 + SLACK, size)
+    payload = len(last) - 61
+    for most in (4031, 4032):
+        size = max(size for size in range(most) if size + size // 16 + payload <= most)
+        decoder = request(columns=["value"]).decoder()
+        read(decoder, of(1, value=b"v" * size))
+        assert_takes(read(decoder, last).address(0, 2), size + size // 16 + payload + SLACK, most)
 
 
 class Allocator(ctypes.Structure):

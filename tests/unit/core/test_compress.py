@@ -118,6 +118,7 @@ def room_for(codec: str, size: int) -> int:
     return size + (size >> 8) + (((128 << 10) - size) >> 11 if size < 128 << 10 else 0)
 
 
+@pytest.mark.recycled
 def test_output_buffers_fit_incompressible_payloads() -> None:
     """Exactly as much as the codec may need: payloads at the border of a buffer's size class, and one byte above."""
     slack = 64

@@ -156,7 +156,6 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, None, ROW),
         (0, 0, None, 9026),
         (9026, 1, None, 2 * ROW),
-        (9026, 1, None, 9034),
         (18060, 4, None, 3 * ROW),
         (18060, 4, 0, 7035),
         (18060, 4, 1, 7035),
@@ -176,9 +175,6 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, 1, 6000),
         (0, 0, 1, 11011),
         (23106, 0, None, 2 * ROW),
-        (23106, 0, None, 23045),
-        (23106, 0, 1, 6000),
-        (23106, 0, 1, 11011),
         (46212, 0, None, 3 * ROW),
         (55238, 1, None, 4 * ROW),
         (55238, 1, None, 9034),
@@ -192,11 +188,8 @@ REFUSED: dict[str, set[Place]] = {
         (0, 0, 1, 6000),
         (0, 0, 1, 11011),
         (46212, 0, None, 2 * ROW),
-        (46212, 0, None, 9026),
         (55238, 1, None, 3 * ROW),
-        (55238, 1, None, 9034),
         (64272, 4, None, 4 * ROW),
-        (64272, 4, 1, 7035),
         (64272, 4, 2, 7035),
     },
     "a table of batches": {
@@ -246,7 +239,7 @@ def test_any_allocation_may_fail(way: str) -> None:
                 refusals += 1
                 del error
         assert (heap.overrun, heap.alive) == (0, 0), f"block {number} of {total}"
-    assert refusals >= total - 1
+    assert refusals >= total - 2, "without the buffer of decompressed bytes, or gzip's state, Python calls decompress"
     assert places == REFUSED[way]
 
 

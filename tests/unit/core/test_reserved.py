@@ -22,7 +22,7 @@ from kafkarec import release_memory
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
-pytestmark = pytest.mark.core
+pytestmark = [pytest.mark.core, pytest.mark.recycled]
 
 MOST_KEPT = 128 << 20
 AREA = pa.py_buffer(mmap.mmap(-1, MOST_KEPT + 1))

@@ -192,19 +192,19 @@ def test_an_interrupt_ends_the_call() -> None:
         PREPARED
         + """
 raised = 0
-for turn in range(200):
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for turn in range(300):
     mine = bytearray(data)
-    signal.setitimer(signal.ITIMER_REAL, 0.0002 + turn % 20 * 0.0001)
-    signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        for _ in range(100):
+        signal.setitimer(signal.ITIMER_REAL, 0.0001 + turn % 30 * 0.0001)
+        while True:
             kafkarec.decode(mine, threads=3)
     except KeyboardInterrupt as interrupt:
         raised += 1
         interrupt.__traceback__ = None
         del interrupt
     mine.clear()         # BufferError while anything reads it
-assert raised == 200
+assert raised == 300
 check()
 """
     )
