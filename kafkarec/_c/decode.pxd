@@ -27,7 +27,7 @@ from kafkarec._c.decompress cimport (
 )
 from kafkarec._c.record cimport FIRST_RESERVE, LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
-from kafkarec._c.snappy cimport snappy_payload
+from kafkarec._c.snappy_blocks cimport snappy_payload
 from kafkarec._c.status cimport (
     CHUNK_FULL, END, HEADER_DOUBTFUL, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
     Fault, refuse,

@@ -1,5 +1,5 @@
 """Decompression without the GIL: gzip, lz4 and zstd by function pointers into the installed codec libraries, snappy by
-`snappy.pxd`.
+`snappy_blocks.pxd`.
 
     gzip  1f 8b 08 00 | time 4 | flags 1 | system 1 | deflate data | CRC-32 4 LE | size 4 LE: one member that fills the
           payload

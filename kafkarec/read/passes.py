@@ -15,7 +15,7 @@ from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import DecodeRequest
 from .isolation import Excluded
-from .parallel import read_shared, worth_sharing
+from .threads import read_shared, worth_sharing
 
 
 class PassResult(NamedTuple):

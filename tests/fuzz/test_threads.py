@@ -22,7 +22,8 @@ from long_run import LONG, fewer
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.read import parallel, passes
+from kafkarec.read import passes
+from kafkarec.read import threads as shared
 
 pytestmark = pytest.mark.core
 
@@ -43,7 +44,7 @@ def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
     for name in ("_LEAST_BYTES", "CHUNK_BYTES"):
-        monkeypatch.setattr(parallel, name, request.param)
+        monkeypatch.setattr(shared, name, request.param)
 
 
 def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:

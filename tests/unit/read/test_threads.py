@@ -13,7 +13,7 @@ import subprocesses
 
 import kafkarec
 from kafkarec._core import Stretches
-from kafkarec.read import parallel
+from kafkarec.read import threads as helping
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, request
 
 pytestmark = pytest.mark.core
@@ -41,8 +41,8 @@ def same(one: kafkarec.RecordColumns, other: kafkarec.RecordColumns) -> bool:
 
 def test_small_inputs_and_limits_of_a_whole_input_have_one_thread() -> None:
     assert len(DATA) > 2 * CHUNK_BYTES
-    assert parallel.worth_sharing(request(), CHUNK_BYTES + 1)
-    assert not parallel.worth_sharing(request(), CHUNK_BYTES)
+    assert helping.worth_sharing(request(), CHUNK_BYTES + 1)
+    assert not helping.worth_sharing(request(), CHUNK_BYTES)
     subprocesses.run(
         PREPARED
         + """
@@ -75,11 +75,11 @@ def test_where_no_thread_can_be_started_the_caller_reads_alone(monkeypatch: pyte
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    helpers = parallel._Helpers(2)
-    monkeypatch.setattr(parallel, "_helpers", helpers)
+    helpers = helping._Helpers(2)
+    monkeypatch.setattr(helping, "_helpers", helpers)
     alone = kafkarec.decode(DATA)
     with monkeypatch.context() as now:
-        now.setattr(parallel, "start_new_thread", refuse)
+        now.setattr(helping, "start_new_thread", refuse)
         for _ in range(3):
             assert same(kafkarec.decode(DATA, threads=4), alone)
         assert helpers._idle.empty()
@@ -109,7 +109,7 @@ def test_many_callers_at_once() -> None:
 
 def test_a_file_object_that_decodes_while_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is called by helpers, too, of which there may be only one."""
-    monkeypatch.setattr(parallel, "_helpers", parallel._Helpers(1))
+    monkeypatch.setattr(helping, "_helpers", helping._Helpers(1))
 
     class File:
         size = len(DATA)
