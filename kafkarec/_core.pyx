@@ -79,8 +79,8 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 
 def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns `_c/snappy_blocks.pxd` on;
-    see codecs/native_decompress.py."""
+    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns
+    `_c/snappy_blocks.pxd` on; see codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
