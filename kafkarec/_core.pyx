@@ -22,7 +22,8 @@ from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
-    ALL_CHECKS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
+    ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
+    engine_step,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
@@ -30,7 +31,10 @@ from kafkarec._c.end_of_input cimport (
 )
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
 from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
-from kafkarec._c.decompress cimport decompress_install_lz4, decompress_install_zstd, decompress_release
+from kafkarec._c.decompress cimport (
+    decompress_install_gzip, decompress_install_lz4, decompress_install_snappy, decompress_install_zstd,
+    decompress_release,
+)
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, MOST_LENGTHS, Candidate, is_valid_batch, looks_plausible, run_continues,
@@ -52,6 +56,8 @@ cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
 from datetime import UTC, datetime, timedelta
+from queue import SimpleQueue
+from threading import Lock
 
 from kafkarec import _checksum
 from kafkarec.damage import Restored, error, resolve, why_unreadable
@@ -74,12 +80,17 @@ _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_
 
 
 def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress lz4 or zstd payloads; see codecs/native_decompress.py."""
+    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns
+    `_c/snappy_blocks.pxd` on; see codecs/native_decompress.py."""
     cdef size_t[5] at
     for i, address in enumerate(addresses):
         at[<int>i] = address
-    if codec == "lz4":
+    if codec == "gzip":
+        decompress_install_gzip(at)
+    elif codec == "lz4":
         decompress_install_lz4(at)
+    elif codec == "snappy":
+        decompress_install_snappy()
     else:
         decompress_install_zstd(at)
 
@@ -907,13 +918,15 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
-    def read(self, Source source, start=0, stop=None):
+    def read(self, Source source, start=0, stop=None, Stretches after=None):
         """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
-        read.passes.PassResult. Keeps nothing of the input."""
+        read.passes.PassResult. Keeps nothing of the input. after: the stretches that precede `start`."""
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
         memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
+        if after is not None:
+            self.continue_after(after)
         while more:
             more = self.fill()
             if self.damage:
@@ -928,6 +941,20 @@ cdef class Decoder:
         remaining = self.remaining
         self.source = None
         return chunks, tables, damage, remaining, restored
+
+    cdef int continue_after(self, Stretches before) except -1:
+        """Sets what a decoder knows of the batches before its position, as if it had read them."""
+        cdef Rows rows
+        cdef int64_t i
+        self.e.previous_next, self.e.previous_epoch, self.e.reached = before.states[before.good]
+        for rows in before.tables:
+            if rows.count > 0:
+                self.e.good_next = rows.at(rows.count - 1).next_offset
+            if self.e.options.file_rules:
+                first = max(rows.count - ORDER_WINDOW, 0)
+                found = [offsets_of(rows.at(i)) for i in range(first, rows.count)]
+                self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
+        return 0
 
     @property
     def kept_bytes(self):
@@ -977,3 +1004,122 @@ cdef class Decoder:
         chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
         self.e.columns.want = want
         return chunk
+
+
+cdef int walk(Engine* e, int64_t size) noexcept nogil:
+    """Reads headers over `size` bytes or more. Anything but OK: reading in stretches ends at the position."""
+    cdef int64_t stop = e.position + size
+    cdef int status = st.OK
+    while status == st.OK and e.position < stop:
+        status = engine_step(e)
+        e.row_count = 0
+    return status
+
+
+@cython.final
+cdef class Stretches:
+    """Consecutive stretches of an input, from batch to batch, that several threads read. A thread takes one when it
+    has read one: then the headers of the next are walked through.
+
+    Only undamaged batches are read here. At the first stretch with anything else, and where the headers end (a cut
+    batch, a wrong size, an offset that contradicts the one before), reading goes on in one thread with
+    `Decoder.read(..., after=)`: so the result is that of one thread.
+
+    walker    a Decoder with the options of the request, used for headers only
+    size      bytes of a stretch, at least
+    """
+    cdef Decoder walker
+    cdef Source source
+    cdef int64_t size
+    cdef bint ended
+    cdef int readers
+    cdef object lock, returned               # the latter: a queue with an entry for each reader that has returned
+    cdef list positions, states, parts
+    cdef readonly list chunks, tables        # of the good stretches, in order; set by `join`
+    cdef int64_t good                        # how many these are
+
+    def __init__(self, Decoder walker, Source source, start, stop, int64_t size):
+        self.walker, self.source, self.size = walker, source, size
+        self.lock, self.returned = Lock(), SimpleQueue()
+        walker.begin(source, start, stop)
+        walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
+        self.positions, self.states, self.parts = [], [], []
+        self.add_border()
+
+    cdef int add_border(self) except -1:
+        cdef Engine* e = &self.walker.e
+        self.positions.append(e.position)
+        self.states.append((e.previous_next, e.previous_epoch, e.reached))
+        return 0
+
+    cdef int64_t take(self) except -2:
+        """The number of the next stretch; -1: there is none."""
+        cdef int status
+        with self.lock:
+            if self.ended:
+                return -1
+            with nogil:
+                status = walk(&self.walker.e, self.size)
+            self.ended = self.ended or status != st.OK
+            if self.walker.e.position == self.positions[len(self.positions) - 1]:
+                return -1
+            self.add_border()
+            self.parts.append(None)
+            return len(self.parts) - 1
+
+    def read(self, Decoder decoder):
+        """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
+        False: not to be used again, because it has."""
+        with self.lock:
+            if self.ended:
+                return True
+            self.readers += 1
+        try:
+            return self.read_all(decoder)
+        finally:
+            with self.lock:
+                self.readers -= 1
+            self.returned.put(None)
+
+    cdef bint read_all(self, Decoder decoder) except -1:
+        cdef int64_t number = self.take()
+        while number >= 0:
+            try:
+                part = decoder.read(self.source, self.positions[number], self.positions[number + 1])
+            except Exception:            # found again, and raised or recorded, by the one thread that goes on
+                self.ended = True
+                return False
+            if decoder.e.finished or part[3] > 0:
+                self.ended = True
+                return True
+            self.parts[number] = part
+            number = self.take()
+        return True
+
+    def close(self):
+        """Waits until all threads that read have returned; none begins any more. Then lets go of the input: a helper
+        may keep this object for a moment after its work. An interrupt is raised afterwards, a second one at once."""
+        interrupt = None
+        with self.lock:
+            self.ended = True
+        while self.readers > 0:
+            try:
+                self.returned.get()
+            except KeyboardInterrupt as raised:
+                if interrupt is not None:
+                    raise
+                interrupt = raised
+        self.source = self.walker.source = None
+        if interrupt is not None:
+            raise interrupt
+
+    def join(self):
+        """Collects the good stretches. Returns where they end."""
+        self.chunks, self.tables, self.good = [], [], 0
+        for part in self.parts:
+            if part is None:
+                break
+            self.chunks += part[0]
+            self.tables += part[1]
+            self.good += 1
+        return self.positions[self.good]

@@ -33,6 +33,11 @@ cdef extern from * nogil:
     static int64_t kr_pages_limit = (int64_t)128 << 20;
     static pthread_mutex_t kr_pages_lock = PTHREAD_MUTEX_INITIALIZER;
 
+    /* A child of fork has only the forking thread: no other can hold the lock at that moment. */
+    static void kr_pages_hold(void) { pthread_mutex_lock(&kr_pages_lock); }
+    static void kr_pages_go_on(void) { pthread_mutex_unlock(&kr_pages_lock); }
+    static void pool_survive_forks(void) { pthread_atfork(kr_pages_hold, kr_pages_go_on, kr_pages_go_on); }
+
     static inline size_t kr_class_size(int k) { return (size_t)(4 + (k & 3)) << (4 + (k >> 2)); }
 
     /* The smallest class of n bytes or more, or -1: malloc is used. */
@@ -105,6 +110,9 @@ cdef extern from * nogil:
     uint8_t* pool_take(size_t n, size_t* capacity)
     void pool_free(uint8_t* p, size_t capacity)
     int64_t pool_trim()
+    void pool_survive_forks()
+
+pool_survive_forks()
 
 
 cdef uint8_t* pages_take(size_t n, size_t* capacity) noexcept nogil:

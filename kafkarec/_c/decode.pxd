@@ -12,8 +12,8 @@ from libc.string cimport memset
 
 from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, LZ4, ZSTD, BatchRow, ReadMode, check_crc, is_control,
-    is_transactional, is_wrapper, latest_codec, least_size, read_batch,
+    ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, GZIP, LZ4, SNAPPY, ZSTD, BatchRow, ReadMode, check_crc,
+    is_control, is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect, columns_measure,
@@ -22,11 +22,12 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
-    DecompressContext, Lz4Frame, has_lz4_decompressor, has_zstd_decompressor, lz4_checksum_wrong, lz4_frame,
-    lz4_size_wrong, zstd_frame,
+    DecompressContext, Lz4Frame, gzip_member, has_gzip_decompressor, has_lz4_decompressor, has_snappy_decompressor,
+    has_zstd_decompressor, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
 )
 from kafkarec._c.record cimport FIRST_RESERVE, LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
+from kafkarec._c.snappy_blocks cimport snappy_payload
 from kafkarec._c.status cimport (
     CHUNK_FULL, END, HEADER_DOUBTFUL, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
     Fault, refuse,
@@ -346,6 +347,10 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
                          lz4_size_wrong(&frame, e.payload, length))
     elif e.row.codec == ZSTD and has_zstd_decompressor():
         status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
+    elif e.row.codec == GZIP and has_gzip_decompressor():
+        status = gzip_member(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
+    elif e.row.codec == SNAPPY and has_snappy_decompressor():
+        status = snappy_payload(&e.context.out, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC
     return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)

@@ -1,5 +1,8 @@
-"""Decompression without the GIL: lz4 and zstd by function pointers into the installed codec libraries.
+"""Decompression without the GIL: gzip, lz4 and zstd by function pointers into the installed codec libraries, snappy by
+`snappy_blocks.pxd`.
 
+    gzip  1f 8b 08 00 | time 4 | flags 1 | system 1 | deflate data | CRC-32 4 LE | size 4 LE: one member that fills the
+          payload
     lz4   04 22 4d 18 | FLG | BD | [content size 8] | HC | blocks: size 4 LE (top bit: stored), data, [checksum 4] |
           00 00 00 00 | [content checksum 4]
     zstd  28 b5 2f fd | frame header descriptor | window descriptor ... : one frame that fills the payload
@@ -9,7 +12,8 @@ a failed check, a second frame, too large for the limit) returns NEEDS_CODEC; th
 the results are the same with and without these functions; a test compares them.
 `kafkarec/codecs/native_decompress.py` finds the functions, tests them, and passes their addresses.
 """
-from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
@@ -29,6 +33,20 @@ cdef extern from * nogil:
     static size_t (*kr_zstd_frame_size)(const void *, size_t) = NULL;
     static unsigned long long (*kr_zstd_bound)(const void *, size_t) = NULL;
 
+    static void (*kr_inflate_begin)(void *) = NULL;
+    static int (*kr_inflate)(void *) = NULL;
+    static uint32_t (*kr_inflate_crc)(uint32_t, const uint8_t *, uint64_t) = NULL;
+
+    static void decompress_install_gzip(const size_t *address) {
+        kr_inflate_begin = (void (*)(void *))address[0];
+        kr_inflate_crc = (uint32_t (*)(uint32_t, const uint8_t *, uint64_t))address[1];
+        kr_inflate = (int (*)(void *))address[2];
+    }
+
+    static int kr_own_snappy = 0;
+    static void decompress_install_snappy(void) { kr_own_snappy = 1; }
+    static inline int has_snappy_decompressor(void) { return kr_own_snappy; }
+
     static void decompress_install_lz4(const size_t *address) {
         kr_lz4_block = (int (*)(const char *, char *, int, int))address[0];
     }
@@ -41,13 +59,21 @@ cdef extern from * nogil:
         kr_zstd_decompress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[4];
     }
 
+    static inline int has_gzip_decompressor(void) { return kr_inflate != NULL; }
     static inline int has_lz4_decompressor(void) { return kr_lz4_block != NULL; }
     static inline int has_zstd_decompressor(void) { return kr_zstd_decompress != NULL; }
     """
+    void decompress_install_gzip(const size_t* address)
     void decompress_install_lz4(const size_t* address)
+    void decompress_install_snappy()
     void decompress_install_zstd(const size_t* address)
+    bint has_gzip_decompressor()
     bint has_lz4_decompressor()
+    bint has_snappy_decompressor()
     bint has_zstd_decompressor()
+    void kr_inflate_begin(void* state)
+    int kr_inflate(void* state)
+    uint32_t kr_inflate_crc(uint32_t crc, const uint8_t* p, uint64_t n)
     int kr_lz4_block(const char* source, char* to, int size, int capacity)
     void* kr_zstd_create()
     size_t kr_zstd_free(void* context)
@@ -60,7 +86,11 @@ cdef enum:
     LZ4_BLOCK_CHECKSUM = 0x10
     LZ4_CONTENT_SIZE = 0x08
     LZ4_CONTENT_CHECKSUM = 0x04
-    ZSTD_MOST_OUTPUT = 8 << 20   # frames that may become larger are left to `codecs`, whose output grows step by step
+    GZIP_HEADER = 10
+    GZIP_TRAILER = 8
+    MOST_DEFLATED = 1032         # bytes of content for a byte of deflate data
+    INFLATE_STATE = 128 << 10    # bytes for ISA-L's struct inflate_state, which has about 87 KiB
+    MOST_OUTPUT = 8 << 20        # content that may become larger is left to `codecs`, whose output grows step by step
     ZSTD_MOST_WINDOW = 27        # zstd-jni's limit, as a power of two; from there on `codecs` decides
 
 # An LZ4 frame that was read: FLG, and its size in bytes.
@@ -68,17 +98,56 @@ cdef struct Lz4Frame:
     uint8_t flags
     int64_t end
 
-# What one decoder keeps between batches: a buffer for decompressed bytes, zstd's context.
+# The first fields of ISA-L's struct inflate_state (igzip_lib.h).
+cdef struct Inflate:
+    uint8_t* next_out
+    uint32_t avail_out
+    uint32_t total_out
+    const uint8_t* next_in
+    uint64_t read_in
+    uint32_t avail_in
+    int32_t read_in_length
+
+# What one decoder keeps between batches: a buffer for decompressed bytes, the libraries' contexts.
 cdef struct DecompressContext:
     Buffer out
     void* zstd
+    Inflate* gzip
 
 
 cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
-    """Frees the zstd context. The caller returns `out` to its page pool."""
+    """Frees the libraries' contexts. The caller returns `out` to its page pool."""
     if context.zstd != NULL:
         kr_zstd_free(context.zstd)
-    context.zstd = NULL
+    free(context.gzip)
+    context.zstd, context.gzip = NULL, NULL
+
+
+cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_t n, int64_t limit,
+                            int64_t* length) noexcept nogil:
+    """Decompresses one member without a name, extra field or comment that fills the payload; NEEDS_CODEC for anything
+    else."""
+    cdef int64_t deflated = n - GZIP_HEADER - GZIP_TRAILER, size
+    cdef Inflate* state
+    if deflated <= 0 or load_le32(p) != 0x00088B1F:
+        return NEEDS_CODEC
+    size = load_le32(p + n - 4)
+    if size > limit or size > MOST_OUTPUT or size // MOST_DEFLATED > deflated or deflated > MOST_OUTPUT:
+        return NEEDS_CODEC
+    if context.gzip == NULL:
+        context.gzip = <Inflate*>malloc(INFLATE_STATE)
+    if context.gzip == NULL or buffer_reserve(&context.out, 0, <size_t>size + SLACK) != OK:
+        return NEEDS_CODEC
+    state = context.gzip
+    kr_inflate_begin(state)
+    state.next_in, state.avail_in = p + GZIP_HEADER, <uint32_t>deflated
+    state.next_out, state.avail_out = context.out.data, <uint32_t>size
+    if kr_inflate(state) != 0 or state.avail_in != 0 or state.next_out - context.out.data != size:
+        return NEEDS_CODEC
+    if kr_inflate_crc(0, context.out.data, <uint64_t>size) != load_le32(p + n - GZIP_TRAILER):
+        return NEEDS_CODEC
+    length[0] = size
+    return OK
 
 
 cdef inline int64_t lz4_blocks_at(const uint8_t* p, int64_t n, int8_t magic, uint8_t* flag_byte,
@@ -175,7 +244,7 @@ cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t
     bound = kr_zstd_bound(p, <size_t>n)
     if not p[4] & 0x20 and zstd_window(p[5]) < bound:      # a stream with this window would not decode it
         return NEEDS_CODEC
-    if bound > <unsigned long long>limit or bound > ZSTD_MOST_OUTPUT:
+    if bound > <unsigned long long>limit or bound > MOST_OUTPUT:
         return NEEDS_CODEC
     if context.zstd == NULL:
         context.zstd = kr_zstd_create()

@@ -21,7 +21,7 @@ def versions() -> dict[str, dict[str, str | None]]:
 
 
 def _calls(codec: Codec) -> str | None:
-    """The module in use, and what is done by direct calls of its C functions; None: it is not installed."""
+    """The module in use, and what is done by direct calls of its C functions, or by ours; None: it is not installed."""
     try:
         load(str(codec.module), codec.name, str(codec.pip_name))
     except MissingCodec:
@@ -29,7 +29,8 @@ def _calls(codec: Codec) -> str | None:
     native_compress.install(codec.name)
     used = (("read", native_decompress.in_use), ("written", native_compress.in_use))
     direct = [word for word, names in used if codec.name in names]
-    return f"{codec.module}, plain payloads {' and '.join(direct)} by pointer" if direct else codec.module
+    how = "by kafkarec" if codec.name in native_decompress.OWN else "by pointer"
+    return f"{codec.module}, plain payloads {' and '.join(direct)} {how}" if direct else codec.module
 
 
 def _version(pip_name: str) -> str | None:

@@ -1,8 +1,9 @@
 """Finds C functions of the installed codec libraries that the core can call without the GIL to decompress.
 
-The wheels do not document them. If an extension module exports the functions, they are tested with ctypes (the
-decompressed bytes must be right), and their addresses are passed to the core; otherwise all payloads go through the
-libraries' Python calls. `KAFKAREC_NATIVE_CODECS=0` turns this off; `doctor` shows what is in use.
+The wheels do not document them (gzip's are those of ISA-L). If an extension module exports the functions, they are
+tested with ctypes (the decompressed bytes must be right), and their addresses are passed to the core; otherwise all
+payloads go through the libraries' Python calls. cramjam exports none: for snappy the core has a function of its own.
+`KAFKAREC_NATIVE_CODECS=0` turns all of this off; `doctor` shows what is in use.
 """
 
 from __future__ import annotations
@@ -10,14 +11,25 @@ from __future__ import annotations
 import ctypes
 import importlib
 import os
+import zlib
 from collections.abc import Callable
 from functools import cache
+from struct import Struct
 from typing import Any
 
 from kafkarec import _core
 
 in_use: set[str] = set()
-"""Names of the codecs whose usual payloads the core decompresses through C functions."""
+"""Names of the codecs whose usual payloads the core decompresses in C."""
+
+OWN = frozenset({"snappy"})
+"""Those of them for which the core has its own function: the library exports none."""
+
+_INFLATE_OUT = Struct("<QI")  # address of the output, its capacity
+_INFLATE_IN = Struct("<QQI")  # address of the input, bits that were read, its length
+_INFLATE_IN_AT = 16
+_INFLATE_STATE = 128 << 10  # bytes that the core reserves for the state
+_INFLATE_BUFFER = 2 * _INFLATE_STATE
 
 SAMPLE = bytes(i * i & 0x3F for i in range(5000))
 """The content with which the functions are tested."""
@@ -26,6 +38,37 @@ SAMPLE = bytes(i * i & 0x3F for i in range(5000))
 def address_of(function: Any) -> int:
     """The address of a ctypes function."""
     return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+def _install_gzip() -> None:
+    """ISA-L's inflate, whose state begins with the fields that `_c/decompress.pxd` sets (`igzip_lib.h`)."""
+    if importlib.import_module("isal._isal").ISAL_MAJOR_VERSION != 2:
+        return
+    library = ctypes.CDLL(importlib.import_module("isal.igzip_lib").__file__)
+    begin, crc, inflate = library.isal_inflate_init, library.crc32_gzip_refl, library.isal_inflate_stateless
+    crc.restype, crc.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
+    if crc(0, SAMPLE, len(SAMPLE)) != zlib.crc32(SAMPLE):
+        return
+    packed = zlib.compress(SAMPLE)[2:-4]
+    source = ctypes.create_string_buffer(packed, len(packed))
+    out = ctypes.create_string_buffer(len(SAMPLE))
+    state = ctypes.create_string_buffer(b"\xa5" * _INFLATE_BUFFER, _INFLATE_BUFFER)
+
+    def result(capacity: int) -> tuple[int, int, int]:
+        """What the function returns, bytes left to read, bytes left to write."""
+        begin(state)
+        _INFLATE_OUT.pack_into(state, 0, ctypes.addressof(out), capacity)
+        _INFLATE_IN.pack_into(state, _INFLATE_IN_AT, ctypes.addressof(source), 0, len(packed))
+        status = inflate(state)
+        left_in, left_out = _INFLATE_IN.unpack_from(state, _INFLATE_IN_AT)[2], _INFLATE_OUT.unpack_from(state)[1]
+        return status, left_in, left_out
+
+    if result(len(SAMPLE) - 1)[0] == 0 or result(len(SAMPLE)) != (0, 0, 0) or out.raw != SAMPLE:
+        return
+    if state.raw[_INFLATE_STATE:].strip(b"\xa5"):
+        return
+    _core.install_native("gzip", [address_of(f) for f in (begin, crc, inflate)])
+    in_use.add("gzip")
 
 
 def _install_lz4() -> None:
@@ -40,6 +83,11 @@ def _install_lz4() -> None:
         return
     _core.install_native("lz4", [address_of(decompress)])
     in_use.add("lz4")
+
+
+def _install_snappy() -> None:
+    _core.install_native("snappy", [])
+    in_use.add("snappy")
 
 
 def _install_zstd() -> None:
@@ -84,7 +132,7 @@ def try_finder(find: Callable[[], None] | None) -> None:
         return
 
 
-_FINDERS = {"lz4": _install_lz4, "zstd": _install_zstd}
+_FINDERS = {"gzip": _install_gzip, "lz4": _install_lz4, "snappy": _install_snappy, "zstd": _install_zstd}
 
 
 @cache

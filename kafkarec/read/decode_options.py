@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from inspect import signature
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import Decoder, Layout, Source
+from kafkarec._core import Decoder, Layout, Source, Stretches
 from kafkarec.format.schema import UNITS, record_schema
 
 from . import restoring
@@ -21,6 +21,7 @@ CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
 _MOST_IDLE = 4
 _MOST_KEPT = 1 << 20  # bytes of the buffers of an idle Decoder
+_MOST_OF_STRETCH = 4 << 20  # payload bytes in a chunk
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
@@ -67,13 +68,29 @@ class DecodeRequest(_RequestFields):
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
 
-    def read(self, source: Source, start: int = 0, stop: int | None = None) -> tuple[Any, ...]:
-        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult."""
+    @cached_property
+    def for_stretches(self) -> DecodeRequest:
+        """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk."""
+        return self._replace(options=replace(self.options, chunk_bytes=_MOST_OF_STRETCH), skip=False)
+
+    def share(self, stretches: Stretches) -> None:
+        """Decodes stretches until none is left. Called by several threads, for one input."""
         try:
             decoder = self._idle.pop()
         except IndexError:
             decoder = self.decoder()
-        result = decoder.read(source, start, stop)  # a decoder that raised is not used again
+        if stretches.read(decoder) and decoder.kept_bytes <= _MOST_KEPT:
+            self._idle.append(decoder)
+
+    def read(
+        self, source: Source, start: int = 0, stop: int | None = None, after: Stretches | None = None
+    ) -> tuple[Any, ...]:
+        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult. after: what precedes `start`."""
+        try:
+            decoder = self._idle.pop()
+        except IndexError:
+            decoder = self.decoder()
+        result = decoder.read(source, start, stop, after)  # a decoder that raised is not used again
         if decoder.kept_bytes <= _MOST_KEPT and not self.skip:
             self._idle.append(decoder)
         return result

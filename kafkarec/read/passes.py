@@ -6,7 +6,6 @@ Used by decode, stream and scan, of buffers and of files.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from kafkarec._core import Decoder, Rows, Source
@@ -14,8 +13,9 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import CHUNK_BYTES, DecodeRequest
+from .decode_options import DecodeRequest
 from .isolation import Excluded
+from .threads import read_shared, worth_sharing
 
 
 class PassResult(NamedTuple):
@@ -92,33 +92,10 @@ def read_pieces(
 def read_part(
     decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> PassResult:
-    """As read_pieces, in one part; with `threads` above 1, pieces of about a chunk are decoded in parallel."""
-    if threads > 1 and (source.size if stop is None else stop) - start > CHUNK_BYTES:
-        part = _read_parallel(decode_request, source, start, stop, threads)
-        if part is not None:
-            return part
+    """As read_pieces, in one part; large inputs in up to `threads` threads."""
+    if threads > 1 and worth_sharing(decode_request, (source.size if stop is None else stop) - start):
+        return _part(PassResult, read_shared(decode_request, source, start, stop, threads))
     return _part(PassResult, decode_request.read(source, start, stop))
-
-
-def _read_parallel(
-    decode_request: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
-) -> PassResult | None:
-    """As read_part, in several threads; None if there is damage, as resynchronisation needs the bytes before it."""
-    boundaries = [start]
-    try:
-        for table in scan_pieces(decode_request._replace(skip=False), source, start, stop):
-            for position in table.column("position"):
-                if position - boundaries[-1] >= CHUNK_BYTES:
-                    boundaries.append(position)
-    except KafkaRecordError:
-        return None
-    ranges = list(zip(boundaries, [*boundaries[1:], stop], strict=True))
-    with ThreadPoolExecutor(threads, "kafkarec") as pool:
-        try:
-            parts = list(pool.map(lambda ends: read_part(decode_request, source, *ends), ranges))
-        except KafkaRecordError:
-            return None
-    return None if any(part.damage or part.restored for part in parts) else joined(parts)
 
 
 def scan_pieces(

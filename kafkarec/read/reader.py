@@ -74,7 +74,7 @@ def decode(
     header_keys: utf8 as Java decodes it (malformed: U+FFFD), or binary
     restore: with errors="skip", batches whose length or magic is damaged and whose checksum proves the right one are
         good batches, listed in `.restored`; False: they are damage
-    threads: the number of threads, which decode chunks of about 1 MB
+    threads: how many threads may decode, the calling one included; inputs of 1 MiB or less have one
     """
     if not isinstance(threads, int) or threads < 1:
         raise ValueError(f"threads {threads!r}: 1 or more")

@@ -1,4 +1,5 @@
-"""lz4 and zstd by C pointer: which payloads are, which are left to the Python calls, and the same rows in both cases.
+"""gzip, lz4 and zstd by C pointer, snappy by a C function of ours: which payloads are, which are left to the Python
+calls, and the same rows in both cases.
 
 Every frame is hand-made with one odd field. The oracle decides whether it is good; `by_pointer`: how it must be read.
 """
@@ -8,23 +9,26 @@ from __future__ import annotations
 import ctypes
 import random
 import struct
+import zlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import builders
+import cramjam
+import isal.igzip_lib
 import lz4.block
 import lz4.frame
 import oracle_codecs
 import pytest
 import subprocesses
 import zstandard
-from core_reading import decode_error, error_as_oracle
+from core_reading import decode_error, error_as_oracle, raw_varint
 from oracle_codecs import xxh32
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.codecs import native_decompress, zstd
+from kafkarec.codecs import native_decompress, snappy, zstd
 
 pytestmark = pytest.mark.core
 
@@ -38,6 +42,10 @@ END_MARK = bytes(4)
 
 def exports(name: str) -> bool:
     """Return whether the installed library exports the functions that the engine calls."""
+    if name == "snappy":
+        return True
+    if name == "gzip":
+        return hasattr(ctypes.CDLL(isal.igzip_lib.__file__), "isal_inflate_stateless")
     if name == "lz4":
         return hasattr(ctypes.CDLL(lz4.frame._frame.__file__), "LZ4_decompress_safe")
     return hasattr(ctypes.CDLL(native_decompress.module_file(zstandard.__path__[0], "_cffi")), "ZSTD_decompressDCtx")
@@ -46,7 +54,7 @@ def exports(name: str) -> bool:
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the codec ids of payloads that were decompressed by the Python calls."""
-    for name in ("lz4", "zstd"):
+    for name in ("gzip", "lz4", "snappy", "zstd"):
         native_decompress.install(name)
         if name not in native_decompress.in_use:
             assert not exports(name), f"{name} could be called by pointer"
@@ -190,11 +198,13 @@ def test_lz4_blocks_at_their_maximum(calls: list[int]) -> None:
     assert not decompressed_by_pointer(calls, in_lz4(lz4_frame([broken])))
 
 
-@pytest.mark.parametrize("codec", ["lz4", "zstd"])
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "snappy", "zstd"])
 def test_the_limit_to_the_byte_by_pointer(calls: list[int], codec: str) -> None:
     """A payload at the limit is decompressed by pointer; one byte above it is refused by the Python calls."""
     frames: dict[str, list[bytes]] = {
         "lz4": [lz4_frame(map(make, cut(CONTENT, size))) for size in (300, 10_000) for make in (packed, stored)],
+        "gzip": [gzip_member(), gzip_member(deflate=deflated(CONTENT, 0))],
+        "snappy": [block(CONTENT), xerial(CONTENT), xerial(CONTENT[:50], CONTENT[50:])],
         "zstd": [builders.zstd_frame(CONTENT, content_size=True), zstd_frame([raw_block(CONTENT, last=True)])],
     }
     for frame in frames[codec]:
@@ -207,6 +217,180 @@ def test_the_limit_to_the_byte_by_pointer(calls: list[int], codec: str) -> None:
             with pytest.raises(kafkarec.LimitExceededError):
                 kafkarec.decode(data, max_decompressed_bytes=limit)
             assert calls
+
+
+# ---- gzip
+
+
+def deflated(content: bytes, level: int = 6) -> bytes:
+    packer = zlib.compressobj(level, zlib.DEFLATED, -15)
+    return packer.compress(content) + packer.flush()
+
+
+def gzip_member(
+    *, flags: int = 0, extra: bytes = b"", deflate: bytes | None = None, crc: int | None = None, size: int | None = None
+) -> bytes:
+    """Return a member of CONTENT, with `extra` behind the header."""
+    head = struct.pack("<HBBIBB", 0x8B1F, 8, flags, 7, 2, 255)
+    trailer = struct.pack(
+        "<II", zlib.crc32(CONTENT) if crc is None else crc, len(CONTENT) if size is None else size & 0xFFFFFFFF
+    )
+    return head + extra + (deflated(CONTENT) if deflate is None else deflate) + trailer
+
+
+def in_gzip(payload: bytes, count: int = len(PARTS)) -> bytes:
+    return builders.batch(codec="gzip", payload=payload, count=count)
+
+
+def test_plain_gzip_members_are_decompressed_by_pointer(calls: list[int]) -> None:
+    for level in (0, 1, 6, 9):
+        assert decompressed_by_pointer(calls, in_gzip(gzip_member(deflate=deflated(CONTENT, level)))), level
+    inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
+    assert decompressed_by_pointer(calls, builders.wrapper(inner, magic=1, codec="gzip", offset=2))
+
+
+def test_other_gzip_payloads_are_left_to_the_library(calls: list[int]) -> None:
+    member = gzip_member()
+    part = gzip_member(deflate=deflated(CONTENT[:100]), crc=zlib.crc32(CONTENT[:100]), size=100)
+    rest = gzip_member(deflate=deflated(CONTENT[100:]), crc=zlib.crc32(CONTENT[100:]), size=len(CONTENT) - 100)
+    others = [part + rest, member + b"x", member + bytes(30), b"x" + member]
+    others += [gzip_member(flags=8, extra=b"name\0"), gzip_member(flags=4, extra=b"\2\0ab"), gzip_member(flags=32)]
+    others += [gzip_member(crc=zlib.crc32(CONTENT) ^ 1 << bit) for bit in (0, 8, 16, 31)]
+    others += [gzip_member(size=len(CONTENT) + off) for off in (-100, -1, 1, 100, 1 << 31, -(1 << 31))]
+    others += [gzip_member(deflate=deflated(CONTENT) + b"\0"), gzip_member(deflate=b"\7" + deflated(CONTENT))]
+    for number, payload in enumerate(others):
+        assert not decompressed_by_pointer(calls, in_gzip(payload)), number
+    for end in range(1, len(member)):
+        assert not decompressed_by_pointer(calls, in_gzip(member[:end])), end
+    for at in range(4):
+        assert not decompressed_by_pointer(calls, in_gzip(builders.patched(member, at, bytes([member[at] ^ 1])))), at
+
+
+def test_gzip_payloads_with_changed_bytes(calls: list[int]) -> None:
+    """The oracle decides, by zlib; what is decompressed by pointer is right."""
+    chance = random.Random(3)
+    for level in (0, 1, 9):
+        member = gzip_member(deflate=deflated(CONTENT, level))
+        for _ in range(300):
+            at = chance.randrange(len(member))
+            decompressed_by_pointer(calls, in_gzip(builders.patched(member, at, chance.randbytes(1))))
+
+
+def test_gzip_members_of_eight_mebibytes_are_the_largest(calls: list[int]) -> None:
+    for size, good in ((8 << 20, True), ((8 << 20) + 1, False)):
+        content = with_value(size)
+        packed_content = deflated(content)
+        calls.clear()
+        payload = gzip_member(deflate=packed_content, crc=zlib.crc32(content), size=size)
+        (found,) = kafkarec.decode(in_gzip(payload, 1))
+        assert found.value is not None and len(found.value) > size - 20
+        assert (not calls) == good, size
+
+
+# ---- snappy
+
+
+def block(content: bytes) -> bytes:
+    return bytes(cramjam.snappy.compress_raw(content))
+
+
+def xerial(*contents: bytes, blocks: Iterable[bytes] = ()) -> bytes:
+    """Return a stream of these contents and blocks."""
+    chunks = [*map(block, contents), *blocks]
+    return snappy.WRITTEN_HEADER + b"".join(len(chunk).to_bytes(4, "big") + chunk for chunk in chunks)
+
+
+def in_snappy(payload: bytes, count: int = len(PARTS)) -> bytes:
+    return builders.batch(codec="snappy", payload=payload, count=count)
+
+
+def literal(piece: bytes, width: int = 0) -> bytes:
+    """Return the element, with its size in `width` bytes behind the tag."""
+    size = len(piece) - 1
+    return bytes([(59 + width if width else size) << 2]) + (size.to_bytes(width, "little") if width else b"") + piece
+
+
+def size_of(content: bytes) -> bytes:
+    """Return the varint at the beginning of a block."""
+    return raw_varint(len(content))
+
+
+def test_plain_snappy_payloads_are_decompressed_in_c(calls: list[int]) -> None:
+    for size in (1, 7, 100, 10_000):
+        assert decompressed_by_pointer(calls, in_snappy(xerial(*cut(CONTENT, size)))), size
+    assert decompressed_by_pointer(calls, in_snappy(block(CONTENT)))
+    for width in (1, 2, 3, 4):
+        payload = size_of(CONTENT) + literal(CONTENT[:99], width) + literal(CONTENT[99:], 2)
+        assert decompressed_by_pointer(calls, in_snappy(payload)), width
+    inner = b"".join(builders.message(magic=1, offset=n, value=b"v" * 90) for n in range(3))
+    assert decompressed_by_pointer(calls, builders.wrapper(inner, magic=1, codec="snappy", offset=2))
+
+
+def test_snappy_copies_of_every_offset_and_size(calls: list[int]) -> None:
+    """A value that begins with `offset` different bytes and repeats them, by each kind of copy."""
+    for kind in (1, 2, 3):
+        for size in range(4, 12) if kind == 1 else range(1, 65):
+            for offset in [*range(1, 34), 63, 64, 65, 200]:
+                start = bytes(n % 251 for n in range(offset))
+                value = (start * (size // offset + 2))[: offset + size]
+                content = builders.record(key=None, value=value)
+                head, tail = content[: -1 - size], content[-1:]
+                if kind == 1:
+                    copy = bytes([offset >> 8 << 5 | size - 4 << 2 | 1, offset & 255])
+                else:
+                    copy = bytes([size - 1 << 2 | kind]) + offset.to_bytes(2 * kind - 2, "little")
+                payload = size_of(content) + literal(head, 2) + copy + literal(tail)
+                calls.clear()
+                (found,) = kafkarec.decode(in_snappy(payload, 1))
+                assert found.value == value and not calls, (kind, size, offset)
+
+
+def test_other_snappy_payloads_are_left_to_the_library(calls: list[int]) -> None:
+    stream, one = xerial(CONTENT[:90], CONTENT[90:]), block(CONTENT)
+    others = [stream + b"x", stream + bytes(4), stream + stream, stream[:16], one + b"x", one + b"\0x"]
+    others += [size_of(CONTENT) + literal(CONTENT, 2)[:-1], size_of(CONTENT + b"x") + literal(CONTENT, 2)]
+    others += [size_of(CONTENT[1:]) + literal(CONTENT, 2), b"\xff\xff\xff\xff\x0f" + literal(CONTENT, 2)]
+    others += [xerial(blocks=[b""]), xerial(CONTENT, blocks=[b"\0"]), b"\x80\x00"]
+    first, rest = literal(CONTENT[:20]), literal(CONTENT[20:], 2)
+    for copy in (b"\1\0", b"\2\0\0", b"\3\0\0\0\0", b"\1\x15", b"\2\x15\0", b"\3\x15\0\0\0", b"\3\1\0\0\x80"):
+        others.append(size_of(CONTENT) + first + copy + rest)
+    for number, payload in enumerate(others):
+        assert not decompressed_by_pointer(calls, in_snappy(payload)), number
+    for payload in (stream, one):
+        for end in range(1, len(payload)):
+            assert not decompressed_by_pointer(calls, in_snappy(payload[:end])) or end == len(xerial(CONTENT[:90])), end
+    longer = builders.patched(size_of(CONTENT), len(size_of(CONTENT)) - 1, bytes([size_of(CONTENT)[-1] | 0x80])) + b"\0"
+    assert not decompressed_by_pointer(calls, in_snappy(longer + literal(CONTENT, 2))), "a varint with a byte too many"
+
+
+def test_snappy_payloads_with_changed_bytes(calls: list[int]) -> None:
+    chance = random.Random(4)
+    good = 0
+    for payload in (block(CONTENT), xerial(CONTENT[:90], CONTENT[90:]), size_of(CONTENT) + literal(CONTENT, 2)):
+        for _ in range(500):
+            at = chance.randrange(len(payload))
+            good += decompressed_by_pointer(calls, in_snappy(builders.patched(payload, at, chance.randbytes(1))))
+    assert good > 100
+
+
+def test_random_content_in_snappy(calls: list[int]) -> None:
+    """Repeats at every distance, against the library."""
+    chance = random.Random(5)
+    for _ in range(200):
+        content = bytearray()
+        while len(content) < chance.choice([50, 3000, 70_000]):
+            back = chance.randrange(1, min(len(content), 5000) + 1) if content else 0
+            piece = chance.randbytes(chance.randrange(1, 40))
+            content += (
+                (bytes(content[-back:]) * 70)[: chance.randrange(1, 90)] if chance.random() < 0.6 and back else piece
+            )
+        data = builders.batch([builders.record(key=None, value=bytes(content))], codec="none")
+        (wanted,) = kafkarec.decode(data)
+        record = builders.record(key=None, value=bytes(content))
+        calls.clear()
+        for payload in (block(record), xerial(*cut(record, 32 << 10))):
+            assert next(iter(kafkarec.decode(in_snappy(payload, 1)))).value == wanted.value
+        assert not calls
 
 
 # ---- zstd
@@ -291,18 +475,19 @@ def test_zstd_frames_of_eight_mebibytes_are_the_largest(calls: list[int]) -> Non
         assert (not calls) == good, size
 
 
-def test_a_new_process_calls_lz4_and_zstd_by_pointer(calls: list[int]) -> None:
+def test_a_new_process_calls_by_pointer(calls: list[int]) -> None:
     """The pointers are passed on once, at the first payload of a codec."""
     subprocesses.run("""
 import builders, kafkarec
 from kafkarec import codecs
 parts = builders.records(12, value=b"a value that repeats, repeats %d")
-data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in ((0, "lz4"), (12, "zstd")))
+codecs_at = {0: "lz4", 12: "zstd", 24: "gzip", 36: "snappy"}
+data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in codecs_at.items())
 kafkarec.decode(data)
 def refuse(*_):
     raise AssertionError("by a Python call")
 codecs.decompress = refuse
-assert [record.offset for record in kafkarec.decode(data)] == list(range(24))
+assert [record.offset for record in kafkarec.decode(data)] == list(range(48))
 """)
 
 

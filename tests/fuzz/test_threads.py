@@ -1,0 +1,158 @@
+"""`threads`: the same as one thread, whatever the bytes are. Here inputs of any size are read in short stretches."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import builders
+import fake_file
+import golden
+import hurt_logs
+import odd_batches
+import pyarrow as pa
+import pytest
+import reading
+from batch_damage import KINDS, make_log
+from core_reading import error_fields
+from long_run import LONG, fewer
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.read import passes
+from kafkarec.read import threads as shared
+
+pytestmark = pytest.mark.core
+
+SEEDS = range(1000 if LONG else fewer(60, 8))
+STRETCHES = (1, 300, 4000)  # bytes
+COLUMNS = [*reading.RECORD_FIELDS, "batch_position", "base_offset", "compression", "control_type", "producer_id"]
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"errors": "skip"},
+    {"errors": "skip", "restore": False, "control": True},
+    {"errors": "skip", "isolation": "read_committed"},
+    {"check_crcs": False, "max_decompressed_bytes": 2000, "columns": COLUMNS},
+)
+
+
+@pytest.fixture(autouse=True, params=[1, 300, 4000])
+def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is."""
+    monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
+    for name in ("_LEAST_BYTES", "CHUNK_BYTES"):
+        monkeypatch.setattr(shared, name, request.param)
+
+
+def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
+    """Everything that a caller can see but for where chunks end."""
+    try:
+        got = read(**options)
+    except kafkarec.KafkaRecordError as error:
+        return error_fields(error), str(error)
+    return (
+        pa.table(got).combine_chunks(),
+        pa.table(got.batches).combine_chunks(),
+        got.damage,
+        got.restored,
+        got.remaining,
+        got.last_stable_offset,
+        got.undecided,
+        got.timestamps_out_of_range,
+    )
+
+
+def assert_same(read: Callable[..., Any], what: object) -> None:
+    alone = outcome(read)
+    for threads in (2, 4):
+        assert outcome(read, threads=threads) == alone, f"{what}, {threads} threads"
+
+
+def spoiled(chance: random.Random, data: bytes) -> bytes:
+    """Some bytes changed, cut out, or inserted."""
+    raw = bytearray(data)
+    for _ in range(chance.choice([0, 1, 1, 2, 5])):
+        at = chance.randrange(len(raw) + 1)
+        raw[at : at + chance.choice([0, 1, 1, 20])] = chance.choice([b"", chance.randbytes(1), bytes(16), b"PNG" * 9])
+    return bytes(raw)
+
+
+def decode_file(data: bytes, *, threads: int = 1, **options: Any) -> kafkarec.RecordColumns:
+    asked = reading.file_request("a.log", **options)
+    return passes.as_columns(asked, passes.read_part(asked, Source(data), threads=threads))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_golden_files(options: dict[str, Any]) -> None:
+    for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]:
+        assert_same(partial(kafkarec.decode, case.bytes, **options), case)
+    whole = b"".join(case.bytes for case in golden.vectors() if case.json.get("exception") is None)
+    assert_same(partial(kafkarec.decode, whole, **options), "all golden files")
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_odd_and_spoiled_batches(options: dict[str, Any]) -> None:
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
+        for one in (data, spoiled(chance, data)):
+            assert_same(partial(kafkarec.decode, one, **options), seed)
+
+
+@pytest.mark.parametrize("restore", [True, False])
+def test_damaged_files(restore: bool) -> None:
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        log = make_log(chance)
+        for number in chance.sample(range(30), chance.choice([0, 1, 3])):
+            chance.choice(KINDS)(chance, log, number)
+        for errors in ("raise", "skip"):
+            assert_same(partial(decode_file, log.data, errors=errors, restore=restore), seed)
+
+
+def test_offsets_and_epochs_that_the_neighbours_disprove() -> None:
+    """Whole batches: only who compares them with the one before sees that they are wrong."""
+    restored = 0
+    for at in range(1, 12):
+        pieces = [builders.good_batch(3, base_offset=3 * i, leader_epoch=7) for i in range(12)]
+        for start, wrong in ((0, (3 * at + 1000).to_bytes(8, "big")), (0, bytes(8)), (12, bytes([0, 0, 0, 3]))):
+            data = b"".join([*pieces[:at], builders.patched(pieces[at], start, wrong), *pieces[at + 1 :]])
+            for errors in ("raise", "skip"):
+                assert_same(partial(decode_file, data, errors=errors), (at, start, wrong))
+            restored += len(decode_file(data, errors="skip").restored)
+    assert restored >= 20
+
+
+def test_damaged_folders_and_ranges(tmp_path: Path) -> None:
+    """With indexes, leader epochs and names of segments as witnesses, and in ranges of offsets and times."""
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        log = hurt_logs.written_log(chance, segments=chance.choice([1, 3]))
+        hurt_logs.write_folder(tmp_path / str(seed), log, hurt_logs.damaged(chance, log, chance.choice([0, 1, 4])))
+        opened = kafkarec.open(tmp_path / str(seed))
+        offsets = [written.start for segment in log.segments for written in segment.batches]
+        low, high = chance.choice([None, *offsets]), chance.choice([None, *offsets])
+        for errors in ("raise", "skip"):
+            assert_same(partial(opened.read, errors=errors), seed)
+            assert_same(partial(opened.read, errors=errors, start_offset=low, end_offset=high), seed)
+            assert_same(partial(opened.read, errors=errors, start_timestamp=chance.randrange(2**41)), seed)
+
+
+def test_files_with_unreadable_ranges() -> None:
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        data = make_log(chance).data
+        bad = [
+            range(at, at + chance.choice([1, 70])) for at in chance.sample(range(len(data)), chance.choice([0, 1, 3]))
+        ]
+
+        def read(*, threads: int = 1, errors: str = "skip", data: bytes = data, bad: list[range] = bad) -> Any:
+            file = fake_file.FakeFile(data, unreadable=bad)
+            asked = reading.file_request(file.name, errors=errors)
+            return passes.as_columns(asked, passes.read_part(asked, Source(file=file), threads=threads))
+
+        for errors in ("raise", "skip"):
+            assert_same(partial(read, errors=errors), seed)
