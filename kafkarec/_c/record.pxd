@@ -60,8 +60,9 @@ ctypedef fused Cursor:
 cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexcept nogil:
     cdef int status = OK
     if Cursor is Exact:
-        return read_varint(&at.p, end, out)
-    out[0] = take_varint(&at.p, &status)
+        status = read_varint(&at.p, end, out)
+    else:
+        out[0] = take_varint(&at.p, &status)
     return status
 
 
@@ -71,8 +72,8 @@ cdef inline int next_varlong(Cursor* at, const uint8_t* end, int64_t* out) noexc
     if Cursor is Exact:
         status = read_varlong(&at.p, end, VARLONG_BYTES, &raw)
         out[0] = unzigzag64(raw)
-        return status
-    out[0] = take_varlong(&at.p, &status)
+    else:
+        out[0] = take_varlong(&at.p, &status)
     return status
 
 
