@@ -6,12 +6,14 @@ Arrow capsules.
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
-from kafkarec._c.output_columns cimport Constants, storage_fill, storage_new
+from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
@@ -19,7 +21,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
+    WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
     ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
@@ -49,12 +51,13 @@ from kafkarec._entry.arguments cimport fill_constants, fill_options
 from kafkarec._entry.fault_fields cimport fault_fields
 from kafkarec._entry.py_columns cimport (
     KNOWN_KEYS, KnownKeys, RecordView, batch_value, bytes_at, has_flag, headers_at, no_headers, record_view,
-    sequence_at, timestamp_at, timestamp_type_at,
+    sequence_at, timestamp_at, timestamp_type_at, values_of,
 )
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
+from atexit import register
 from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
 from threading import Lock
@@ -165,6 +168,25 @@ cdef object window(object owner, const void* start, int64_t length):
     cdef Window view = Window.__new__(Window)
     view.owner, view.start, view.length = owner, start, length
     return memoryview(view)
+
+
+cdef bint _ending = False
+
+
+@register
+def _end():
+    global _ending
+    _ending = True
+
+
+cdef void release_source(void* source) noexcept nogil:
+    """For Storage.release_owner. The buffer stays when the interpreter ends: a thread may not get the GIL any more."""
+    if not _ending:
+        drop_reference(source)
+
+
+cdef void drop_reference(void* source) noexcept with gil:
+    Py_DECREF(<object>source)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -323,7 +345,7 @@ cdef class Rows:
             runs[i].batch = i
             runs[i].rows = 1
         chunk.rows = self
-        chunk.adopt(&columns, layout, self.at(0), NULL)
+        chunk.adopt(&columns, layout, self.at(0), NULL, None)
         return chunk
 
 
@@ -337,8 +359,10 @@ cdef class Chunk:
     def __dealloc__(self):
         storage_drop(self.storage)
 
-    cdef int adopt(self, Columns* columns, Layout layout, const BatchRow* rows, const Constants* constants) except -1:
-        """Takes ownership of decoded columns and makes the requested columns of them."""
+    cdef int adopt(self, Columns* columns, Layout layout, const BatchRow* rows, const Constants* constants,
+                   Source viewed) except -1:
+        """Takes ownership of decoded columns and makes the requested columns of them. viewed: what their views point
+        to."""
         cdef Constants none
         cdef const Constants* values = constants
         cdef int status
@@ -352,6 +376,9 @@ cdef class Chunk:
             raise MemoryError
         self.storage.columns = columns[0]
         self.storage.rows = columns.rows
+        if columns.memory != NULL:
+            Py_INCREF(viewed)
+            self.storage.owner, self.storage.release_owner = <PyObject*>viewed, release_source
         memset(columns, 0, sizeof(Columns))
         with nogil:
             status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
@@ -384,6 +411,14 @@ cdef class Chunk:
         if width < 0:
             return validity, window(self, c.buffers[1], (rows + 7) // 8), None
         return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
+
+    def viewed(self, Layout layout, int64_t column, int64_t start, int64_t stop):
+        """The values [start, stop) of a column of views as bytes or None: of a key or value the rows, of headers the
+        entries."""
+        cdef RecordView view = record_view(self.storage, layout.codes)
+        cdef int code = layout.codes[column]
+        return values_of(&view.key if code == OUT_KEY else &view.value if code == OUT_VALUE else &view.header_value,
+                         start, stop)
 
     def records(self, Layout layout, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
         """The rows [start, stop) as Records. `ticks` of the timestamps in a millisecond."""
@@ -428,9 +463,13 @@ cdef class Chunk:
         return found
 
     def headers(self):
-        """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews."""
+        """(key offsets, keys, value validity, value offsets, values) of all headers, as memoryviews; the last two only
+        without views."""
         cdef Columns* c = &self.storage.columns
         cdef int64_t n = (c.headers + 1) * 4
+        if c.want & WANT_VIEWS:
+            return (window(self, c.header_key.offsets.data, n),
+                    window(self, c.header_key.data.data, c.header_key.used), None, None, None)
         return (window(self, c.header_key.offsets.data, n), window(self, c.header_key.data.data, c.header_key.used),
                 window(self, c.header_value.validity.data, (c.headers + 7) // 8),
                 window(self, c.header_value.offsets.data, n),
@@ -487,7 +526,7 @@ cdef class Decoder:
     rules          read.restoring.AfterDamage: which batches are restored, which of those found fit; None: no such rules
     """
     cdef Engine e
-    cdef Source source
+    cdef Source source, viewed           # the latter: what views in the columns point to
     cdef Layout layout
     cdef Constants constants
     cdef Buffer aborted
@@ -540,6 +579,7 @@ cdef class Decoder:
         self.source = source
         if self.source.reading is None:
             input_memory(&self.e.input, self.source.data(), length, self.source.size)
+            self.e.input.viewable = self.may_view(source)
         else:
             input_reader(&self.e.input, &self.source.reader, length, self.source.size)
         self.taken_batches = []
@@ -548,6 +588,16 @@ cdef class Decoder:
             first = self.rules.first_offset
             self.e.previous_next = INT64_MIN if first is None else first
         return 0
+
+    cdef bint may_view(self, Source source):
+        """Whether views may point to the input: to a caller's buffer, not to a map of ours, whose file may shrink. The
+        columns of one chunk point to one input."""
+        cdef Columns* c = &self.e.columns
+        if not c.want & WANT_VIEWS or source.mapped is not None:
+            return False
+        if c.rows == 0:
+            c.memory, c.memory_size, self.viewed = NULL, 0, source
+        return self.viewed is source
 
     @property
     def filled(self):
@@ -939,7 +989,7 @@ cdef class Decoder:
                 chunks.append(chunk)
             tables.append(rows)
         remaining = self.remaining
-        self.source = None
+        self.source = self.viewed = None
         return chunks, tables, damage, remaining, restored
 
     cdef int continue_after(self, Stretches before) except -1:
@@ -1001,7 +1051,7 @@ cdef class Decoder:
         want = self.e.columns.want
         chunk = Chunk.__new__(Chunk)
         chunk.rows = rows
-        chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants)
+        chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants, self.viewed)
         self.e.columns.want = want
         return chunk
 

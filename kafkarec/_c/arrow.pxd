@@ -1,7 +1,7 @@
 """The Arrow C data and stream interfaces: exports the column buffers without copying them.
 
-    Storage      one chunk: its columns, their buffers, a reference count
-      Column     one Arrow array of the chunk: up to three buffers, a null count, a kind
+    Storage      one chunk: its columns, their buffers, a reference count; with views what keeps the input's memory
+      Column     one Arrow array of the chunk: up to five buffers, a null count, a kind
     ArrowArray   struct of the columns; each child has a reference of its own, so a consumer may keep one child only
     ArrowArrayStream   a list of (storage, start, stop), read chunk by chunk
 
@@ -15,7 +15,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.columns cimport Buffer, Columns, columns_release
+from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, columns_release
 from kafkarec._pages cimport pages_free
 
 cdef extern from * nogil:
@@ -87,10 +87,14 @@ cdef enum Kind:
     FIXED = 0                    # validity, values
     BYTES = 1                    # validity, int32 offsets, data
     HEADERS = 2                  # validity, int32 offsets -> struct<key, value>
+    VIEWS = 3                    # validity, views, the input's memory, data, the sizes of these two
+
+cdef enum:
+    MOST_BUFFERS = 5
 
 cdef struct Column:
     int kind
-    const void* buffers[3]
+    const void* buffers[5]       # MOST_BUFFERS
     int64_t nulls
 
 cdef struct Storage:
@@ -101,12 +105,15 @@ cdef struct Storage:
     int64_t extra_count
     Column* out                  # the columns in the caller's order
     int64_t out_count
+    void* owner                  # of the input's memory; NULL: no view points there
+    void (*release_owner)(void* owner) noexcept nogil    # from any thread, without the GIL
 
 # A column's name and Arrow type; the strings are in the same block of memory as the Shape.
 cdef struct ShapeColumn:
     const char* name
     const char* format
     const char* key_format       # headers only, of the keys: "u", or "z" for header_keys="binary"
+    const char* value_format     # headers only: "z" or "vz"
     int nullable
 
 cdef struct Shape:
@@ -128,7 +135,7 @@ cdef struct StreamState:
 # What an exported ArrowArray owns: a reference to its storage, space for its buffer pointers, its children's structs.
 cdef struct Owned:
     Storage* storage
-    const void* buffers[3]
+    const void* buffers[5]
     void* children[1]
 
 
@@ -136,6 +143,8 @@ cdef inline void storage_drop(Storage* s) noexcept nogil:
     cdef int64_t i
     if s == NULL or count_down(&s.references) > 0:
         return
+    if s.owner != NULL:
+        s.release_owner(s.owner)
     columns_release(&s.columns)
     for i in range(s.extra_count):
         pages_free(s.extra[i].data, s.extra[i].capacity)
@@ -190,7 +199,7 @@ cdef inline int make_array(ArrowArray* array, Storage* storage, int64_t buffers,
 cdef inline int export_plain(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                              int64_t stop) noexcept nogil:
     cdef int i
-    cdef int buffers = 2 if column.kind == FIXED else 3
+    cdef int buffers = 2 if column.kind == FIXED else 3 if column.kind == BYTES else MOST_BUFFERS
     cdef int status = make_array(array, s, buffers, 0)
     if status != 0:
         return status
@@ -215,6 +224,18 @@ cdef inline void bytes_column(Column* column, const Buffer* offsets, const Buffe
     column.nulls = nulls
 
 
+cdef inline void value_column(Column* column, const Columns* c, Bytes* values) noexcept nogil:
+    """Key, value or header value of a chunk, as binary or as binary_view."""
+    bytes_column(column, &values.offsets, &values.data, &values.validity, values.nulls)
+    if c.want & WANT_VIEWS:
+        values.sizes[IN_MEMORY], values.sizes[IN_DATA] = c.memory_size, values.used
+        column.kind = VIEWS
+        column.buffers[2 + IN_MEMORY] = column.buffers[2 + IN_DATA] = values.data.data         # never NULL
+        if c.memory != NULL:
+            column.buffers[2 + IN_MEMORY] = c.memory
+        column.buffers[4] = values.sizes
+
+
 cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* column, int64_t start,
                                int64_t stop) noexcept nogil:
     """Exports list<struct<key, value>>: all entries; only the list is sliced."""
@@ -232,8 +253,7 @@ cdef inline int export_headers(ArrowArray* array, Storage* s, const Column* colu
     if status == 0:
         entries.length = c.headers
         bytes_column(&key, &c.header_key.offsets, &c.header_key.data, &c.header_key.validity, 0)
-        bytes_column(&value, &c.header_value.offsets, &c.header_value.data, &c.header_value.validity,
-                     c.header_value.nulls)
+        value_column(&value, c, &c.header_value)
         status = export_plain(entries.children[0], s, &key, 0, c.headers)
         if status == 0:
             status = export_plain(entries.children[1], s, &value, 0, c.headers)
@@ -315,7 +335,7 @@ cdef inline int export_column_schema(ArrowSchema* schema, const ShapeColumn* col
     if status == 0:
         status = make_schema(entries.children[0], "key", column.key_format, 0, 0)
     if status == 0:
-        status = make_schema(entries.children[1], "value", "z", 1, 0)
+        status = make_schema(entries.children[1], "value", column.value_format, 1, 0)
     if status != 0:
         release_schema(schema)
     return status

@@ -9,7 +9,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
-from kafkarec._c.columns cimport Run, clear_bit
+from kafkarec._c.columns cimport Columns, Run, clear_bit, value_at
 
 cdef enum NullRule:
     NEVER_NULL = 0
@@ -114,21 +114,19 @@ cdef inline int64_t spread_sequence(const BatchRow* rows, const Run* runs, int64
 
 
 cdef inline int64_t spread_control_type(const BatchRow* rows, const Run* runs, int64_t run_count, int control_mask,
-                                        const int32_t* key_offsets, const uint8_t* keys, int16_t* out,
-                                        uint8_t* bits) noexcept nogil:
+                                        const Columns* c, int16_t* out, uint8_t* bits) noexcept nogil:
     """The raw type id from a control record's key (int16 version, int16 type); null where the key is too short or the
     version negative, and for other records."""
-    cdef int64_t r, i = 0, stop, nulls = 0
+    cdef int64_t r, i = 0, stop, nulls = 0, length = 0
     cdef const BatchRow* row
     cdef const uint8_t* key
     for r in range(run_count):
         row = rows + runs[r].batch
         stop = i + runs[r].rows
         while i < stop:
-            key = keys + key_offsets[i]
+            key = value_at(c, &c.key, i, &length)
             out[i] = 0
-            if row.magic >= BATCH_MAGIC and row.attributes & control_mask and key_offsets[i + 1] - key_offsets[i] >= 4 \
-                    and key[0] < 0x80:
+            if row.magic >= BATCH_MAGIC and row.attributes & control_mask and length >= 4 and key[0] < 0x80:
                 out[i] = <int16_t>(key[2] << 8 | key[3])
             else:
                 clear_bit(bits, i)

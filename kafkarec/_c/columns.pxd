@@ -8,13 +8,17 @@
                                              header value: int32[headers + 1], bytes, validity
     runs        the batch row of the next n rows: columns with one value per batch are made from these
 
+With WANT_VIEWS, key, value and header value are Arrow's binary_view: View[rows] instead of the offsets, and the bytes
+of a value of more than 12 either where they are in the input's memory, or in the column's data: see View.
+
 Columns that were not requested have no buffer and are not filled. Bits of a validity bitmap that no row uses yet are 1,
 so a row without nulls changes none. Data buffers keep SLACK bytes free after the used ones: wide copies write beyond
 the end. Chunks end between batches and before 2^31-1 bytes, so every offset is 32-bit (Spark reads no others).
 """
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
+from kafkarec._c.endian cimport le64
 from kafkarec._pages cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
@@ -29,17 +33,34 @@ cdef enum Want:
     WANT_KEY = 8
     WANT_VALUE = 16
     WANT_HEADERS = 32
+    WANT_VIEWS = 64
+
+cdef enum:                              # index of the buffer that a view points to
+    IN_MEMORY = 0                       # of the input: from Columns.memory on
+    IN_DATA = 1                         # of the column
+
+cdef enum:
+    MOST_INLINE = 12                    # bytes of a value that are in the view itself
+
+# A value of a binary_view column. `bytes`: of up to 12 all, then zeros; else the first 4, and where all of them are.
+cdef struct View:
+    int32_t length
+    uint8_t[4] bytes
+    int32_t buffer                      # or bytes 4 to 8
+    int32_t offset                      # or bytes 8 to 12
 
 cdef struct Buffer:
     uint8_t* data
     size_t capacity
 
 cdef struct Bytes:                      # a binary column
-    Buffer offsets
+    Buffer offsets                      # or views
     Buffer data
     Buffer validity
     int64_t nulls
     int64_t used                        # bytes of data
+    int64_t used_before                 # with views: that before the batch that is being read
+    int64_t[2] sizes                    # of the buffers that views point to, for Arrow
 
 cdef struct Run:
     int64_t batch                       # index of a BatchRow
@@ -58,11 +79,16 @@ cdef struct Columns:
     Bytes value
     Buffer header_offsets
     int64_t headers
+    int64_t header_room                 # headers for which there is space, but for their bytes
     Bytes header_key
     Bytes header_value
     Buffer runs
     int64_t run_count
     int64_t out_of_range                # timestamps that do not fit their unit
+    const uint8_t* memory               # with views: of the input, from the first payload that is viewed there; or NULL
+    int64_t memory_size
+    bint in_memory                      # views of the batch that is being read point there
+    int64_t first_row                   # with views: of the batch that is being read
 
 cdef struct Expected:                   # estimated sizes of the next chunk: rows, headers, bytes of the others
     int64_t rows
@@ -124,6 +150,66 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
     return cleared
 
 
+cdef inline int views_reserve(Buffer* views, int64_t entries, int64_t more) noexcept nogil:
+    return buffer_reserve(views, <size_t>entries * sizeof(View), <size_t>(entries + more) * sizeof(View) + SLACK)
+
+
+cdef inline void view_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
+    """Begins a batch of columns with views. payload: where it is in the input's memory, or NULL: its values are copied,
+    as are those too far behind the chunk's first ones, since offsets have 32 bits."""
+    c.first_row = c.rows
+    c.key.used_before, c.value.used_before = c.key.used, c.value.used
+    c.header_value.used_before = c.header_value.used
+    c.in_memory = payload != NULL
+    if c.in_memory and c.memory == NULL:
+        c.memory = payload
+    if c.in_memory and payload - c.memory > MOST_BYTES - length:
+        c.in_memory = False
+    if c.in_memory:
+        c.memory_size = payload + length - c.memory
+
+
+cdef inline void put_short(View* view, const uint8_t* p, int32_t length) noexcept nogil:
+    """Writes a value of up to 12 bytes; reads no byte after it."""
+    memset(view, 0, sizeof(View))
+    view.length = length
+    memcpy(view.bytes, p, <size_t>length)
+
+
+cdef inline void put_short_wide(View* view, const uint8_t* p, int32_t length) noexcept nogil:
+    """As put_short, without a loop or branch over the length; reads 16 bytes."""
+    cdef uint64_t low, high
+    cdef int above = length - 8
+    memcpy(&low, p, 8)
+    memcpy(&high, p + 8, 8)
+    low = le64(le64(low) & ~(UINT64_MAX << (length * 8))) if above < 0 else low
+    high = le64(le64(high) & ~(UINT64_MAX << (above * 8))) if above > 0 else 0
+    view.length = length
+    memcpy(view.bytes, &low, 8)
+    memcpy(&view.offset, &high, 4)
+
+
+cdef inline void put_long(View* view, const uint8_t* p, int32_t length, int buffer, int64_t offset) noexcept nogil:
+    """Writes a value of more than 12 bytes."""
+    view.length = length
+    memcpy(view.bytes, p, 4)
+    view.buffer, view.offset = buffer, <int32_t>offset
+
+
+cdef inline const uint8_t* value_at(const Columns* c, const Bytes* column, int64_t entry,
+                                    int64_t* length) noexcept nogil:
+    """Where the bytes of a key, value or header value are; of a null length 0."""
+    cdef const View* view = <const View*>column.offsets.data + entry
+    cdef const int32_t* ends = <const int32_t*>column.offsets.data + entry
+    if not c.want & WANT_VIEWS:
+        length[0] = ends[1] - ends[0]
+        return column.data.data + ends[0]
+    length[0] = view.length
+    if view.length <= MOST_INLINE:
+        return view.bytes
+    return (c.memory if view.buffer == IN_MEMORY else column.data.data) + view.offset
+
+
 cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
     """Reserves space for entries + more + 1 int32; writes the leading 0 when the buffer is new."""
     cdef bint fresh = offsets.data == NULL
@@ -141,8 +227,13 @@ cdef inline int bytes_grow(Bytes* column, int64_t more) noexcept nogil:
     return buffer_reserve(&column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
 
 
-cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, int64_t more_bytes) noexcept nogil:
-    cdef int status = offsets_reserve(&column.offsets, rows, more_rows)
+cdef inline int bytes_reserve(Bytes* column, bint views, int64_t rows, int64_t more_rows,
+                              int64_t more_bytes) noexcept nogil:
+    cdef int status
+    if views:
+        status = views_reserve(&column.offsets, rows, more_rows)
+    else:
+        status = offsets_reserve(&column.offsets, rows, more_rows)
     if status == OK:
         status = bits_reserve(&column.validity, rows + more_rows)
     if status == OK:
@@ -150,25 +241,33 @@ cdef inline int bytes_reserve(Bytes* column, int64_t rows, int64_t more_rows, in
     return status
 
 
-cdef inline int64_t entries_reserved(const Bytes* column) noexcept nogil:
-    """Entries for which there are offsets and validity bits; below 0 without buffers."""
-    return min((<int64_t>column.offsets.capacity - SLACK) // 4 - 1, (<int64_t>column.validity.capacity - SLACK) * 8)
+cdef inline int64_t entries_reserved(const Bytes* column, bint views) noexcept nogil:
+    """Entries for which there are offsets or views, and validity bits."""
+    cdef int64_t size = <int64_t>column.offsets.capacity - SLACK
+    return min(size // <int64_t>sizeof(View) if views else size // 4 - 1,
+               (<int64_t>column.validity.capacity - SLACK) * 8)
 
 
 cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcept nogil:
     """Reserves space for `count` headers with at most `size` bytes of keys and of values each. Malformed keys may need
     three times as much: append_header_key in record.pxd reserves it."""
-    cdef int status = bytes_reserve(&c.header_key, c.headers, count, size)
+    cdef bint views = (c.want & WANT_VIEWS) != 0
+    cdef int status = bytes_reserve(&c.header_key, False, c.headers, count, size)
     if status == OK:
-        status = bytes_reserve(&c.header_value, c.headers, count, size)
+        status = bytes_reserve(&c.header_value, views, c.headers, count, 0 if views and c.in_memory else size)
+    if status == OK:
+        c.header_room = min(entries_reserved(&c.header_key, False), entries_reserved(&c.header_value, views))
     return status
 
 
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
     """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
+    cdef bint views = (c.want & WANT_VIEWS) != 0
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
+    if views and c.in_memory:
+        more_bytes = 0
     if rows > MOST_BYTES - more_rows:
         return LIMIT_EXCEEDED
     if c.want & WANT_OFFSET:
@@ -180,9 +279,9 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     if status == OK and c.want & WANT_TYPE:
         status = buffer_reserve(&c.type, <size_t>rows, need + SLACK)
     if status == OK and c.want & WANT_KEY:
-        status = bytes_reserve(&c.key, rows, more_rows, more_bytes)
+        status = bytes_reserve(&c.key, views, rows, more_rows, more_bytes)
     if status == OK and c.want & WANT_VALUE:
-        status = bytes_reserve(&c.value, rows, more_rows, more_bytes)
+        status = bytes_reserve(&c.value, views, rows, more_rows, more_bytes)
     if status == OK and c.want & WANT_HEADERS:
         status = offsets_reserve(&c.header_offsets, rows, more_rows)
         if status == OK:
@@ -194,6 +293,8 @@ cdef inline int columns_expect(Columns* c, const Expected* e, int64_t times, int
     """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
     reserved than it needs: growing from batch to batch would copy a chunk about twice."""
     cdef int status = columns_reserve(c, e.rows * times, 0)
+    if c.want & WANT_VIEWS and c.in_memory:
+        size = 0
     if status == OK and c.want & WANT_KEY:
         status = bytes_grow(&c.key, e.key * times + size)
     if status == OK and c.want & WANT_VALUE:
@@ -213,26 +314,40 @@ cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
     e.header_value = c.header_value.used + c.header_value.used // 16
 
 
-cdef inline void bytes_truncate(Bytes* column, int64_t rows, int64_t touched) noexcept nogil:
+cdef inline void bytes_truncate(Bytes* column, int64_t entries, int64_t touched) noexcept nogil:
     if column.offsets.data != NULL:
-        column.used = (<int32_t*>column.offsets.data)[rows]
-        column.nulls -= set_bits(&column.validity, rows, touched)
+        column.used = (<int32_t*>column.offsets.data)[entries]
+        column.nulls -= set_bits(&column.validity, entries, touched)
+
+
+cdef inline void views_truncate(Bytes* column, int64_t entries, int64_t touched, bint whole) noexcept nogil:
+    """whole: the batch is removed with all its rows; else the bytes of those that are removed stay, unused."""
+    column.used = column.used_before if whole else column.used
+    column.nulls -= set_bits(&column.validity, entries, touched)
 
 
 cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noexcept nogil:
     """Removes all rows from `rows` on. A refused batch may have cleared bits of further rows, below `touched`."""
+    cdef bint views = (c.want & WANT_VIEWS) != 0, whole = rows == c.first_row
     cdef int64_t i, headers
     if c.timestamp_validity.data != NULL:
         c.timestamp_nulls -= set_bits(&c.timestamp_validity, rows, touched)
     for i in range(rows, c.rows):
         if c.want & WANT_TYPE and (<int8_t*>c.type.data)[i] < 0:
             c.type_nulls -= 1
-    bytes_truncate(&c.key, rows, touched)
-    bytes_truncate(&c.value, rows, touched)
+    if views:
+        views_truncate(&c.key, rows, touched, whole)
+        views_truncate(&c.value, rows, touched, whole)
+    else:
+        bytes_truncate(&c.key, rows, touched)
+        bytes_truncate(&c.value, rows, touched)
     if c.header_offsets.data != NULL:
         headers = (<int32_t*>c.header_offsets.data)[rows]
         bytes_truncate(&c.header_key, headers, c.headers)
-        bytes_truncate(&c.header_value, headers, c.headers)
+        if views:
+            views_truncate(&c.header_value, headers, c.headers, whole)
+        else:
+            bytes_truncate(&c.header_value, headers, c.headers)
         c.headers = headers
     c.rows = rows
 
@@ -244,23 +359,27 @@ cdef inline bint take_bit(uint8_t* bits, int64_t i) noexcept nogil:
     return was
 
 
-cdef inline void bytes_move(Bytes* column, int64_t row, int64_t to, bint keep) noexcept nogil:
+cdef inline void bytes_move(Bytes* column, bint views, int64_t row, int64_t to, bint keep) noexcept nogil:
     """Moves the cell of `row` to row `to` (<= `row`), or removes it. `column.used` is where the cell of `to` begins."""
     cdef int32_t* ends = <int32_t*>column.offsets.data
-    cdef int32_t start = ends[row]
-    cdef int32_t length = ends[row + 1] - start
     cdef bint known = take_bit(column.validity.data, row)
+    cdef int32_t start, length
     column.nulls -= not known
     if not keep:
         return
-    memmove(column.data.data + column.used, column.data.data + start, <size_t>length)
-    column.used += length
+    if views:
+        (<View*>column.offsets.data)[to] = (<View*>column.offsets.data)[row]
+    else:
+        start, length = ends[row], ends[row + 1] - ends[row]
+        memmove(column.data.data + column.used, column.data.data + start, <size_t>length)
+        column.used += length
+        ends[to + 1] = <int32_t>column.used
     if not known:
         clear_bit(column.validity.data, to)
         column.nulls += 1
 
 
-cdef inline void row_move(Columns* c, int64_t row, int64_t to, bint keep) noexcept nogil:
+cdef inline void row_move(Columns* c, bint views, int64_t row, int64_t to, bint keep) noexcept nogil:
     cdef bint known
     if c.want & WANT_OFFSET:
         (<int64_t*>c.offset.data)[to] = (<int64_t*>c.offset.data)[row]
@@ -275,48 +394,47 @@ cdef inline void row_move(Columns* c, int64_t row, int64_t to, bint keep) noexce
         (<int8_t*>c.type.data)[to] = (<int8_t*>c.type.data)[row]
         c.type_nulls -= not keep and (<int8_t*>c.type.data)[row] < 0
     if c.want & WANT_KEY:
-        bytes_move(&c.key, row, to, keep)
+        bytes_move(&c.key, views, row, to, keep)
     if c.want & WANT_VALUE:
-        bytes_move(&c.value, row, to, keep)
+        bytes_move(&c.value, views, row, to, keep)
 
 
 cdef inline void columns_select(Columns* c, int64_t start, const uint8_t* keep) noexcept nogil:
     """Removes the rows from `start` on whose byte in `keep` is 0; the others stay in order."""
+    cdef bint views = (c.want & WANT_VIEWS) != 0, stays
     cdef int64_t rows = c.rows, to = start, header_to = 0, row, header
     cdef int32_t* header_ends = <int32_t*>c.header_offsets.data
     cdef int32_t first = 0, last = 0
-    cdef bint stays
-    c.key.used = (<int32_t*>c.key.offsets.data)[start] if c.want & WANT_KEY else 0
-    c.value.used = (<int32_t*>c.value.offsets.data)[start] if c.want & WANT_VALUE else 0
+    if c.want & WANT_KEY and not views:
+        c.key.used = (<int32_t*>c.key.offsets.data)[start]
+    if c.want & WANT_VALUE and not views:
+        c.value.used = (<int32_t*>c.value.offsets.data)[start]
     if c.want & WANT_HEADERS:
         last = header_ends[start]
         header_to = last
         if c.headers > header_to:
             c.header_key.used = (<int32_t*>c.header_key.offsets.data)[header_to]
-            c.header_value.used = (<int32_t*>c.header_value.offsets.data)[header_to]
+            if not views:
+                c.header_value.used = (<int32_t*>c.header_value.offsets.data)[header_to]
     for row in range(start, rows):
         stays = keep[row - start] != 0
-        row_move(c, row, to, stays)
+        row_move(c, views, row, to, stays)
         if c.want & WANT_HEADERS:
             first = last
             last = header_ends[row + 1]
             for header in range(first, last):
-                bytes_move(&c.header_key, header, header_to, stays)
-                bytes_move(&c.header_value, header, header_to, stays)
-                if stays:
-                    header_to += 1
-                    (<int32_t*>c.header_key.offsets.data)[header_to] = <int32_t>c.header_key.used
-                    (<int32_t*>c.header_value.offsets.data)[header_to] = <int32_t>c.header_value.used
+                bytes_move(&c.header_key, False, header, header_to, stays)
+                bytes_move(&c.header_value, views, header, header_to, stays)
+                header_to += stays
         if stays:
             to += 1
-            if c.want & WANT_KEY:
-                (<int32_t*>c.key.offsets.data)[to] = <int32_t>c.key.used
-            if c.want & WANT_VALUE:
-                (<int32_t*>c.value.offsets.data)[to] = <int32_t>c.value.used
             if c.want & WANT_HEADERS:
                 header_ends[to] = <int32_t>header_to
     if c.want & WANT_HEADERS:
         c.headers = header_to
+    if views and to == start:
+        c.key.used, c.value.used = c.key.used_before, c.value.used_before
+        c.header_value.used = c.header_value.used_before
     c.rows = to
 
 

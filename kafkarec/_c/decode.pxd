@@ -16,8 +16,8 @@ from kafkarec._c.batch cimport (
     is_control, is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect, columns_measure,
-    columns_select, columns_truncate, run_append,
+    WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect,
+    columns_measure, columns_select, columns_truncate, run_append, view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
@@ -269,6 +269,8 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
     cdef Columns* c = &e.columns
     cdef int64_t start = c.rows
     cdef int status = OK
+    if c.want & WANT_VIEWS:
+        view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
     if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
         status = columns_expect(c, &e.expected, 1, min(length, FIRST_RESERVE))
         if status != OK:

@@ -69,6 +69,7 @@ cdef struct Input:
     int64_t length
     int64_t total_length
     ByteReader* reader           # NULL: in memory
+    bint viewable                # memory that stays as long as a column is kept which has views of it
     int64_t step                 # bytes of the next window
     bint failed                  # out of memory, or READER_RAISED
     Buffer buffer                # the memory of the window
@@ -83,12 +84,12 @@ cdef inline int64_t fetch_pread(ByteReader* reader, int64_t position, uint8_t* t
 
 cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t total_length) noexcept nogil:
     i.base, i.low, i.high, i.length, i.total_length = base, 0, total_length, length, total_length
-    i.reader, i.bad_count, i.failed = NULL, 0, False
+    i.reader, i.bad_count, i.failed, i.viewable = NULL, 0, False, False
 
 
 cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int64_t total_length) noexcept nogil:
     i.base, i.low, i.high, i.length, i.total_length = i.buffer.data, 0, 0, length, total_length
-    i.reader, i.bad_count, i.failed = reader, 0, False
+    i.reader, i.bad_count, i.failed, i.viewable = reader, 0, False, False
     i.step = reader.window
 
 

@@ -28,8 +28,8 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport (
-    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, bytes_reserve,
-    clear_bit, columns_reserve,
+    IN_DATA, IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
+    WANT_VIEWS, Bytes, Columns, View, bytes_reserve, clear_bit, columns_reserve, put_long, put_short,
 )
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.status cimport (
@@ -92,17 +92,30 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
     return read_sized(&cursor, end, &m.value, &m.value_length, fault)
 
 
-cdef inline int append_bytes(Bytes* column, int64_t row, const uint8_t* data, int32_t length) noexcept nogil:
-    cdef int status = bytes_reserve(column, row, 1, length if length > 0 else 0)
+cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int32_t length) noexcept nogil:
+    cdef bint views = (c.want & WANT_VIEWS) != 0
+    cdef bint copied = length > 0 and not (views and (c.in_memory or length <= MOST_INLINE))
+    cdef View* view
+    cdef int64_t row = c.rows
+    cdef int status = bytes_reserve(column, views, row, 1, length if copied else 0)
     if status != OK:
         return status
     if length < 0:
         clear_bit(column.validity.data, row)
         column.nulls += 1
-    elif length > 0:
+    if views:
+        view = <View*>column.offsets.data + row
+        if length <= MOST_INLINE:
+            put_short(view, data, max(length, 0))
+        elif c.in_memory:
+            put_long(view, data, length, IN_MEMORY, data - c.memory)
+        else:
+            put_long(view, data, length, IN_DATA, column.used)
+    if copied:
         memcpy(column.data.data + column.used, data, <size_t>length)
         column.used += length
-    (<int32_t*>column.offsets.data)[row + 1] = <int32_t>column.used
+    if not views:
+        (<int32_t*>column.offsets.data)[row + 1] = <int32_t>column.used
     return OK
 
 
@@ -110,9 +123,9 @@ cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexc
     cdef int64_t row = c.rows
     cdef int status = columns_reserve(c, 1, 0)
     if status == OK and c.want & WANT_KEY:
-        status = append_bytes(&c.key, row, m.key, m.key_length)
+        status = append_bytes(c, &c.key, m.key, m.key_length)
     if status == OK and c.want & WANT_VALUE:
-        status = append_bytes(&c.value, row, m.value, m.value_length)
+        status = append_bytes(c, &c.value, m.value, m.value_length)
     if status != OK:
         return refuse(fault, status, m.size, 0)
     if c.want & WANT_OFFSET:

@@ -10,7 +10,7 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column
+from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column, value_column
 from kafkarec._c.batch cimport BatchRow, CONTROL, TRANSACTIONAL, codec_name
 from kafkarec._c.columns cimport (
     SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Buffer, Bytes, Columns, Run,
@@ -171,9 +171,9 @@ cdef inline int take_filled(Storage* s, int code, Column* out) noexcept nogil:
     elif code == OUT_TIMESTAMP:
         fixed_column(out, &c.timestamp, &c.timestamp_validity, c.timestamp_nulls)
     elif code == OUT_KEY:
-        bytes_column(out, &c.key.offsets, &c.key.data, &c.key.validity, c.key.nulls)
+        value_column(out, c, &c.key)
     elif code == OUT_VALUE:
-        bytes_column(out, &c.value.offsets, &c.value.data, &c.value.validity, c.value.nulls)
+        value_column(out, c, &c.value)
     elif code == OUT_HEADERS:
         out.kind = HEADERS
         out.buffers[0] = NULL
@@ -255,8 +255,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
     elif code == OUT_SEQUENCE:
         nulls = spread_sequence(rows, runs, run_count, <const int64_t*>c.offset.data, <int32_t*>values.data, bits.data)
     elif code == OUT_CONTROL_TYPE:
-        nulls = spread_control_type(rows, runs, run_count, CONTROL, <const int32_t*>c.key.offsets.data, c.key.data.data,
-                                    <int16_t*>values.data, bits.data)
+        nulls = spread_control_type(rows, runs, run_count, CONTROL, c, <int16_t*>values.data, bits.data)
     else:
         nulls = spread_partition(s.rows, constants.partition, <int32_t*>values.data, bits.data)
     fixed_column(out, values, bits, nulls)

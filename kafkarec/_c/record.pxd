@@ -24,14 +24,18 @@ batch for example. Its varints are not checked one by one, since the fields of a
 after it (attributes 1, a varlong of 10, four varints of 5), and a wide copy reads at most 32 bytes beyond a key or
 value. Exact: reads no byte after the record; it is used for the last records of an input, and to find out why a record
 is refused. The quick decode_one has one caller, so compilers inline it.
+
+With WANT_VIEWS columns get a View of a key or value, else a copy: the quick form is there for each, and in the exact
+one a condition decides.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport ABSENT, BatchRow, wrapping_add
 from kafkarec._c.columns cimport (
-    SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Bytes, Columns, bytes_grow,
-    clear_bit, columns_reserve, copy_wide, entries_reserved, headers_reserve,
+    IN_DATA, IN_MEMORY, MOST_INLINE, SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
+    WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, copy_wide, headers_reserve,
+    put_long, put_short, put_short_wide,
 )
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
@@ -52,9 +56,13 @@ cdef struct Quick:
 cdef struct Exact:
     const uint8_t* p
 
+cdef struct QuickViews:
+    const uint8_t* p
+
 ctypedef fused Cursor:
     Quick
     Exact
+    QuickViews
 
 
 cdef inline int next_varint(Cursor* at, const uint8_t* end, int32_t* out) noexcept nogil:
@@ -93,6 +101,7 @@ cdef inline bint key_is_ascii(const Cursor* at, int64_t n) noexcept nogil:
 # that is not inlined gets a LocalColumns.
 cdef struct LocalBytes:
     int32_t* ends                # ends[i]: end of row i
+    View* views                  # instead of ends, if there are any
     uint8_t* data
     uint8_t* validity
     int64_t nulls
@@ -106,19 +115,20 @@ cdef struct LocalColumns:
     int64_t append_time
     int64_t base_timestamp
     int64_t base_offset
+    const uint8_t* memory        # what long values of this batch are viewed in; NULL: the column's data
     int64_t* offset
     int64_t* timestamp
     LocalBytes key
     LocalBytes value
     int32_t* header_ends
     int64_t headers
-    int64_t header_room          # headers for which there is space, but for their bytes
+    int64_t header_room
     LocalBytes header_key
     LocalBytes header_value
 
 
-cdef inline void load_bytes(LocalBytes* h, const Bytes* column) noexcept nogil:
-    h.ends = <int32_t*>column.offsets.data + 1
+cdef inline void load_bytes(LocalBytes* h, const Bytes* column, bint views) noexcept nogil:
+    h.ends, h.views = <int32_t*>column.offsets.data + 1, <View*>column.offsets.data if views else NULL
     h.data, h.validity = column.data.data, column.validity.data
     h.nulls, h.used, h.capacity = column.nulls, column.used, <int64_t>column.data.capacity - SLACK
 
@@ -129,10 +139,9 @@ cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int6
 
 
 cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:
-    h.headers = c.headers
-    h.header_room = min(entries_reserved(&c.header_key), entries_reserved(&c.header_value))
-    load_bytes(&h.header_key, &c.header_key)
-    load_bytes(&h.header_value, &c.header_value)
+    h.headers, h.header_room = c.headers, c.header_room
+    load_bytes(&h.header_key, &c.header_key, False)
+    load_bytes(&h.header_value, &c.header_value, (c.want & WANT_VIEWS) != 0)
 
 
 cdef inline void store_headers(const LocalColumns* h, Columns* c) noexcept nogil:
@@ -153,16 +162,61 @@ cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow*
     h.want, h.binary = c.want, binary
     h.has_append_time, h.append_time = batch.timestamp_type != 0, batch.max_timestamp
     h.base_timestamp, h.base_offset = batch.base_timestamp, batch.base_offset
+    h.memory = c.memory if c.in_memory else NULL
     h.offset = <int64_t*>c.offset.data
     h.timestamp = <int64_t*>c.timestamp.data
-    load_bytes(&h.key, &c.key)
-    load_bytes(&h.value, &c.value)
+    load_bytes(&h.key, &c.key, (c.want & WANT_VIEWS) != 0)
+    load_bytes(&h.value, &c.value, (c.want & WANT_VIEWS) != 0)
     h.header_ends = <int32_t*>c.header_offsets.data + 1
     load_headers(h, c)
 
 
+cdef inline bint makes_views(const LocalBytes* h, const Cursor* at) noexcept nogil:
+    if Cursor is Exact:
+        return h.views != NULL
+    else:
+        return Cursor is QuickViews
+
+
+cdef inline void put_null(LocalBytes* h, int64_t entry, const Cursor* at) noexcept nogil:
+    clear_bit(h.validity, entry)
+    h.nulls += 1
+    if makes_views(h, at):
+        memset(&h.views[entry], 0, sizeof(View))
+    else:
+        h.ends[entry] = <int32_t>h.used
+
+
+cdef inline bint is_copied(const LocalBytes* h, const Cursor* at, int32_t length,
+                           const uint8_t* memory) noexcept nogil:
+    """Whether a value of that length needs space in the column's data. memory: see LocalColumns."""
+    return not makes_views(h, at) or (memory == NULL and length > MOST_INLINE)
+
+
+cdef inline void put_value(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
+                           const uint8_t* memory) noexcept nogil:
+    """Appends a value that is not null, or a view of it; there is space for a copy if it `is_copied`."""
+    cdef View* view
+    if makes_views(h, at):
+        view = h.views + entry
+        if length <= MOST_INLINE:
+            if Cursor is Exact:
+                put_short(view, at.p, length)
+            else:
+                put_short_wide(view, at.p, length)
+            return
+        if memory != NULL:
+            put_long(view, at.p, length, IN_MEMORY, at.p - memory)
+            return
+        put_long(view, at.p, length, IN_DATA, h.used)
+    copy_field(h.data + h.used, at, length)
+    h.used += length
+    if not makes_views(h, at):
+        h.ends[entry] = <int32_t>h.used
+
+
 cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at, const uint8_t* end, bint want,
-                           int too_long, Fault* fault) noexcept nogil:
+                           const uint8_t* memory, int too_long, Fault* fault) noexcept nogil:
     """Reads a key or value; appends it to the column if that is requested (`want`)."""
     cdef int32_t length = 0
     cdef int status = next_varint(at, end, &length)
@@ -172,19 +226,15 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at
         return refuse(fault, too_long, end - at.p, length)
     if length < 0:
         if want:
-            clear_bit(h.validity, row)
-            h.nulls += 1
-            h.ends[row] = <int32_t>h.used
+            put_null(h, row, at)
         return OK
     if want:
-        if length > h.capacity - h.used:
+        if is_copied(h, at, length, memory) and length > h.capacity - h.used:
             status = bytes_make_room(column, h.used, h.nulls, length)
             if status != OK:
                 return refuse(fault, status, length, 0)
-            load_bytes(h, column)
-        copy_field(h.data + h.used, at, length)
-        h.used += length
-        h.ends[row] = <int32_t>h.used
+            load_bytes(h, column, h.views != NULL)
+        put_value(h, row, at, length, memory)
     at.p += length
     return OK
 
@@ -200,7 +250,7 @@ cdef inline int append_header_key(Columns* c, LocalBytes* h, const Cursor* at, i
         status = bytes_make_room(&c.header_key, h.used, h.nulls, most)
         if status != OK:
             return status
-        load_bytes(h, &c.header_key)
+        load_bytes(h, &c.header_key, False)
     if unchanged:
         copy_field(h.data + h.used, at, length)
         h.used += length
@@ -218,7 +268,7 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     cdef int64_t size = end - at.p
     cdef int status
     if want and (count > h.header_room - h.headers or size > h.header_key.capacity - h.header_key.used
-                 or size > h.header_value.capacity - h.header_value.used):
+                 or (h.memory == NULL and size > h.header_value.capacity - h.header_value.used)):
         store_headers(h, c)
         status = headers_reserve(c, count, size)
         if status != OK:
@@ -242,13 +292,10 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
             return refuse(fault, HEADER_VALUE_INVALID, end - at.p, length)
         if want:
             if length < 0:
-                clear_bit(h.header_value.validity, h.headers)
-                h.header_value.nulls += 1
+                put_null(&h.header_value, h.headers, at)
             else:
-                copy_field(h.header_value.data + h.header_value.used, at, length)
-                h.header_value.used += length
+                put_value(&h.header_value, h.headers, at, length, h.memory)
             h.header_key.ends[h.headers] = <int32_t>h.header_key.used
-            h.header_value.ends[h.headers] = <int32_t>h.header_value.used
             h.headers += 1
         if length > 0:
             at.p += length
@@ -282,10 +329,10 @@ cdef inline int decode_one(Columns* c, LocalColumns* h, int64_t row, Cursor* at,
     if h.want & WANT_OFFSET:
         h.offset[row] = wrapping_add(h.base_offset, length)
 
-    status = take_field(&c.key, &h.key, row, at, end, h.want & WANT_KEY, KEY_LENGTH_INVALID, fault)
+    status = take_field(&c.key, &h.key, row, at, end, h.want & WANT_KEY, h.memory, KEY_LENGTH_INVALID, fault)
     if status != OK:
         return status
-    status = take_field(&c.value, &h.value, row, at, end, h.want & WANT_VALUE, VALUE_LENGTH_INVALID, fault)
+    status = take_field(&c.value, &h.value, row, at, end, h.want & WANT_VALUE, h.memory, VALUE_LENGTH_INVALID, fault)
     if status != OK:
         return status
 
@@ -318,16 +365,16 @@ cdef inline int why_refused(Columns* c, const uint8_t* p, const uint8_t* end, in
     return status if exactly == OK else exactly
 
 
-cdef inline int next_record(Exact* at, const uint8_t* end, int32_t* length, int32_t expected, int64_t read,
+cdef inline int next_record(const uint8_t** p, const uint8_t* end, int32_t* length, int32_t expected, int64_t read,
                             Fault* fault) noexcept nogil:
     """Reads the length of a record, `read` of `expected` before it."""
-    cdef int status = next_varint(at, end, length)
+    cdef int status = read_varint(p, end, length)
     if status == MESSAGE_TRUNCATED:
         return refuse(fault, RECORDS_MISSING, expected, read)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    if length[0] < 0 or length[0] > end - at.p:
-        return refuse(fault, RECORD_LENGTH_INVALID, end - at.p, length[0])
+    if length[0] < 0 or length[0] > end - p[0]:
+        return refuse(fault, RECORD_LENGTH_INVALID, end - p[0], length[0])
     return OK
 
 
@@ -344,7 +391,7 @@ cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, 
     while row < stop:
         begin = at.p
         if Cursor is Exact:
-            status[0] = next_record(&at, end, &length, batch.record_count, row - c.rows, fault)
+            status[0] = next_record(&at.p, end, &length, batch.record_count, row - c.rows, fault)
             if status[0] != OK:
                 break
         elif end - at.p <= ahead or next_varint(&at, end, &length) != OK or length < 0 or length > end - at.p - ahead:
@@ -364,13 +411,18 @@ cdef inline int64_t decode_some(Columns* c, const BatchRow* batch, bint binary, 
 cdef inline int decode_rows(Columns* c, const BatchRow* batch, const uint8_t* p, const uint8_t* end, int64_t behind,
                             bint binary, Fault* fault) noexcept nogil:
     """Decodes record_count records to columns that have space for them."""
-    cdef int64_t stop = c.rows + batch.record_count, row
+    cdef int64_t stop = c.rows + batch.record_count, row = c.rows, ahead = max(READ_AHEAD - behind, 0)
     cdef int status = OK
     cdef Quick quick
     cdef Exact exact
-    quick.p = p
-    row = decode_some(c, batch, binary, c.rows, stop, &quick, end, max(READ_AHEAD - behind, 0), &status, fault)
-    exact.p = quick.p
+    cdef QuickViews quick_views
+    quick.p = quick_views.p = p
+    if c.want & WANT_VIEWS:
+        row = decode_some(c, batch, binary, row, stop, &quick_views, end, ahead, &status, fault)
+        exact.p = quick_views.p
+    else:
+        row = decode_some(c, batch, binary, row, stop, &quick, end, ahead, &status, fault)
+        exact.p = quick.p
     if status == OK and row < stop:
         row = decode_some(c, batch, binary, row, stop, &exact, end, 0, &status, fault)
     if status != OK:

@@ -14,6 +14,7 @@ from kafkarec._c.arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, Shape, ShapeColumn, Storage, StreamState, export_list_schema,
     export_lists, export_shape, make_stream,
 )
+from kafkarec._c.columns cimport WANT_VIEWS
 from kafkarec._c.output_columns cimport OUT_HEADERS, wants_of
 from kafkarec._entry.foreign_arrow cimport (
     ArrayOrigin, capsule_pointer, check_bytes, check_shape, format_of, validity_of,
@@ -92,6 +93,8 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
         name, format_ = field.name.encode(), field.format.encode()
         codes[i] = field.code
         want[0] |= <uint32_t>wants_of(codes[i])
+        if field.views:
+            want[0] |= <uint32_t>WANT_VIEWS
         shape.columns[i].nullable = field.nullable
         memcpy(to, <const char*>name, <size_t>len(name))
         shape.columns[i].name = to
@@ -101,6 +104,7 @@ cdef inline Shape* pack_shape(object schema, bint binary_header_keys, int* codes
         to += len(format_) + 1
         if codes[i] == OUT_HEADERS:
             shape.columns[i].key_format = b"z" if binary_header_keys else b"u"
+            shape.columns[i].value_format = b"vz" if field.views else b"z"
     return shape
 
 

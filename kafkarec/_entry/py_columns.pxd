@@ -14,17 +14,19 @@ from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, BatchRow, CONTROL, TRANSACTIONAL, codec_name, increment_sequence,
 )
 from kafkarec._c.batch_columns cimport field_is_null, field_value
-from kafkarec._c.columns cimport Columns
+from kafkarec._c.columns cimport IN_MEMORY, MOST_INLINE, WANT_VIEWS, Bytes, Columns, View
 from kafkarec._c.input_columns cimport is_set
 from kafkarec._c.output_columns cimport (
     Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_HEADERS, OUT_KEY, OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE,
     OUT_TRANSACTIONAL, OUT_VALUE, field_of,
 )
 
-cdef struct Texts:               # of int32 offsets and bytes
+cdef struct Texts:               # of int32 offsets and bytes, or of views
     const int32_t* ends
     const char* data
     const uint8_t* validity
+    const View* views            # else NULL
+    const char* memory           # where views IN_MEMORY point
 
 cdef struct RecordView:
     const int64_t* offset
@@ -47,8 +49,12 @@ cdef inline const uint8_t* validity_of(const Column* column) noexcept nogil:
     return <const uint8_t*>column.buffers[0]
 
 
-cdef inline Texts texts_of(const Column* column) noexcept nogil:
-    return Texts(<const int32_t*>column.buffers[1], <const char*>column.buffers[2], validity_of(column))
+cdef inline Texts texts_of(const Columns* c, const Bytes* column) noexcept nogil:
+    """Of a key, value or header value."""
+    cdef const uint8_t* validity = NULL if column.nulls == 0 else column.validity.data
+    cdef const View* views = <const View*>column.offsets.data if c.want & WANT_VIEWS else NULL
+    return Texts(<const int32_t*>column.offsets.data, <const char*>column.data.data, validity, views,
+                 <const char*>c.memory)
 
 
 cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept nogil:
@@ -61,7 +67,7 @@ cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept 
     v.timestamp_type = NULL
     v.timestamp_validity = v.type_validity = NULL
     v.header_ends = NULL
-    v.key = v.value = v.header_key = v.header_value = Texts(NULL, NULL, NULL)
+    v.key = v.value = v.header_key = v.header_value = Texts(NULL, NULL, NULL, NULL, NULL)
     for i in range(s.out_count):
         out = s.out + i
         if codes[i] == OUT_OFFSET:
@@ -71,14 +77,14 @@ cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept 
         elif codes[i] == OUT_TIMESTAMP_TYPE:
             v.timestamp_type, v.type_validity = <const int8_t*>out.buffers[1], validity_of(out)
         elif codes[i] == OUT_KEY:
-            v.key = texts_of(out)
+            v.key = texts_of(c, &c.key)
         elif codes[i] == OUT_VALUE:
-            v.value = texts_of(out)
+            v.value = texts_of(c, &c.value)
         elif codes[i] == OUT_HEADERS:
             v.header_ends = <const int32_t*>out.buffers[1]
-            v.header_key = Texts(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data, NULL)
-            v.header_value = Texts(<const int32_t*>c.header_value.offsets.data,
-                                   <const char*>c.header_value.data.data, <const uint8_t*>c.header_value.validity.data)
+            v.header_key = Texts(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data, NULL,
+                                 NULL, NULL)
+            v.header_value = texts_of(c, &c.header_value)
     return v
 
 
@@ -86,7 +92,24 @@ cdef inline object bytes_at(const Texts* t, int64_t i):
     """Value i as bytes; None: null, or no such column."""
     if t.ends == NULL or not is_set(t.validity, i):
         return None
+    if t.views != NULL:
+        return viewed_bytes(t, t.views + i)
     return PyBytes_FromStringAndSize(t.data + t.ends[i], t.ends[i + 1] - t.ends[i])
+
+
+cdef inline object viewed_bytes(const Texts* t, const View* view):
+    if view.length <= MOST_INLINE:
+        return PyBytes_FromStringAndSize(<const char*>view.bytes, view.length)
+    return PyBytes_FromStringAndSize((t.memory if view.buffer == IN_MEMORY else t.data) + view.offset, view.length)
+
+
+cdef inline list values_of(const Texts* t, int64_t start, int64_t stop):
+    """Values [start, stop) as bytes or None."""
+    cdef list found = []
+    cdef int64_t i
+    for i in range(start, stop):
+        found.append(bytes_at(t, i))
+    return found
 
 
 cdef inline object timestamp_at(const RecordView* v, int64_t i):

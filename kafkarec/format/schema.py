@@ -1,7 +1,7 @@
 """The columns of records and batches: one table for the engine, Arrow, objects, the command line and the docs.
 
-Types are Arrow's C format strings (l int64, i int32, I uint32, s int16, c int8, b bool, u string, z binary, +l list,
-tsm:UTC timestamp in ms). `code` is the column's number in the compiled core.
+Types are Arrow's C format strings (l int64, i int32, I uint32, s int16, c int8, b bool, u string, z binary,
+vz binary_view, +l list, tsm:UTC timestamp in ms). `code` is the column's number in the compiled core.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ _TYPE_NAMES = {
     "b": "bool",
     "u": "string",
     "z": "binary",
+    "vz": "binary_view",
     "+l": "list<struct<key: string not null, value: binary>>",
     "tsm:UTC": "timestamp[ms, UTC]",
     "tsu:UTC": "timestamp[us, UTC]",
@@ -44,11 +45,19 @@ class Field(NamedTuple):
     format: str
     nullable: bool
     code: int
+    views: bool = False
+    """Whether the values, or those of the headers, are binary_view."""
 
     @property
     def type(self) -> str:
         """The Arrow type in words."""
-        return _TYPE_NAMES[self.format]
+        words = _TYPE_NAMES[self.format]
+        return words.replace("value: binary", "value: binary_view") if self.views else words
+
+    def viewed(self) -> Field:
+        """The field for layout="view"."""
+        changed = {"z": "vz", "+l": "+l"}.get(self.format)
+        return self._replace(format=changed, views=True) if changed else self
 
 
 class Schema(tuple[Field, ...]):
@@ -126,8 +135,9 @@ def _unknown(name: object, known: Iterable[str]) -> ValueError:
     return ValueError(f"no column {name!r}; there are: {', '.join(known)}")
 
 
-def record_schema(columns: Iterable[str] | None, timestamp_unit: str) -> Schema:
-    """The requested record columns, in the caller's order; None: the default ones. ValueError lists the known ones."""
+def record_schema(columns: Iterable[str] | None, timestamp_unit: str, views: bool = False) -> Schema:
+    """The requested record columns, in the caller's order; None: the default ones. ValueError lists the known ones.
+    views: binary values are binary_view."""
     if timestamp_unit not in UNITS:
         raise ValueError(f"timestamp_unit {timestamp_unit!r}: one of {', '.join(UNITS)}")
     names = DEFAULT_RECORD_COLUMNS if columns is None else tuple(columns)
@@ -137,7 +147,9 @@ def record_schema(columns: Iterable[str] | None, timestamp_unit: str) -> Schema:
             if name not in RECORD_FIELDS:
                 raise _unknown(name, RECORD_FIELDS)
             field = RECORD_FIELDS[name]
-            yield field._replace(format=UNITS[timestamp_unit][0]) if name == "timestamp" else field
+            if name == "timestamp":
+                field = field._replace(format=UNITS[timestamp_unit][0])
+            yield field.viewed() if views else field
 
     schema = Schema(chosen())
     if len(set(names)) != len(names):

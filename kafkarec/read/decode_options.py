@@ -199,9 +199,9 @@ def _request(
 ) -> DecodeRequest:
     if check_crcs not in (True, False, "all"):
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
-    _choice("layout", layout, ("copy",))
+    views = _choice("layout", layout, ("copy", "view")) == "view"
     binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
-    checked_layout = Layout(record_schema(columns, timestamp_unit), binary)
+    checked_layout = Layout(record_schema(columns, timestamp_unit, views), binary)
     options = EngineOptions(
         check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",

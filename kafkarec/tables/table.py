@@ -61,7 +61,9 @@ def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) 
     return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
 
 
-def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool) -> list[tuple[Any, ...]]:
+def header_cells(
+    chunk: Chunk, layout: Layout, column: int, start: int, stop: int, binary: bool
+) -> list[tuple[Any, ...]]:
     """The headers of rows [start, stop): tuples of (key, value or None)."""
     _, lists, _ = chunk.column(column, 0)
     ends = lists.cast("i")[start : stop + 1].tolist()
@@ -72,7 +74,11 @@ def header_cells(chunk: Chunk, column: int, start: int, stop: int, binary: bool)
     keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
     if not binary:
         keys = [key.decode() for key in keys]
-    values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
+    values: list[Any]
+    if layout.schema[column].views:
+        values = chunk.viewed(layout, column, first, last)
+    else:
+        values = _with_nulls(_byte_strings(value_offsets, value_data, first, last), validity, first, last)
     pairs = list(zip(keys, values, strict=True))
     return [tuple(pairs[a - first : b - first]) if a < b else () for a, b in pairwise(ends)]
 
@@ -149,11 +155,14 @@ class Table(ABC):
     def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
         format_ = self.schema[index].format
         if format_ == "+l":
-            return header_cells(chunk, index, start, stop, self._binary_header_keys)
+            return header_cells(chunk, self._layout, index, start, stop, self._binary_header_keys)
+        if format_ == "vz":
+            return chunk.viewed(self._layout, index, start, stop)
         return cells(chunk, index, format_, start, stop)
 
     def buffer_addresses(self) -> list[dict[str, tuple[int, int, int]]]:
-        """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none."""
+        """For each chunk, the addresses of each column's buffers: validity, values or offsets, data; 0: none. Of
+        binary_view: validity, views, what they point to in the input."""
         return [
             {
                 name: (chunk.address(i, 0), chunk.address(i, 1), chunk.address(i, 2))
