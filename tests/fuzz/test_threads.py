@@ -35,6 +35,7 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"errors": "skip"},
     {"errors": "skip", "restore": False, "control": True},
     {"errors": "skip", "isolation": "read_committed"},
+    {"errors": "skip", "layout": "view"},
     {"check_crcs": False, "max_decompressed_bytes": 2000, "columns": COLUMNS},
 )
 

@@ -7,6 +7,7 @@ from typing import Any
 import builders
 import oracle
 import reading
+from view_layout import assert_viewed_as_copied
 
 import kafkarec
 
@@ -27,7 +28,9 @@ def engine_error(data: Any, **options: Any) -> kafkarec.KafkaRecordError | None:
 
 
 def assert_agree(data: bytes, *, deep: bool = True, **options: Any) -> oracle.Verdict:
-    """Assert that engine and oracle agree. `deep` also compares the row view, `batches` and `scan`."""
+    """Assert that engine and oracle agree, and that views are as copies. `deep` also compares the row view, `batches`
+    and `scan`."""
+    assert_viewed_as_copied(data, errors="skip", control=True, columns=FIELDS, **options)
     verdict = oracle.decode(data)
     error = engine_error(data, **options)
     assert (error is None) == (verdict.error is None), (

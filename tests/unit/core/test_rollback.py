@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 import reading
 from core_reading import FIELDS, checked_rows, checked_table, decode_range
+from view_layout import assert_viewed_as_copied
 
 import kafkarec
 from kafkarec._core import Source
@@ -52,6 +53,7 @@ def skipped_as_alone(before: list[bytes], bad: bytes, following: list[bytes]) ->
     for names in PROJECTIONS:
         columns = kafkarec.decode(data, columns=names, control=True, errors="skip")
         assert checked_rows(columns) == [{name: row[name] for name in names} for row in alone]
+        assert_viewed_as_copied(data, columns=names, control=True, errors="skip")
         assert [(damage.position, damage.length) for damage in columns.damage] == [(sum(map(len, before)), len(bad))]
 
 

@@ -1,0 +1,415 @@
+"""layout="view": keys, values and header values are binary_view, over the caller's buffer where they are stored in it.
+
+That view and copy give the same is also compared on all random bytes of tests/fuzz (`engine_vs_oracle.assert_agree`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import mmap
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import builders
+import c_stream
+import duckdb
+import golden
+import polars as pl
+import pyarrow as pa
+import pytest
+import subprocesses
+from view_layout import assert_viewed_as_copied
+
+import kafkarec
+from kafkarec._core import Source
+from kafkarec.read.decode_options import request
+from kafkarec.read.passes import as_columns, read_part
+
+pytestmark = pytest.mark.core
+
+LENGTHS = [None, 0, 1, 7, 8, 9, 11, 12, 13, 16, 100, 600]
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+COLUMNS = ["offset", "timestamp", "timestamp_type", "key", "value", "headers", "control_type", "sequence"]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"errors": "skip", "control": True, "columns": COLUMNS},
+    {"errors": "skip", "isolation": "read_committed", "header_keys": "binary", "timestamp_unit": "ns"},
+    {"check_crcs": False, "max_decompressed_bytes": 2000, "columns": ["headers"]},
+    {"columns": ["value"], "control": True},
+    {"columns": ["key"], "errors": "skip", "restore": False},
+]
+
+
+def filled(length: int | None, seed: int) -> bytes | None:
+    return None if length is None else bytes((seed + at) % 251 for at in range(length))
+
+
+def of_all_lengths(first: int = 0, count: int = 48) -> list[tuple[Any, ...]]:
+    """Rows for encode, whose keys, values and header values have all the lengths."""
+    rows: list[tuple[Any, ...]] = []
+    for n in range(first, first + count):
+        headers = [(f"h{m}", filled(LENGTHS[(n + m) % len(LENGTHS)], m)) for m in range(n % 4)]
+        key, value = LENGTHS[n % len(LENGTHS)], LENGTHS[n * 5 % len(LENGTHS)]
+        rows.append((n, n * 1000, filled(key, n), filled(value, n + 7), headers))
+    return rows
+
+
+def encoded(codec: str = "none", magic: int = 2, count: int = 48) -> bytes:
+    rows = of_all_lengths(count=count)
+    if magic < 2:
+        rows = [(*row[:4], []) for row in rows]
+    return kafkarec.encode(rows, compression=codec, magic=magic, batch_size=2000)
+
+
+def viewed(data: Any, **options: Any) -> kafkarec.RecordColumns:
+    return kafkarec.decode(data, layout="view", **options)
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("codec", CODECS)
+def test_all_lengths(codec: str, magic: int) -> None:
+    if codec == "zstd" and magic < 2:
+        pytest.skip("magic 0 and 1 have no zstd")
+    data = encoded(codec, magic)
+    assert_viewed_as_copied(data)
+    assert_viewed_as_copied(data, threads=2)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_golden_files(options: dict[str, Any]) -> None:
+    for case in [*golden.vectors(), *golden.invalid()]:
+        assert_viewed_as_copied(case.bytes, **options)
+    good = b"".join(case.bytes for case in golden.vectors() if case.json.get("exception") is None)
+    bad = b"".join(case.bytes for case in golden.vectors() + golden.invalid()[::3])
+    assert_viewed_as_copied(good, **options)
+    assert_viewed_as_copied(bad, **{**options, "errors": "skip"})
+
+
+def test_the_types() -> None:
+    columns = viewed(encoded(), columns=["key", "value", "headers", "compression", "file"])
+    assert [field.type for field in columns.schema] == [
+        "binary_view",
+        "binary_view",
+        "list<struct<key: string not null, value: binary_view>>",
+        "string",
+        "string",
+    ]
+    assert repr(columns.schema).startswith("key: binary_view\nvalue: binary_view\n")
+    types = pa.table(columns).schema.types
+    entry = pa.struct([pa.field("key", pa.string(), False), pa.field("value", pa.binary_view())])
+    assert types == [pa.binary_view(), pa.binary_view(), pa.list_(pa.field("item", entry, False)), pa.utf8(), pa.utf8()]
+    assert (
+        viewed(encoded(), header_keys="binary").to_arrow().schema.field("headers").type.value_type[0].type
+        == pa.binary()
+    )
+
+
+def test_an_unknown_layout() -> None:
+    with pytest.raises(ValueError, match=r"layout 'views': one of copy, view"):
+        kafkarec.decode(b"", layout="views")
+
+
+def test_values_are_in_the_callers_buffer_and_in_no_copy() -> None:
+    data = bytearray(encoded())
+    start = pa.py_buffer(data).address
+    ((chunk, _, _),) = (columns := viewed(data))._pieces
+    value = pa.table(columns)["value"].chunk(0)
+    _, _, in_memory, in_data = value.buffers()
+    assert start < in_memory.address < in_memory.address + in_memory.size == start + len(data)
+    assert in_data.size == 0
+    assert columns.buffer_addresses()[0]["value"][2] == chunk.address(4, 2) == in_memory.address
+    row = next(row for row in range(len(columns)) if len(columns[row].value or b"") > 12)
+    before = columns[row].value
+    data[data.index(before)] ^= 0xFF
+    assert columns[row].value != before == value[row].as_py()[:0] + before  # a change shows, but for the prefix
+    assert kafkarec.decode(bytes(data), check_crcs=False)[row].value == columns[row].value
+
+
+def test_compressed_values_are_in_the_columns_data() -> None:
+    value = pa.table(viewed(encoded("lz4")))["value"].chunk(0)
+    _, _, in_memory, in_data = value.buffers()
+    assert in_memory.size == 0
+    assert in_data.size == sum(length or 0 for length in map(len, filter(None, value.to_pylist())) if length > 12)
+
+
+def mixed() -> bytes:
+    """Batches in memory and decompressed ones, several chunks of each."""
+    parts = [kafkarec.encode(of_all_lengths(n * 500, 500), compression=CODECS[n % 5]) for n in range(60)]
+    return b"".join(parts)
+
+
+MIXED = mixed()
+
+
+def test_many_chunks_of_mixed_batches() -> None:
+    columns = viewed(MIXED)
+    assert len(columns._pieces) > 3
+    assert_viewed_as_copied(MIXED)
+
+
+def test_slices() -> None:
+    copied, columns = kafkarec.decode(MIXED), viewed(MIXED)
+    for start, stop in ((0, 1), (5, 5), (17, 900), (1000, 20_000), (len(copied) - 3, len(copied))):
+        part = columns[start:stop]
+        assert part.tuples() == copied[start:stop].tuples()
+        table = pa.table(part)
+        table.validate(full=True)
+        assert table.to_pylist() == pa.table(copied[start:stop]).to_pylist()
+        assert polars_rows(part) == polars_rows(copied[start:stop])
+    assert columns[77] == copied[77]
+    assert columns[-1] == copied[-1]
+    assert columns[5:9]._repr_html_() == copied[5:9]._repr_html_()
+
+
+def polars_rows(columns: kafkarec.RecordColumns) -> list[Any]:
+    return pl.DataFrame(columns).rows()
+
+
+def test_polars_and_duckdb_read_the_same() -> None:
+    copied, views = kafkarec.decode(MIXED), viewed(MIXED)
+    assert polars_rows(views) == polars_rows(copied)
+    assert pl.DataFrame(views).schema["value"] == pl.Binary
+    queries = [
+        'select "offset", key, value, headers from {} order by 1',
+        "select sum(octet_length(value)), count(value), count(key) from {}",
+    ]
+    with duckdb.connect() as connection:
+        connection.register("viewed", views)
+        connection.register("copied", copied)
+        for query in queries:
+            found = connection.sql(query.format("viewed")).fetchall()
+            assert found == connection.sql(query.format("copied")).fetchall()
+
+
+def test_encode_takes_views() -> None:
+    assert kafkarec.encode(viewed(MIXED)) == kafkarec.encode(kafkarec.decode(MIXED))
+    assert kafkarec.encode(pa.table(viewed(MIXED))) == kafkarec.encode(pa.table(kafkarec.decode(MIXED)))
+
+
+def test_stream_and_batches() -> None:
+    parts = [row for part in kafkarec.stream(MIXED, layout="view") for row in part.tuples()]
+    assert parts == kafkarec.decode(MIXED).tuples()
+    records = [record for batch in kafkarec.batches(MIXED, layout="view") for record in batch]
+    assert records == list(kafkarec.decode(MIXED))
+
+
+def test_files(tmp_path: Path) -> None:
+    """Values of a file are copied: it may shrink."""
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(MIXED)
+    with kafkarec.open(path) as segment:
+        copied, columns = segment.read(), segment.read(layout="view", threads=2)
+        ranged = segment.read(layout="view", start_offset=1003, end_offset=1017)
+        streamed = [row for part in segment.stream(layout="view") for row in part.tuples()]
+    path.write_bytes(b"")
+    assert columns.tuples() == streamed == copied.tuples()
+    assert ranged.tuples() == copied[1003:1017].tuples()
+    assert pa.table(columns).to_pylist() == pa.table(copied).to_pylist()
+    assert pa.table(ranged).to_pylist() == pa.table(copied[1003:1017]).to_pylist()
+
+
+def test_ranges_of_times_leave_no_bytes_of_batches_without_rows(tmp_path: Path) -> None:
+    """The bytes of rows that a range removes stay in a chunk until its end, but not those of whole batches."""
+    path = tmp_path / "00000000000000000000.log"
+    batches = [
+        builders.batch(
+            [builders.record(value=b"v" * 1000, timestamp_delta=0)] * 10,
+            base_offset=n * 10,
+            codec="lz4",
+            base_timestamp=1000 + (n == 40) * 5000,
+            max_timestamp=9000,
+        )
+        for n in range(80)
+    ]
+    path.write_bytes(b"".join(batches))
+    with kafkarec.open(path) as segment:
+        columns = segment.read(layout="view", start_timestamp=6000, end_timestamp=7000)
+        assert columns.tuples() == segment.read(start_timestamp=6000, end_timestamp=7000).tuples()
+    assert len(columns) == 10
+    assert sum(part.buffers()[3].size for part in pa.table(columns)["value"].chunks) == 10 * 1000
+
+
+def test_memory_map(tmp_path: Path) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(MIXED)
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as area:
+        columns = viewed(area)
+        assert columns.tuples() == kafkarec.decode(MIXED).tuples()
+        with pytest.raises(BufferError):
+            area.close()
+        del columns
+        gc.collect()
+
+
+# ---- lifetimes
+
+
+class Owner(bytearray):
+    """A buffer that can be referred to weakly."""
+
+
+def kept_buffer() -> tuple[Owner, weakref.ref[Owner]]:
+    data = Owner(encoded())
+    return data, weakref.ref(data)
+
+
+def test_the_buffer_is_kept_until_the_last_consumer_is_gone() -> None:
+    data, alive = kept_buffer()
+    expected = kafkarec.decode(data).column("value")
+    table = pa.table(viewed(data))
+    with pytest.raises(BufferError):
+        data.append(0)
+    del data
+    gc.collect()
+    assert alive() is not None
+    assert table["value"].to_pylist() == expected
+    child = table["value"].chunk(0)
+    del table
+    gc.collect()
+    assert alive() is not None
+    assert child.to_pylist() == expected
+    del child
+    assert alive() is None
+
+
+@pytest.mark.parametrize("keep", [lambda c: c, lambda c: c[3:9], lambda c: c.__arrow_c_stream__(), pl.DataFrame])
+def test_what_keeps_the_buffer(keep: Callable[[Any], object]) -> None:
+    data, alive = kept_buffer()
+    kept = keep(viewed(data))
+    del data
+    gc.collect()
+    assert alive() is not None
+    del kept
+    gc.collect()
+    assert alive() is None
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_a_copy_and_decompressed_values_keep_no_buffer(codec: str) -> None:
+    for layout in ("view", "copy"):
+        data = Owner(encoded(codec))
+        columns = kafkarec.decode(data, layout=layout)
+        if codec == "none" and layout == "view":
+            with pytest.raises(BufferError):
+                data.append(0)
+        else:
+            data.append(0)
+        assert len(columns) == 48
+
+
+def test_the_next_input_of_the_same_decoder_does_not_keep_the_last_one() -> None:
+    data, alive = kept_buffer()
+    viewed(data)
+    del data
+    assert alive() is None
+    other, kept = kept_buffer()
+    columns = viewed(other)
+    viewed(bytes(other))
+    del other
+    assert kept() is not None
+    assert columns.tuples() == of_all_lengths_as_read()
+    del columns
+    assert kept() is None
+
+
+def of_all_lengths_as_read() -> list[tuple[Any, ...]]:
+    return [(*row[:4], tuple(row[4])) for row in of_all_lengths()]
+
+
+def test_release_in_a_thread_without_the_gil() -> None:
+    """Arrow's release callback is called by ctypes, which lets go of the GIL, in a thread of its own."""
+    data, alive = kept_buffer()
+    capsule = viewed(data).__arrow_c_stream__()
+    stream = c_stream.stream_of(capsule)
+    arrays = list(c_stream.chunks(stream))
+    stream.release(ctypes.byref(stream))
+    del data, capsule, stream
+    gc.collect()
+    assert alive() is not None
+    thread = threading.Thread(target=lambda: [array.release(ctypes.byref(array)) for array in arrays])
+    thread.start()
+    thread.join()
+    assert alive() is None
+
+
+AT_EXIT = """
+import ctypes, threading, time
+import builders, c_stream, kafkarec
+kept = kafkarec.decode(bytearray(builders.good_batch(50)), layout="view")
+kept_capsule = kept.__arrow_c_stream__()
+def release():
+    while True:
+        capsule = kafkarec.decode(builders.good_batch(50), layout="view").__arrow_c_stream__()
+        stream = c_stream.stream_of(capsule)
+        for array in c_stream.chunks(stream):
+            array.release(ctypes.byref(array))
+        stream.release(ctypes.byref(stream))
+for _ in range(3):
+    threading.Thread(target=release, daemon=True).start()
+time.sleep(0.2)
+print("end")
+"""
+
+
+def test_columns_may_be_released_while_the_interpreter_ends() -> None:
+    for _ in range(5):
+        assert subprocesses.run(AT_EXIT) == "end\n"
+
+
+# ---- bounds
+
+
+def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Path) -> None:
+    """Two batches with an aborted one of nearly 2 GiB between them, which is not read: a file with a hole."""
+    first, last = (
+        builders.batch(
+            [builders.record(value=b"%d" % n * 500, headers=[(b"h", b"x" * 50)])] * 3, base_offset=n, producer_id=9
+        )
+        for n in (0, 2**20)
+    )
+    length = 2**31 - 100
+    hole = builders.batch(base_offset=5, producer_id=7, attributes=0x10, count=1, length=length)
+    path = tmp_path / "sparse"
+    with path.open("wb") as file:
+        file.write(first + hole)
+        file.seek(len(first) + 12 + length)
+        file.write(last)
+    asked = request(layout="view", check_crcs=False)
+    asked = asked._replace(options=replace(asked.options, aborted=((7, 5, 5),)))
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as area:
+        columns = as_columns(asked, read_part(asked, Source(area)))
+        assert [record.value for record in columns] == [b"0" * 500] * 3 + [b"%d" % 2**20 * 500] * 3
+        (value,) = pa.table(columns)["value"].chunks
+        value.validate(full=True)
+        sizes = [buffer.size for buffer in value.buffers()[2:]]
+        assert sizes == [len(first) - 61, 3 * 7 * 500]
+        assert [record.headers for record in columns] == [[("h", b"x" * 50)]] * 6
+        del columns, value
+        gc.collect()
+
+
+def test_no_byte_is_viewed_outside_of_the_payloads() -> None:
+    data = builders.batch([builders.record(value=b"v" * 13)])
+    for behind in (b"", b"\0" * 11):
+        (value,) = pa.table(viewed(data + behind))["value"].chunks
+        assert value.buffers()[2].to_pybytes() == data[61:]
+
+
+def test_restored_and_damaged_batches() -> None:
+    """A restored batch is read from other bytes than the caller's; refused ones leave nothing."""
+    batches = [kafkarec.encode(of_all_lengths(n * 48), batch_size=1 << 20) for n in range(6)]
+    wrong_length, wrong_magic, wrong_byte = (bytearray(batches[n]) for n in (1, 2, 4))
+    wrong_length[11] ^= 0x40
+    wrong_magic[16] = 1
+    wrong_byte[-1] ^= 1
+    data = b"".join([batches[0], wrong_length, wrong_magic, batches[3], wrong_byte, batches[5]])
+    columns = viewed(data, errors="skip")
+    assert len(columns.restored) == 2
+    assert len(columns.damage) == 1
+    assert len(columns) == 5 * 48
+    assert_viewed_as_copied(data, errors="skip")
