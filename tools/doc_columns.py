@@ -81,6 +81,13 @@ A value is null exactly where Kafka's accessor returns -1 or nothing. Other nega
 * `timestamp_unit`: `ms` (default), `us`, `ns`, or `int64` for the raw milliseconds. A time that does not fit the unit
   is null and counted in `.timestamps_out_of_range`; it is not an error.
 * In a header key that is not UTF-8, invalid bytes become U+FFFD as in Java. `header_keys="binary"` returns the bytes.
+* `layout="view"`: `key`, `value` and the headers' values are `binary_view`; everything else is as with `layout="copy"`
+  (default). In uncompressed batches of bytes that you pass, values of more than 12 bytes are not copied: the columns
+  point to your buffer and keep it. So a `bytearray` cannot be resized meanwhile and must not be changed, since the
+  values change with it; and if it is a memory map whose file is truncated, reading the values ends the process with
+  SIGBUS. Values that were compressed, and those of files that kafkarec opened, are copied into the columns. It pays
+  for values of about 100 bytes or more ([decision 0039](decisions/0039-views.md)). pyarrow, polars and DuckDB read
+  views; Spark does not, so the functions for Spark have no such option.
 * `control=False` (default) leaves the records of control batches out, as a consumer does.
 * `isolation="read_committed"` leaves out what a real consumer would: aborted records, and everything from the
   start of the first transaction whose marker is not in the input. `.last_stable_offset` is that offset.

@@ -266,9 +266,10 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     cdef int32_t length = 0
     cdef int32_t _i
     cdef int64_t size = end - at.p
+    cdef bint copied = not makes_views(&h.header_value, at) or h.memory == NULL
     cdef int status
     if want and (count > h.header_room - h.headers or size > h.header_key.capacity - h.header_key.used
-                 or (h.memory == NULL and size > h.header_value.capacity - h.header_value.used)):
+                 or (copied and size > h.header_value.capacity - h.header_value.used)):
         store_headers(h, c)
         status = headers_reserve(c, count, size)
         if status != OK:

@@ -74,6 +74,10 @@ def decode(
     header_keys: utf8 as Java decodes it (malformed: U+FFFD), or binary
     restore: with errors="skip", batches whose length or magic is damaged and whose checksum proves the right one are
         good batches, listed in `.restored`; False: they are damage
+    layout: "copy", or "view": keys, values and header values are binary_view, and those of more than 12 bytes stay in
+        `data` where they are not compressed. So the columns, and what Arrow's interface makes of them, keep `data`: a
+        bytearray cannot be resized meanwhile, a change of its bytes changes the values, and the file of a memory map
+        must not be truncated as long as they are read
     threads: how many threads may decode, the calling one included; inputs of 1 MiB or less have one
     """
     if not isinstance(threads, int) or threads < 1:
