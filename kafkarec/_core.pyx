@@ -6,8 +6,7 @@ Arrow capsules.
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
+from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
@@ -246,6 +245,42 @@ cdef class Record:
     def __repr__(self):
         pairs = zip(self.__match_args__, self.fields(), strict=True)
         return f"Record({', '.join([f'{name}={value!r}' for name, value in pairs])})"
+
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        const char* name
+        int type
+        Py_ssize_t offset
+        int flags
+    int T_OBJECT_EX
+    int READONLY
+    object PyDescr_NewMember(PyTypeObject* type_, PyMemberDef* definition)
+
+cdef const char* _names[7]
+_names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"headers", b"sequence"]
+cdef PyMemberDef[7] _members
+
+
+cdef int use_members() except -1:
+    """Replaces Cython's getters of Record's objects by members, as `__slots__` has: the interpreter reads them without
+    a call. Where an object is in a Record is looked for in one that has a different object in each field."""
+    cdef Record probe = Record(object(), object(), object(), object(), object(), (), object())
+    cdef PyObject** words = <PyObject**><PyObject*>probe
+    cdef Py_ssize_t count = <Py_ssize_t>Record.__basicsize__ // <Py_ssize_t>sizeof(PyObject*), n, i
+    for n in range(7):
+        name = _names[n].decode()
+        value = getattr(probe, name)
+        found = [i for i in range(count) if words[i] == <PyObject*>value]
+        if len(found) != 1:
+            return 0
+        _members[n].name, _members[n].offset = _names[n], found[0] * sizeof(PyObject*)
+        _members[n].type, _members[n].flags = T_OBJECT_EX, READONLY
+        setattr(Record, name, PyDescr_NewMember(<PyTypeObject*>Record, _members + n))
+    return 0
+
+
+use_members()
 
 
 @cython.final

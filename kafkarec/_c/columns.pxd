@@ -90,7 +90,8 @@ cdef struct Columns:
     bint in_memory                      # views of the batch that is being read point there
     int64_t first_row                   # with views: of the batch that is being read
 
-cdef struct Expected:                   # estimated sizes of the next chunk: rows, headers, bytes of the others
+cdef struct Expected:                   # estimated sizes of the next chunk: batches, rows, headers, bytes of the others
+    int64_t batches
     int64_t rows
     int64_t key
     int64_t value
@@ -292,7 +293,10 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
 cdef inline int columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
     """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
     reserved than it needs: growing from batch to batch would copy a chunk about twice."""
+    cdef size_t runs = <size_t>c.run_count * sizeof(Run)
     cdef int status = columns_reserve(c, e.rows * times, 0)
+    if status == OK:
+        status = buffer_reserve(&c.runs, runs, runs + <size_t>(e.batches * times) * sizeof(Run))
     if c.want & WANT_VIEWS and c.in_memory:
         size = 0
     if status == OK and c.want & WANT_KEY:
@@ -306,6 +310,7 @@ cdef inline int columns_expect(Columns* c, const Expected* e, int64_t times, int
 
 cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
     """Estimates the sizes of the next chunk: those of this one and a sixteenth more."""
+    e.batches = c.run_count + c.run_count // 16
     e.rows = c.rows + c.rows // 16
     e.key = c.key.used + c.key.used // 16
     e.value = c.value.used + c.value.used // 16

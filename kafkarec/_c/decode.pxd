@@ -250,6 +250,13 @@ cdef inline void end_audit(Engine* e, int64_t start, int64_t length, int status)
         audit_payload(&e.audit, &e.row, e.audit.payload, length)
 
 
+cdef inline int expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
+    """Reserves space for `times` the expected sizes in the columns and in the table of batches; see columns_expect."""
+    cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
+    cdef int status = buffer_reserve(&e.rows, used, used + <size_t>(more.batches * times + 1) * sizeof(BatchRow))
+    return columns_expect(&e.columns, more, times, min(length, FIRST_RESERVE)) if status == OK else status
+
+
 cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
     """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
     chunk, if all its batches are like this one."""
@@ -260,7 +267,8 @@ cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
     if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
         return OK
     columns_measure(&e.columns, &more)
-    return columns_expect(&e.columns, &more, batches, min(length, FIRST_RESERVE))
+    more.batches = 1
+    return expect(e, &more, batches, length)
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
@@ -272,7 +280,7 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
     if c.want & WANT_VIEWS:
         view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
     if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
-        status = columns_expect(c, &e.expected, 1, min(length, FIRST_RESERVE))
+        status = expect(e, &e.expected, 1, length)
         if status != OK:
             return refuse(&e.fault, status, e.expected.value, 0)
     if e.options.audit:

@@ -38,12 +38,14 @@ class BucketStagingWriter:
 
     def close(self) -> tuple[StagedPartition, ...]:
         """Closes the logs and uploads them; returns what was staged. A job that fails meanwhile removes what it finds
-        then, so afterwards the task looks again, and `drop` removes the rest."""
+        then, so afterwards the task looks again, also if that made an upload fail, and `drop` removes the rest."""
         staged = self._stage.close()
         if staged:
             self._check_begun()
-            self._upload(staged)
-            self._check_begun()
+            try:
+                self._upload(staged)
+            finally:
+                self._check_begun()
         shutil.rmtree(self._local, ignore_errors=True)
         return staged
 

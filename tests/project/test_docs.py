@@ -48,7 +48,7 @@ def test_blocks_that_are_not_run_say_why_and_are_few() -> None:
     not_run = [block for block in blocks if block.why_not is not None]
     assert len(blocks) > 60
     assert all(len((block.why_not or "").split()) > 3 for block in not_run), [block.place for block in not_run]
-    assert len(not_run) <= 5, [block.place for block in not_run]  # they need a cluster, a server, an installation
+    assert len(not_run) <= 6, [block.place for block in not_run]  # they need a cluster, a server, an installation, jars
 
 
 def test_pages_hold_real_output() -> None:

@@ -89,8 +89,9 @@ def test_a_log_of_a_later_leader_keeps_its_epoch_and_the_topic_its_id(store: str
     assert files["t-0/partition.metadata"] == files["t-1/partition.metadata"]
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["uploads succeed", "an upload fails"])
 def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
-    store: str, monkeypatch: pytest.MonkeyPatch
+    store: str, monkeypatch: pytest.MonkeyPatch, refused: bool
 ) -> None:
     publish(store, "job-1", {"t-0": ["a"]})
     before = objects(store)
@@ -98,10 +99,17 @@ def test_a_task_removes_what_it_has_uploaded_to_a_job_that_failed_meanwhile(
     publisher(made).begin(made)
     writer = publisher(made).staging_writer(made, 0, 0)
     writer.put("t", 0, table(["b"], None), False)
-    upload = Dying.upload
+    upload, first = Dying.upload, threading.Lock()
+    aborted = threading.Event()
 
     def failing_meanwhile(bucket: Dying, path: str, name: str) -> None:
-        publisher(made).abort(made)
+        # Files are uploaded by several threads: one of them removes the job, the others go on afterwards.
+        if first.acquire(blocking=False):
+            publisher(made).abort(made)
+            aborted.set()
+            if refused:
+                raise FileNotFoundError(f"{name} was removed during the upload")
+        assert aborted.wait(60)
         upload(bucket, path, name)
 
     monkeypatch.setattr(Dying, "upload", failing_meanwhile)

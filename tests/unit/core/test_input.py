@@ -328,7 +328,7 @@ def test_windows_share_one_block() -> None:
             assert len(read(Asked(LOG, window, 32), columns=["offset"])) == len(SIZES) - 3
         assert (heap.alive, heap.overrun) == (0, 0)
         asked[window] = heap.calls
-    assert asked == {512: 20, 2048: 20, 1 << 20: 19}
+    assert asked == {512: 13, 2048: 12, 1 << 20: 11}
 
 
 def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:

@@ -6,6 +6,7 @@ import copy
 import datetime
 import pickle
 import threading
+import types
 from typing import Any
 
 import builders
@@ -75,6 +76,17 @@ def test_the_repr_of_a_record_has_its_content() -> None:
     assert tuple(record.headers) == (("a", b"1"), ("a", None))
     assert record.datetime == datetime.datetime(2023, 11, 14, 22, 13, 20, tzinfo=datetime.UTC)
     assert record.control is None
+
+
+def test_the_fields_of_a_record_are_members() -> None:
+    """As with `__slots__`: the interpreter reads them without a call, which is a quarter of the time of five fields."""
+    for name in ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence"):
+        member = vars(kafkarec.Record)[name]
+        assert isinstance(member, types.MemberDescriptorType), name
+        one = kafkarec.Record(1, 2, 3, b"4", b"5", [("6", b"7")], 8, True)
+        assert member.__get__(one) == getattr(one, name)
+        with pytest.raises(AttributeError):
+            setattr(one, name, None)
 
 
 def test_no_timestamp_is_none() -> None:
