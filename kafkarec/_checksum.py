@@ -1,40 +1,40 @@
-"""Finds the crc32c library's hardware routine, so that the engine can call it without the GIL.
+"""Finds ISA-L's CRC-32C routine, so that the engine can call it without the GIL.
 
-The library documents no C interface, but its extension module exports the routine. Its address is looked up and the
-routine is tested: it is used only if it agrees with the library's Python function on every length from 0 to 300 and on
-one long block. The environment variable `KAFKAREC_CRC32C` = library | own | table selects the implementation.
+The isal package, which decompresses gzip, has all of ISA-L in its extension modules and exports its functions, among
+them `crc32_iscsi` (`crc.h`), which chooses the best instructions of the processor when it is first called. It is used
+only if it agrees with the crc32c package on every length from 0 to 300 and on one long block. The environment variable
+`KAFKAREC_CRC32C` = isal | own | table selects the implementation.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+from functools import cache
 
-import crc32c as library
+import crc32c
 
-# Of the library on x86-64 and on aarch64.
-_SYMBOLS = ("_crc32c_hw_adler", "_crc32c_hw_arm64")
 _ONES = 0xFFFFFFFF
+_BLOCK = bytes((i * 131 + (i >> 8) * 17) & 0xFF for i in range(20_011))
 
 
+@cache
 def find() -> tuple[int, str]:
-    """(address of the routine or 0, the implementation to use: "library", "own" or "table")."""
-    setting = os.environ.get("KAFKAREC_CRC32C", "library")
-    if setting not in ("library", "own", "table"):
-        raise ValueError(f"KAFKAREC_CRC32C={setting!r}: one of library, own, table")
-    if setting != "library" or not library.hardware_based:
-        return 0, "own" if setting == "library" else setting
+    """(address of the routine or 0, the implementation to use: "isal", "own" or "table")."""
+    setting = os.environ.get("KAFKAREC_CRC32C", "isal")
+    if setting not in ("isal", "own", "table"):
+        raise ValueError(f"KAFKAREC_CRC32C={setting!r}: one of isal, own, table")
+    if setting != "isal":
+        return 0, setting
     try:
-        from crc32c import _crc32c
+        from isal import igzip_lib
 
-        exported = ctypes.CDLL(_crc32c.__file__)
-        routine = next(getattr(exported, name) for name in _SYMBOLS if hasattr(exported, name))
-    except (ImportError, OSError, StopIteration, TypeError):
+        routine = ctypes.CDLL(igzip_lib.__file__).crc32_iscsi
+    except (ImportError, OSError, AttributeError, TypeError):
         return 0, "own"
     routine.restype = ctypes.c_uint32
-    routine.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_ulong)
-    block = bytes((i * 131 + (i >> 8) * 17) & 0xFF for i in range(20_011))
-    for length in (*range(301), len(block)):
-        if routine(_ONES, block[:length], length) ^ _ONES != library.crc32c(block[:length]):
+    routine.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32)
+    for length in (*range(301), len(_BLOCK)):
+        if routine(_BLOCK[:length], length, _ONES) ^ _ONES != crc32c.crc32c(_BLOCK[:length]):
             return 0, "own"
-    return ctypes.cast(routine, ctypes.c_void_p).value or 0, "library"
+    return ctypes.cast(routine, ctypes.c_void_p).value or 0, "isal"

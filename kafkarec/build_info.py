@@ -21,7 +21,7 @@ def _version(package: str) -> str | None:
 def build_info() -> dict[str, Any]:
     """Versions and implementations in use, for `doctor`: the package, its build, the CRC routine, each codec."""
     crc_routines = {
-        "library": "hardware routine of the crc32c library, by pointer",
+        "isal": "ISA-L's routine, by pointer",
         "own": "own routine, with the processor's CRC instructions",
         "table": "own table, no hardware",
     }
@@ -30,6 +30,6 @@ def build_info() -> dict[str, Any]:
         "python": sys.version.split()[0],
         "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
         "cython": _core.CYTHON_VERSION,
-        "crc32c": {"way": crc_routines[_core.CRC32C_WAY], "library": _version("crc32c")},
+        "crc32c": {"way": crc_routines[_core.CRC32C_WAY], "library": _version("isal")},
         "codecs": installed.versions(),
     }

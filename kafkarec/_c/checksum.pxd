@@ -3,12 +3,15 @@
     CRC-32C (Castagnoli)  magic 2, over attributes (byte 21) to the end     KIP-98; Kafka: Crc32C
     CRC-32  (IEEE)        magic 0 and 1, over magic (byte 16) to the end    Kafka: LegacyRecord.computeChecksum
 
-CRC-32C uses the hardware routine of the crc32c library, called by pointer: the compiled module installs it at import if
-it returns the same results as the library's Python function. For less than 256 bytes, and where the library has no such
-symbol, a routine of this file is used: with the processor's CRC instructions (SSE4.2, ARMv8) where it has them, else
-with tables. CRC-32 uses tables (slicing by eight): messages of magic 0 and 1 are checked one by one and are small.
+CRC-32C uses ISA-L's routine, called by pointer: the compiled module installs it at import if it returns the same
+results as the crc32c package (`_checksum.py`). For less than 256 bytes, and where ISA-L is missing, a routine of this
+file is used: with the processor's CRC instructions (SSE4.2, ARMv8) where it has them, else with tables. 16 KB take 0.13
+us by ISA-L's 512-bit instructions, 1.6 us by these. CRC-32 uses tables (slicing by eight): messages of magic 0 and 1
+are checked one by one and are small.
 """
 from libc.stdint cimport uint8_t, uint32_t
+
+from kafkarec._c.processor cimport processor_ask     # before the C code below, which calls it
 
 cdef extern from * nogil:
     """
@@ -16,10 +19,10 @@ cdef extern from * nogil:
     #include <stddef.h>
     #include <string.h>
 
-    typedef uint32_t (*kr_crc_fn)(uint32_t crc, const unsigned char *data, unsigned long length);
+    typedef uint32_t (*kr_isal_fn)(const unsigned char *data, int length, uint32_t crc);
 
     static uint32_t kr_table_32[8][256], kr_table_32c[8][256];
-    static kr_crc_fn kr_library_crc32c = NULL;
+    static kr_isal_fn kr_isal_crc32c = NULL;
     static int kr_instructions = 0;
 
     static void kr_fill_table(uint32_t table[8][256], uint32_t polynomial) {
@@ -63,20 +66,7 @@ cdef extern from * nogil:
         while (n-- > 0) c = _mm_crc32_u8((uint32_t)c, *p++);
         return ~(uint32_t)c;
     }
-    #include <cpuid.h>
-    static int kr_has_instructions(void) {  /* not __builtin_cpu_supports, which zig's clang answers with no */
-        unsigned int a, b, c, d;
-        return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_SSE4_2);
-    }
     #elif defined(__AARCH64EL__)
-    #if defined(__linux__)
-    #include <sys/auxv.h>
-    static int kr_has_instructions(void) { return (getauxval(AT_HWCAP) & (1 << 7)) != 0; }  /* HWCAP_CRC32 */
-    #elif defined(__APPLE__)
-    static int kr_has_instructions(void) { return 1; }  /* all of Apple's 64-bit processors */
-    #else
-    static int kr_has_instructions(void) { return 0; }
-    #endif
     /* Assembler: gcc and clang have these under different names, and only with flags for the whole file. */
     static uint32_t kr_crc32c_instructions(uint32_t crc, const uint8_t *p, size_t n) {
         uint64_t word;
@@ -97,22 +87,28 @@ cdef extern from * nogil:
     static uint32_t kr_crc32c_instructions(uint32_t crc, const uint8_t *p, size_t n) {
         return kr_sliced(kr_table_32c, crc, p, n);
     }
-    static int kr_has_instructions(void) { return 0; }
     #endif
 
     static void checksums_prepare(int hardware) {
         kr_fill_table(kr_table_32, 0xEDB88320u);
         kr_fill_table(kr_table_32c, 0x82F63B78u);
-        kr_instructions = hardware && kr_has_instructions();
+        kr_instructions = hardware && kr_has_crc_instructions();
+        processor_ask();
     }
 
-    static void checksums_install(size_t address) { kr_library_crc32c = (kr_crc_fn)address; }
+    static void checksums_install(size_t address) { kr_isal_crc32c = (kr_isal_fn)address; }
     static inline int checksums_has_instructions(void) { return kr_instructions; }
+
+    static inline uint32_t crc32c_own_on(uint32_t crc, const uint8_t *p, size_t n) {
+        return kr_instructions ? kr_crc32c_instructions(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);
+    }
 
     /* Continues `crc` (0 at the beginning) with n more bytes. */
     static inline uint32_t crc32c_on(uint32_t crc, const uint8_t *p, size_t n) {
-        if (kr_library_crc32c != NULL && n >= 256) return ~kr_library_crc32c(~crc, p, (unsigned long)n);
-        return kr_instructions ? kr_crc32c_instructions(crc, p, n) : kr_sliced(kr_table_32c, crc, p, n);
+        if (kr_isal_crc32c == NULL || n < 256 || n > INT32_MAX) return crc32c_own_on(crc, p, n);
+        crc = ~kr_isal_crc32c(p, (int)n, ~crc);
+        leave_vectors();
+        return crc;
     }
 
     static inline uint32_t crc32_on(uint32_t crc, const uint8_t *p, size_t n) {
@@ -121,9 +117,7 @@ cdef extern from * nogil:
 
     static inline uint32_t crc32c(const uint8_t *p, size_t n) { return crc32c_on(0, p, n); }
 
-    static inline uint32_t crc32c_own(const uint8_t *p, size_t n) {
-        return kr_instructions ? kr_crc32c_instructions(0, p, n) : kr_sliced(kr_table_32c, 0, p, n);
-    }
+    static inline uint32_t crc32c_own(const uint8_t *p, size_t n) { return crc32c_own_on(0, p, n); }
 
     static inline uint32_t crc32(const uint8_t *p, size_t n) { return crc32_on(0, p, n); }
     """

@@ -18,6 +18,7 @@ from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32
+from kafkarec._c.processor cimport leave_vectors
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._c.xxh32 cimport xxh32
 
@@ -129,6 +130,7 @@ cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_
     else."""
     cdef int64_t deflated = n - GZIP_HEADER - GZIP_TRAILER, size
     cdef Inflate* state
+    cdef uint32_t crc
     if deflated <= 0 or load_le32(p) != 0x00088B1F:
         return NEEDS_CODEC
     size = load_le32(p + n - 4)
@@ -144,7 +146,9 @@ cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_
     state.next_out, state.avail_out = context.out.data, <uint32_t>size
     if kr_inflate(state) != 0 or state.avail_in != 0 or state.next_out - context.out.data != size:
         return NEEDS_CODEC
-    if kr_inflate_crc(0, context.out.data, <uint64_t>size) != load_le32(p + n - GZIP_TRAILER):
+    crc = kr_inflate_crc(0, context.out.data, <uint64_t>size)
+    leave_vectors()
+    if crc != load_le32(p + n - GZIP_TRAILER):
         return NEEDS_CODEC
     length[0] = size
     return OK

@@ -111,7 +111,7 @@ class TestDoctor:
         assert ran.status == 3
         assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
 
-    @pytest.mark.parametrize(("wish", "name"), [("library", ""), ("own", "own"), ("table", "no hardware")])
+    @pytest.mark.parametrize(("wish", "name"), [("isal", "ISA-L"), ("own", "own"), ("table", "no hardware")])
     def test_every_checksum_path_is_reported_and_correct(self, wish: str, name: str) -> None:
         environment = ENVIRONMENT | {"KAFKAREC_CRC32C": wish}
         ran = subprocess.run(
