@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from kafkarec._text import Escapes
 from kafkarec.tables.table import Table
 
 from . import line_columns
 from .line_columns import FORMS, READY, LineColumn
-
-Cell = TypeVar("Cell")
 
 # DEL, the C1 controls, U+2028 and U+2029.
 _UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
@@ -103,7 +101,3 @@ def _whole(start: str, texts: Sequence[str | None] | None) -> list[bytes | None]
 def escaped(text: str) -> str:
     """Return JSON with DEL, C1 controls, U+2028 and U+2029 escaped."""
     return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def select(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]:
-    return column if rows is None else [column[row] for row in rows]

@@ -65,27 +65,27 @@ def lines(table: Table, columns: Sequence[LineColumn], end: str, rows: Sequence[
         specs: list[Any] = []
         for column in columns:
             ready = None if column.ready is None else list(column.ready[at : at + count])
-            what = None if column.how == READY else _buffers(table, chunk, column)
-            specs.append((column.how, column.escapes, column.guard, column.texts, what, ready))
+            specs.append(_spec(column, _buffers(table, chunk, column), ready))
             if column.how == "headers":
                 keys, key_data, validity, values, value_data = chunk.headers()
-                for part, buffers in zip(
-                    column.entry, ((None, keys, key_data), (validity, values, value_data)), strict=True
-                ):
-                    specs.append((part.how, part.escapes, part.guard, part.texts, buffers, None))
+                specs += map(_spec, column.entry, ((None, keys, key_data), (validity, values, value_data)))
         blocks.append(_text.lines(specs, end.encode(), start, stop, chosen))
         at += count
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 
 
-def _buffers(table: Table, chunk: Any, column: LineColumn) -> tuple[Any, ...]:
+def _spec(column: LineColumn, buffers: Any, ready: list[bytes | None] | None = None) -> tuple[Any, ...]:
+    return column.how, column.escapes, column.guard, column.texts, buffers, ready
+
+
+def _buffers(table: Table, chunk: Any, column: LineColumn) -> tuple[Any, ...] | None:
+    if column.how == READY:
+        return None
     index = table.schema.index_of[column.name]
     format_ = table.schema[index].format
     validity, values, data = tables.buffers(chunk, index, format_)
     if format_ == "+l":
         return values, len(chunk.headers()[0]) // 4 - 1
-    return (
-        (validity, values, data)
-        if format_ in ("z", "u")
-        else ("l" if format_[:2] == "ts" else format_, validity, values)
-    )
+    if format_ in ("z", "u"):
+        return validity, values, data
+    return "l" if format_.startswith("ts") else format_, validity, values
