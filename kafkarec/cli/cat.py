@@ -26,7 +26,7 @@ from . import (
 from .cat_arrow import ArrowWriter, ParquetWriter
 from .cat_csv import CsvWriter
 from .cat_writer import CONSTANTS, JsonWriter, RowWriter, constants
-from .json_lines import FORMS
+from .line_columns import FORMS
 from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
 from .selection import SelectedRows, Selection, first_rows, last_rows

@@ -8,7 +8,6 @@ from typing import Any
 
 import kafkarec
 
-from . import json_lines
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
 from .cat_writer import CONSTANTS, constants
 from .output_files import Sink
@@ -48,7 +47,8 @@ class ArrowWriter:
         texts = self._decoder.texts(piece) if self._decoder else {}
         for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
-            decoded = {name: json_lines.select(column, piece.rows) for name, column in texts.items()}
+            rows = range(len(piece.table)) if piece.rows is None else piece.rows
+            decoded = {name: [column[row] for row in rows] for name, column in texts.items()}
             self._take(self._shown(chosen, constants(piece.source), decoded))
 
     def finish(self, decode: Mapping[str, Any]) -> None:

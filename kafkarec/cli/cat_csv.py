@@ -9,57 +9,33 @@ null is in neither. For the reasons see docs/decisions/0013-csv.md.
 
 from __future__ import annotations
 
-import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kafkarec._text import Escapes
 from kafkarec.tables.table import Table
 
-from . import cat_internal_topics, json_lines
+from . import cat_internal_topics, json_lines, line_columns
 from .cat_writer import constants, control_cells
+from .line_columns import FORMS, READY, LineColumn
 from .output_files import Sink
 from .selection import SelectedRows
-from .table_windows import cells
 
 # Control characters except tab, line feed and carriage return; line and paragraph separators.
-_CONTROLS = bytes({*range(32), 127} - {9, 10, 13})
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-# Characters that begin a formula in spreadsheets, including full-width forms.
+# Characters that begin a formula in spreadsheets, including full-width forms; `_c/lines.pxd` has them for other cells.
 _FORMULA = re.compile(r'^"(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])')
-_EMPTY = ""
+_ALWAYS_FIT = ("base64", "hex")
+
+_QUOTED: dict[int, bytes | None] = {byte: None for byte in (*range(32), 127) if byte not in (9, 10, 13)}
+_QUOTED[34] = b'""'
+_ESCAPES = {"utf8": Escapes(_QUOTED), "json": Escapes(_QUOTED | {10: b" ", 13: b" "})}
+_ENTRY = json_lines.entry(Escapes({byte: text.replace(b'"', b'""') for byte, text in json_lines.STRING.items()}), '""')
 
 
 def quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
-
-
-def _as_text(blob: bytes) -> str:
-    text = blob.decode()
-    if _NO_TEXT.search(text):
-        raise ValueError("control characters")
-    return quoted(text)
-
-
-def _as_json(blob: bytes) -> str:
-    return _as_text(json_lines.FORMS["json"][1](blob).encode())
-
-
-def _as_base64(blob: bytes) -> str:
-    return quoted(base64.b64encode(blob).decode())
-
-
-# Value of --key-as and --value-as -> (suffix of the column's name, function from bytes to a cell or ValueError).
-_FORMS: dict[str, tuple[str, Callable[[bytes], str]]] = {
-    "utf8": ("", _as_text),
-    "json": ("", _as_json),
-    "base64": ("_base64", _as_base64),
-    "hex": ("_hex", json_lines.FORMS["hex"][1]),
-    "int32": ("", json_lines.FORMS["int32"][1]),
-    "int64": ("", json_lines.FORMS["int64"][1]),
-}
-_ALWAYS_FIT = ("base64", "hex")
 
 
 class CsvWriter:
@@ -90,100 +66,65 @@ class CsvWriter:
     def write(self, piece: SelectedRows) -> None:
         known = constants(piece.source)
         decoded = self._decoder.texts(piece) if self._decoder else {}
-        columns: list[list[str]] = []
-        for name in self._names:
+        columns: list[LineColumn] = []
+        prefix = ""  # the text before the next cell
+        for number, name in enumerate(self._names):
+            prefix += "," if number else ""
             if name in known:
-                columns.append([_constant(known[name])] * piece.count)
-            elif name == "control":
-                shown = json_lines.select(control_cells(piece.table), piece.rows)
-                columns.append([_EMPTY if text == json_lines.NULL else quoted(text) for text in shown])
+                prefix += self._constant(known[name])
+                continue
+            if name == "control":
+                texts = [None if text == json_lines.NULL else text for text in control_cells(piece.table)]
+                columns.append(LineColumn(name, READY, prefix, ready=_whole(prefix, texts, "")))
             else:
-                texts = json_lines.select(decoded[name], piece.rows) if name in decoded else None
-                columns += self._columns(piece, name, texts)
-        if self._spreadsheet:
-            columns = [[_FORMULA.sub("\"'", cell, count=1) for cell in cells] for cells in columns]
-        self._put("".join(chain.from_iterable(zip(*_with_commas(columns, piece.count), strict=True))))
+                columns.append(self._column(prefix, piece.table, name, decoded.get(name)))
+            prefix = ""
+        self._put(line_columns.lines(piece.table, columns, prefix + "\r\n", piece.rows))
 
     def finish(self, decode: Mapping[str, Any]) -> None:
-        self._put("")
+        self._put(b"")
 
-    def _put(self, lines: str) -> None:
+    def _put(self, lines: bytes) -> None:
         if not self._begun:
             self._begun = True
             self._sink.write((("\ufeff" if self._spreadsheet else "") + ",".join(self._titles()) + "\r\n").encode())
-        self._sink.write(json_lines.escaped(lines))  # only JSON cells can still have characters to escape
+        self._sink.write(lines)
         self._sink.flush()
 
     def _titles(self) -> Iterable[str]:
         for name in self._names:
             form = self._forms.get(name)
-            suffix = _FORMS[form][0] if form else ""
-            yield name + suffix
+            yield name + (FORMS[form] if form else "")
             if form and form not in _ALWAYS_FIT:
                 yield f"{name}_base64"
 
-    def _columns(self, piece: SelectedRows, name: str, decoded: Sequence[str | None] | None) -> list[list[str]]:
-        """Return the cells of one column; for a key or value also those of NAME_base64."""
-        values = cells(piece.table, name, piece.rows)
+    def _constant(self, value: str | int | None) -> str:
+        """Return the cell of topic, partition or file. Text is quoted, as a file's name may contain any character."""
+        if value is None:
+            return ""
+        cell = quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
+        return _FORMULA.sub("\"'", cell, count=1) if self._spreadsheet else cell
+
+    def _column(self, prefix: str, table: Table, name: str, decoded: Sequence[str | None] | None) -> LineColumn:
+        """Return one column; for a key or value with the cell of NAME_base64."""
         form = self._forms.get(name)
-        if name == "timestamp" and self._iso_times:
-            return [[_EMPTY if value is None else json_lines.iso_time(value) for value in values]]
-        if form is None:
-            return [_others(piece.table, name, values)]
-        plain, base64_cells = _blobs(values, form, decoded)
-        return [plain] if form in _ALWAYS_FIT else [plain, base64_cells]
+        how = "time" if name == "timestamp" and self._iso_times else form or line_columns.how_of(table, name)
+        quote = f'{prefix}"'
+        if how == "headers":
+            return LineColumn(name, how, "", f"{quote}[", ']"', entry=_ENTRY)
+        if how == "time":
+            return LineColumn(name, how, prefix, quote, '"', prefix)
+        if how not in FORMS:
+            return LineColumn(name, how, prefix, prefix)
+        comma = "," if form and form not in _ALWAYS_FIT else ""
+        before, after = (prefix, comma) if how in ("int32", "int64") else (quote, f'"{comma}')
+        texts = prefix + comma, before, after, f'{prefix}{comma}"', '"'
+        ready = _whole(prefix, decoded, comma)
+        return LineColumn(name, how, *texts, _ESCAPES.get(how), self._spreadsheet, ready)
 
 
-def _constant(value: str | int | None) -> str:
-    """Return the cell of topic, partition or file. Text is quoted, as a file's name may contain any character."""
-    if value is None:
-        return _EMPTY
-    return quoted(_NO_TEXT.sub("\ufffd", value)) if isinstance(value, str) else str(value)
-
-
-def _others(table: Table, name: str, values: Sequence[Any]) -> list[str]:
-    kind = table.schema[table.schema.names.index(name)].format
-    if kind == "+l":
-        return [quoted(json_lines.headers(pairs)) if pairs else '"[]"' for pairs in values]
-    if kind == "u":
-        return [_EMPTY if text is None else quoted(text) for text in values]
-    if kind == "b":
-        return [_EMPTY if value is None else json_lines.BOOLEANS[value] for value in values]
-    return [_EMPTY if value is None else str(value) for value in values]
-
-
-def _blobs(
-    values: Sequence[bytes | None], form: str, decoded: Sequence[str | None] | None
-) -> tuple[list[str], list[str]]:
-    """Return (cells, cells of NAME_base64); the latter have the values that the form cannot represent."""
-    if form == "utf8" and decoded is None and (whole := _all_text(values)) is not None:
-        return whole, [_EMPTY] * len(values)
-    show = _FORMS[form][1]
-    plain, base64_cells = [_EMPTY] * len(values), [_EMPTY] * len(values)
-    for row, blob in enumerate(values):
-        text = decoded[row] if decoded is not None else None
-        if text is not None:
-            plain[row] = quoted(text)
-        elif blob is not None:
-            try:
-                plain[row] = show(blob)
-            except ValueError:
-                base64_cells[row] = _as_base64(blob)
-    return plain, base64_cells
-
-
-def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
-    """Return the cells if all values are ASCII text, else None. One search over all their bytes decides."""
-    together = b"".join([blob for blob in values if blob])
-    if not together.isascii() or len(together.translate(None, _CONTROLS)) < len(together):
+def _whole(prefix: str, texts: Sequence[str | None] | None, after: str) -> list[bytes | None] | None:
+    """Return whole cells of JSON text; None where there is no text."""
+    if texts is None:
         return None
-    return [_EMPTY if blob is None else quoted(blob.decode()) for blob in values]
-
-
-def _with_commas(columns: Sequence[Iterable[str]], count: int) -> Iterable[Iterable[str]]:
-    """Yield the columns with a column of commas between each two, and a column of line ends."""
-    for number, column in enumerate(columns):
-        if number:
-            yield repeat(",", count)
-        yield column
-    yield repeat("\r\n", count)
+    return [None if text is None else f"{prefix}{quoted(json_lines.escaped(text))}{after}".encode() for text in texts]

@@ -1,80 +1,33 @@
 """Renders tables as JSON Lines.
 
-A table is rendered column by column, each in a C loop over all rows, and then joined at once: there is one Python
-object per cell and none per record. Output is UTF-8. Also escaped, although JSON does not require it, are characters
-that some readers treat as line breaks or that control terminals: a record cannot forge the row of another one.
+Output is UTF-8. Also escaped, although JSON does not require it, are characters that some readers treat as line breaks
+or that control terminals: a record cannot forge the row of another one.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, repeat
-from json.encoder import encode_basestring as quote
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from kafkarec.support.text_table import timestamp_text
+from kafkarec._text import Escapes
 from kafkarec.tables.table import Table
 
-from .table_windows import cells
+from . import line_columns
+from .line_columns import FORMS, READY, LineColumn
 
-# A form in which keys or values are printed: (suffix of the JSON name, function from bytes to JSON text or ValueError).
-# Bytes that the form cannot represent are printed in NAME_base64, so that the bytes of every row can be restored.
-Form = tuple[str, Callable[[bytes], str]]
-Cell = TypeVar("Cell")
-
-
-def _as_text(blob: bytes) -> str:
-    text: str = quote(blob.decode())
-    return text
-
-
-def _as_json(blob: bytes) -> str:
-    """Return JSON text as stored: numbers keep their digits, objects their order and repeated keys."""
-    text = blob.decode()
-    try:
-        json.loads(text, parse_int=str, parse_float=str, parse_constant=_no_constant)
-    except RecursionError:
-        raise ValueError("nested too deeply to be checked") from None
-    # In valid JSON a raw line break can only be between tokens.
-    return text.replace("\n", " ").replace("\r", " ")
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _as_integer(size: int) -> Callable[[bytes], str]:
-    """Return a function that prints a big-endian integer of Kafka's IntegerSerializer or LongSerializer."""
-
-    def render(blob: bytes) -> str:
-        if len(blob) != size:
-            raise ValueError(f"not {size} bytes")
-        return str(int.from_bytes(blob, "big", signed=True))
-
-    return render
-
-
-def _as_base64(blob: bytes) -> str:
-    return f'"{base64.b64encode(blob).decode()}"'
-
-
-FORMS: dict[str, Form] = {
-    "utf8": ("", _as_text),
-    "json": ("", _as_json),
-    "base64": ("_base64", _as_base64),
-    "hex": ("_hex", lambda blob: f'"{blob.hex()}"'),
-    "int32": ("", _as_integer(4)),
-    "int64": ("", _as_integer(8)),
-}
-
-# DEL, the C1 controls, U+2028 and U+2029 in UTF-8.
-_UNSAFE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8\xa9]")
-
+# DEL, the C1 controls, U+2028 and U+2029.
+_UNSAFE = re.compile("[\x7f-\x9f\u2028\u2029]")
 NULL = "null"
-BOOLEANS = {True: "true", False: "false", None: NULL}
+
+STRING = {byte: b"\\u%04x" % byte for byte in (*range(32), 127)} | {
+    8: b"\\b", 9: b"\\t", 10: b"\\n", 12: b"\\f", 13: b"\\r", 34: b'\\"', 92: b"\\\\",
+}  # fmt: skip
+# JSON as stored: numbers keep their digits, objects their order and repeated keys. A raw line break can only be between
+# tokens.
+_STORED = Escapes({10: b" ", 13: b" ", 127: b"\\u007f"})
+_STRING = Escapes(STRING)
 
 
 def render(
@@ -98,98 +51,53 @@ def render(
     iso_times   print the column timestamp as ISO 8601 text instead of ms
     """
     constants, forms, extra, decoded = constants or {}, forms or {}, extra or {}, decoded or {}
-    count = len(table) if rows is None else len(rows)
+    columns = []
     prefix = "{"  # the text before the next cell
-    parts: list[Iterable[str]] = []
     for number, name in enumerate(names):
         prefix += "," if number else ""
+        start = f'{prefix}"{name}":'
         if name in constants:
-            prefix += f'"{name}":{json.dumps(constants[name], ensure_ascii=False)}'
+            prefix = start + escaped(json.dumps(constants[name], ensure_ascii=False))
             continue
         if name in extra:
-            named, shown = False, select(extra[name], rows)
-        elif name == "timestamp" and iso_times:
-            named, shown = False, list(map(iso_time, cells(table, name, rows)))
+            columns.append(LineColumn(name, READY, ready=_whole(start, extra[name])))
         else:
-            texts = select(decoded[name], rows) if name in decoded else None
-            named, shown = _cells(table, name, rows, forms.get(name, "utf8"), texts)
-        parts.append(repeat(prefix if named else f'{prefix}"{name}":', count))
-        parts.append(shown)
+            how = "time" if name == "timestamp" and iso_times else forms.get(name) or line_columns.how_of(table, name)
+            columns.append(_column(prefix, name, how, _whole(start, decoded.get(name))))
         prefix = ""
-    parts.append(repeat(prefix + "}\n", count))
-    return escaped("".join(chain.from_iterable(zip(*parts, strict=True))))
+    return line_columns.lines(table, columns, prefix + "}\n", rows)
 
 
-def iso_time(ms: int | None) -> str:
-    """Return a timestamp as ISO 8601 text in quotes; the number outside of the years 1 to 9999, or null."""
-    text = NULL if ms is None else timestamp_text(ms)
-    return f'"{text}"' if text.endswith("Z") else text
+def _column(prefix: str, name: str, how: str, ready: Sequence[bytes | None] | None) -> LineColumn:
+    start = f'{prefix}"{name}":'
+    null = start + NULL
+    if how == "headers":
+        return LineColumn(name, how, "", f"{start}[", "]", entry=entry(_STRING))
+    if how == "time":
+        return LineColumn(name, how, null, f'{start}"', '"', start)
+    if how not in FORMS:
+        return LineColumn(name, how, null, start)
+    quote = '"' if how in ("utf8", "hex") else ""
+    before, other = f'{prefix}"{name}{FORMS[how]}":{quote}', f'{prefix}"{name}_base64":"'
+    return LineColumn(name, how, null, before, quote, other, '"', _STORED if how == "json" else _STRING, ready=ready)
 
 
-def escaped(text: str) -> bytes:
-    """Return JSON in UTF-8 with DEL, C1 controls, U+2028 and U+2029 escaped."""
-    out = text.encode()
-    if b"\x7f" in out or (not text.isascii() and (b"\xc2" in out or b"\xe2\x80" in out)):
-        out = _UNSAFE.sub(lambda match: b"\\u%04x" % ord(match[0].decode()), out)
-    return out
+def entry(escapes: Escapes, quote: str = '"') -> tuple[LineColumn, ...]:
+    """The columns of a header, {"key", "value"}; headers are in stored order, including repeated keys."""
+    key, null, value, base64, end = (
+        text.replace('"', quote) for text in ('{"key":"', '","value":null}', '","value":"', '","value_base64":"', '"}')
+    )
+    return (
+        LineColumn("key", "utf8", before=key, escapes=escapes),
+        LineColumn("value", "utf8", null, value, end, base64, end, escapes),
+    )
 
 
-def select(column: Sequence[Cell], rows: Sequence[int] | None) -> Sequence[Cell]:
-    return column if rows is None else [column[row] for row in rows]
+def _whole(start: str, texts: Sequence[str | None] | None) -> list[bytes | None] | None:
+    """Return whole cells; None where there is no text."""
+    return None if texts is None else [None if text is None else (start + escaped(text)).encode() for text in texts]
 
 
-def _cells(
-    table: Table, name: str, rows: Sequence[int] | None, form: str, decoded: Sequence[str | None] | None
-) -> tuple[bool, Sequence[str]]:
-    """Return (whether the cells include `"name":`, the cells); they do if one of them may be base64."""
-    values = cells(table, name, rows)
-    kind = table.schema[table.schema.names.index(name)].format
-    if kind == "+l":
-        return False, [headers(pairs) if pairs else "[]" for pairs in values]
-    if kind == "z" and decoded is not None:
-        shown = zip(values, decoded, strict=True)
-        return True, [whole_cell(name, blob, form) if text is None else f'"{name}":{text}' for blob, text in shown]
-    if kind == "z":
-        texts = _all_text(values) if form == "utf8" else None
-        if texts is not None:
-            return False, texts
-        return True, [whole_cell(name, blob, form) for blob in values]
-    if kind == "b":
-        return False, [BOOLEANS[value] for value in values]
-    if kind == "u":
-        return False, [NULL if text is None else quote(text) for text in values]
-    if None in values:
-        return False, [NULL if value is None else str(value) for value in values]
-    return False, list(map(str, values))
-
-
-def whole_cell(name: str, blob: bytes | None, form: str) -> str:
-    """Return `"name":text` for one value; NAME_base64 if the form cannot represent it."""
-    suffix, show = FORMS[form]
-    if blob is None:
-        return f'"{name}":null'
-    try:
-        return f'"{name}{suffix}":{show(blob)}'
-    except ValueError:
-        return f'"{name}_base64":{_as_base64(blob)}'
-
-
-def _all_text(values: Sequence[bytes | None]) -> list[str] | None:
-    """Return every cell as text; None if one is not UTF-8."""
-    try:
-        if None in values:
-            return [NULL if blob is None else quote(blob.decode()) for blob in values]
-        return list(map(quote, map(bytes.decode, values)))  # type: ignore[arg-type]
-    except UnicodeDecodeError:
-        return None
-
-
-def headers(pairs: Iterable[tuple[str, bytes | None]]) -> str:
-    """Return a list of {"key", "value"}, in stored order, including repeated keys."""
-    cells = []
-    for key, value in pairs:
-        try:
-            cells.append(f'{{"key":{quote(key)},"value":{NULL if value is None else quote(value.decode())}}}')
-        except UnicodeDecodeError:
-            cells.append(f'{{"key":{quote(key)},{whole_cell("value", value, "utf8")}}}')
-    return f"[{','.join(cells)}]"
+def escaped(text: str) -> str:
+    """Return JSON with DEL, C1 controls, U+2028 and U+2029 escaped."""
+    return text if text.isascii() and "\x7f" not in text else _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import TypeVar
 
 from kafkarec.tables.records import BatchTable, RecordColumns
 from kafkarec.tables.table import Piece as Run
-from kafkarec.tables.table import Table
 
-_ROW_COSTS = 50  # reading a single row costs as much as this many rows of a whole column
 AnyTable = TypeVar("AnyTable", RecordColumns, BatchTable)
 
 
@@ -39,16 +37,6 @@ def _size_of(table: RecordColumns | BatchTable, run: Run) -> int:
                 keys, _, _, values, _ = chunk.headers()
                 size += sum(ends[last] - ends[first] for ends in (keys.cast("i"), values.cast("i")))
     return size
-
-
-def cells(table: Table, name: str, rows: Sequence[int] | None) -> list[Any]:
-    """Return the values of a column in the selected rows (None: all)."""
-    if rows is None:
-        return table.column(name)
-    if len(rows) * _ROW_COSTS > len(table):
-        values = table.column(name)
-        return [values[row] for row in rows]
-    return [table._slice(slice(row, row + 1)).column(name)[0] for row in rows]
 
 
 def rows_with(table: RecordColumns, name: str, blob: bytes) -> list[int]:

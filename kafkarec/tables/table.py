@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kafkarec.format.schema import Schema
 
 Piece = tuple[Chunk, int, int]
-_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0}
+_WIDTHS = {"i": 4, "I": 4, "s": 2, "c": 1, "b": -1, "u": 0, "z": 0, "+l": 0}
 _CASTS: dict[str, Literal["i", "I", "h", "b", "q"]] = {"i": "i", "I": "I", "s": "h", "c": "b"}
 
 
@@ -36,9 +36,14 @@ def _bits(bitmap: memoryview, start: int, stop: int) -> str:
     return text[start - first * 8 : stop - first * 8]
 
 
+def buffers(chunk: Chunk, column: int, format_: str) -> tuple[memoryview | None, memoryview, memoryview | None]:
+    """One column's validity, values or offsets, and data; None: there are no nulls, or no data."""
+    return chunk.column(column, _WIDTHS.get(format_, 8))
+
+
 def cells(chunk: Chunk, column: int, format_: str, start: int, stop: int) -> list[Any]:
     """One column's values, rows [start, stop): int (timestamps: as stored), bool, str, bytes, None."""
-    validity, values, data = chunk.column(column, _WIDTHS.get(format_, 8))
+    validity, values, data = buffers(chunk, column, format_)
     result: list[Any]
     if format_ in ("z", "u"):
         result = _byte_strings(values, data, start, stop)

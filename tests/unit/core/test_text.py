@@ -1,0 +1,307 @@
+"""Rows as JSON Lines and CSV, compared with the same made character by character (slow_lines)."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from types import SimpleNamespace
+from typing import Any
+
+import builders
+import golden
+import pytest
+import slow_lines
+from slow_lines import Ready
+
+import kafkarec
+from kafkarec._text import Escapes, lines
+from kafkarec.cli import json_lines, line_columns
+from kafkarec.cli.cat_csv import CsvWriter
+from kafkarec.cli.selection import SelectedRows
+
+pytestmark = pytest.mark.core
+
+FORMS = tuple(line_columns.FORMS)
+COLUMNS = (
+    "topic", "offset", "timestamp", "timestamp_type", "key", "value", "headers", "partition", "batch_position", "magic",
+    "compression", "is_transactional", "control_type", "producer_id", "producer_epoch", "sequence", "file",
+    "partition_leader_epoch",
+)  # fmt: skip
+UNUSUAL = (
+    b"", b"\n", b"\r\n", b"\t", b"\0", b'"', b'""', b"\\", b"}\n{", b"\xff", b"\x1b[2J", b"\x7f", b"=1", b"+", b"-1",
+    b"@", b"\xc2\x80", b"\xc2\x9f", b"\xc2\xa0", b"\xe2\x80\xa7", b"\xe2\x80\xa8", b"\xe2\x80\xa9", b"\xe2\x80\xaa",
+    b"\xed\xa0\x80", b"\xed\x9f\xbf", b"\xee\x80\x80", b"\xf4\x8f\xbf\xbf", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xc3",
+    b"\xe2\x80", b"\xf0\x9f\x98", b"\xf0\x9f\x98\x80", b"\xef\xbc\x9d", b"\xef\xbc\x8b1", b"\xef\xbc\x8d",
+    b"\xef\xbb\xbf", b"\xef\xbc\xa0", b"\xef\xbc\x9e", b"\xf8", b"\x80", b"\xfb\xf0\x00", b"%s%d",
+    "caf\u00e9 \u65e5\u672c".encode(),
+)  # fmt: skip
+JSON = (
+    b'{"a": 1.50,\r\n "a": 12345678901234567890}', b"NaN", b"-Infinity", b"Infinity", b"-", b"-0", b"01", b"0.", b".5",
+    b"1e5", b"1E+05", b"1e", b"1.0e-1 ", b"\t[ ]", b"[,]", b"[1,]", b"[1 2]", b"{}", b'{"a"}', b'{"a":}', b'{"a":1,}',
+    b'{1:2}', b'{"a":1 "b":2}', b'"a', b'"\\u00e9\\n\\/"', b'"\\x"', b'"\\u12g4"', b'"\\u12"', b'"\\ud800"', b'"\t"',
+    b'"\xc2\x9b"', b'"\x7f"', b"\xc2\xa01", b"true", b"tru", b"null ", b"nulls", b"false,", b"", b" ", b"[[1],[{}]]",
+    b"]", b"[}", b'{"a":[1,{"b":null}],"c":"\xe2\x80\xa8"}', b"1\n2", b"\n1", b"\r-1", b"--1", b"+1", b"1_0", b"[1]]",
+    b'["\xff"]', b"\xff", b'{"a":"\\"","b":"\\\\"}', b'"\\', b"[" * 500 + b"]" * 500, b"[" * 501 + b"]" * 501,
+    b'[{"a":' * 250 + b"1" + b"}]" * 250, b"0x1", b"1.5.", b"1e1.5", b"-01", b"\x0c1", b"'a'", b"[1;2]", b'"a"b',
+    b"{,}", b"{1", b"[", b'{"', b'{"a"', b'{"a":[', b'"\\u', b'"\\ud800\\u12"',
+    b'[tRue]', b'"12345678\x1f"', b'"1234567\\z"', b'{"1234567":"12345678"}',
+)  # fmt: skip
+TIMES = (
+    -1, 0, 1, -2, 951_782_400_000, 951_868_799_999, 1_700_000_000_123, 253_402_300_799_999, 253_402_300_800_000,
+    -62_135_596_800_000, -62_135_596_800_001, -2_208_988_800_000, 4_107_542_400_000, 2**62, -(2**62), 10, 99, 100,
+    -86_400_001,
+)  # fmt: skip
+
+
+def some_blob(chance: random.Random) -> bytes | None:
+    how = chance.randrange(8)
+    if how == 0:
+        return None
+    if how == 1:
+        return chance.randbytes(chance.choice([1, 4, 8, 9, 30]))
+    if how == 2:
+        return chance.choice(JSON)
+    if how == 3:
+        return b"".join(chance.choices(UNUSUAL, k=chance.randrange(9)))
+    if how == 4:
+        return chance.choice(UNUSUAL)
+    if how == 5:
+        return bytes(chance.choices(range(32, 127), k=chance.randrange(70)))
+    if how == 6:  # something unusual at any place of ordinary text
+        text = bytes(chance.choices(b"abc xyz", k=chance.randrange(40)))
+        at = chance.randrange(len(text) + 1)
+        return text[:at] + chance.choice(UNUSUAL) + text[at:]
+    return b'{"id":%d,"name":"%d"}' % (chance.randrange(10**9), chance.randrange(10))
+
+
+def some_batches(chance: random.Random) -> bytes:
+    raw, offset = b"", chance.choice([0, 9, 2**40, 2**63 - 40])
+    for number in range(chance.randrange(1, 4)):
+        records = [
+            builders.record(
+                offset_delta=row,
+                timestamp_delta=chance.choice(TIMES),
+                key=some_blob(chance),
+                value=some_blob(chance),
+                headers=[
+                    (chance.choice([b"k", b"", b'"\\', b"\xc2\x85", b"\n", b"caf\xc3\xa9"]), some_blob(chance))
+                    for _ in range(chance.choice([0, 0, 1, 3]))
+                ],
+            )
+            for row in range(chance.randrange(1, 7))
+        ]
+        raw += builders.batch(
+            records,
+            base_offset=offset + 9 * number,
+            base_timestamp=0,
+            codec=chance.choice(["none", "lz4"]),
+            producer_id=chance.choice([-1, 2**40]),
+            producer_epoch=chance.choice([-1, 0, 32767]),
+            base_sequence=chance.choice([-1, 7]),
+            attributes=chance.choice([0, 8, 16]),
+        )
+    return raw
+
+
+def some_case(seed: int) -> tuple[random.Random, Any, list[str], dict[str, Any], list[dict[str, Any]], Any]:
+    """A table, the names of some columns, the constants, all rows as dicts, the selected rows or None."""
+    chance = random.Random(seed)
+    stored = [name for name in COLUMNS if name not in ("topic", "partition", "file")]
+    table = kafkarec.decode(some_batches(chance), columns=stored, timestamp_unit="int64")
+    low, high = sorted(chance.choices(range(len(table) + 1), k=2))
+    table = table[low:high] if chance.randrange(2) else table
+    names = chance.sample(COLUMNS, chance.randrange(1, len(COLUMNS))) if chance.randrange(4) else list(COLUMNS[:8])
+    known = {
+        "topic": chance.choice([None, "orders", '="a"', "50%"]),
+        "partition": chance.choice([None, 7]),
+        "file": "f\n",
+    }
+    columns = {name: table.column(name) for name in stored}
+    rows = [known | {name: columns[name][row] for name in stored} for row in range(len(table))]
+    chosen = None
+    if chance.randrange(2):
+        chosen = sorted(chance.sample(range(len(table)), chance.randrange(len(table) + 1)))
+        chosen = range(len(table))[2:7] if chance.randrange(4) == 0 else chosen
+    return chance, table, names, known, rows, chosen
+
+
+def some_texts(chance: random.Random, count: int) -> list[str | None]:
+    return [chance.choice([None, '{"a":"\x85"}', "{}"]) for _ in range(count)]
+
+
+def with_ready(rows: list[dict[str, Any]], decoded: dict[str, list[str | None]]) -> None:
+    for name, texts in decoded.items():
+        for row, text in zip(rows, texts, strict=True):
+            if text is not None:
+                row[name] = Ready(text)
+
+
+def csv_of(
+    table: kafkarec.RecordColumns,
+    names: list[str],
+    forms: dict[str, str],
+    iso_times: bool = False,
+    spreadsheet: bool = False,
+    decoded: dict[str, list[str | None]] | None = None,
+    known: dict[str, Any] | None = None,
+    rows: Any = None,
+) -> bytes:
+    """What CsvWriter writes after the line of names."""
+    written = bytearray()
+    sink: Any = SimpleNamespace(write=written.extend, flush=lambda: None)
+    decoder: Any = SimpleNamespace(texts=lambda piece: decoded) if decoded else None
+    source: Any = SimpleNamespace(**{"topic": None, "partition": None, "file": None} | (known or {}), path="f")
+    CsvWriter(sink, names, False, forms, decoder, spreadsheet, iso_times).write(SelectedRows(source, table, rows))
+    titles, lines_ = bytes(written).split(b"\r\n", 1)
+    assert titles.startswith(b"\xef\xbb\xbf") == spreadsheet
+    return lines_
+
+
+@pytest.mark.parametrize("start", range(0, 600, 100))
+def test_json_lines_are_those_of_the_slow_formatter(start: int) -> None:
+    for seed in range(start, start + 100):
+        chance, table, names, known, rows, chosen = some_case(seed)
+        forms = {"key": chance.choice(FORMS), "value": chance.choice(FORMS)}
+        iso_times = chance.randrange(2) == 1
+        decoded = {"value": some_texts(chance, len(table))} if chance.randrange(3) == 0 else {}
+        found = json_lines.render(
+            table, names, constants=known, forms=forms, decoded=decoded, rows=chosen, iso_times=iso_times
+        )
+        with_ready(rows, decoded)
+        wanted = slow_lines.json_lines(
+            [rows[i] for i in (range(len(rows)) if chosen is None else chosen)], names, forms, iso_times
+        )
+        assert found == wanted, seed
+
+
+@pytest.mark.parametrize("start", range(0, 600, 100))
+def test_csv_rows_are_those_of_the_slow_formatter(start: int) -> None:
+    for seed in range(start, start + 100):
+        chance, table, names, known, rows, chosen = some_case(seed)
+        known["file"], names = None, [name for name in names if name != "file"] or ["offset"]
+        forms = {"key": chance.choice(FORMS), "value": chance.choice(FORMS)}
+        iso_times, spreadsheet = chance.randrange(2) == 1, chance.randrange(2) == 1
+        decoded = {"value": some_texts(chance, len(table))} if chance.randrange(3) == 0 else {}
+        written = csv_of(table, names, forms, iso_times, spreadsheet, decoded, known, chosen)
+        with_ready(rows, decoded)
+        wanted = slow_lines.csv_rows(
+            [rows[i] for i in (range(len(rows)) if chosen is None else chosen)], names, forms, iso_times, spreadsheet
+        )
+        assert written == wanted, seed
+
+
+def one_batch(values: list[bytes]) -> kafkarec.RecordColumns:
+    return kafkarec.decode(builders.batch([builders.record(offset_delta=n, value=v) for n, v in enumerate(values)]))
+
+
+def both(table: kafkarec.RecordColumns, rows: list[dict[str, Any]], names: list[str], form: str) -> None:
+    """Compare the lines of a table in both formats."""
+    forms = {"key": form, "value": form}
+    assert json_lines.render(table, names, forms=forms) == slow_lines.json_lines(rows, names, forms)
+    for spreadsheet in (False, True):
+        written = csv_of(table, names, forms, spreadsheet=spreadsheet)
+        assert written == slow_lines.csv_rows(rows, names, forms, spreadsheet=spreadsheet)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_unusual_value_in_every_form(form: str) -> None:
+    values = [*JSON, *UNUSUAL, *(b" 12 " + value for value in (*JSON, *UNUSUAL)), *(value + b" " for value in JSON)]
+    values += [b'["' + value + b'"]' for value in UNUSUAL]
+    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
+
+
+@pytest.mark.parametrize("form", ["utf8", "json"])
+def test_every_byte_and_every_pair_of_bytes(form: str) -> None:
+    values = [bytes([a]) for a in range(256)] + [bytes([a, b]) for a in range(256) for b in range(0, 256, 5)]
+    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
+
+
+def test_every_character() -> None:
+    values = [chr(code).encode("utf-8", "surrogatepass") for code in (*range(0x3000), *range(0xD000, 0x110000, 61))]
+    both(one_batch(values), [{"value": value} for value in values], ["value"], "utf8")
+
+
+@pytest.mark.parametrize("iso_times", [False, True])
+def test_numbers_and_times(iso_times: bool) -> None:
+    chance = random.Random(4)
+    times = [*TIMES, *(10**n for n in range(19)), *(-(10**n) - 1 for n in range(18)), 2**63 - 1, -(2**63)]
+    times += [chance.randrange(-62_135_596_800_000, 253_402_300_800_000) for _ in range(3000)]
+    times += [day * 86_400_000 for day in range(-719_162, 2_932_896, 211)]
+    parts = [builders.record(offset_delta=n, timestamp_delta=time) for n, time in enumerate(times)]
+    table = kafkarec.decode(builders.batch(parts, base_timestamp=0), timestamp_unit="int64")
+    rows = [{"timestamp": None if time == -1 else time} for time in times]
+    names, forms = ["timestamp"], dict[str, str]()
+    assert json_lines.render(table, names, iso_times=iso_times) == slow_lines.json_lines(rows, names, forms, iso_times)
+    assert csv_of(table, names, forms, iso_times) == slow_lines.csv_rows(rows, names, forms, iso_times)
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=lambda case: case.name)
+def test_vectors(case: golden.Case) -> None:
+    names = ["offset", "timestamp", "key", "value", "headers", "compression", "is_control", "sequence"]
+    table = kafkarec.decode(case.bytes, columns=names, control=True, timestamp_unit="int64")
+    columns = {name: table.column(name) for name in names}
+    both(table, [{name: columns[name][row] for name in names} for row in range(len(table))], names, "utf8")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("more", [b"", b"x", b"\xff", b"\x85", b"\n", b'"'])
+def test_values_of_every_length(form: str, more: bytes) -> None:
+    """Space for text is taken in steps of 4096 bytes."""
+    sizes = [*range(70), *range(4090, 4100), *range(8188, 8196), 100_000]
+    start = b'ab"c\xc3\xa9\xe6\x97\xa5\\'
+    values = [start[: n % 11] + b"v" * (n - n % 11) + more for n in sizes]
+    values += [b"v" * n + "\u20ac\u2028\U0001f600".encode() + more for n in range(4080, 4100)]
+    values += [more * n for n in (4095, 4096, 4097, 9000)]
+    both(one_batch(values), [{"value": value} for value in values], ["value"], form)
+
+
+def test_headers_and_texts_that_need_more_space_than_a_row_has() -> None:
+    headers = [(b"k" * n, b"v" * n if n % 3 else None) for n in (0, 1, 40, 5000, 7, 100)] * 40
+    record = builders.record(headers=headers, value=b"\xff" * 70_000, key=b"\x01" * 70_000)
+    table = kafkarec.decode(builders.batch([record]))
+    row = {name: table.column(name)[0] for name in ("headers", "key", "value")}
+    assert len(row["headers"]) == 240
+    both(table, [row], ["headers", "key", "value"], "utf8")
+
+
+TEXTS = (b"null", b"<", b">", b"(", b")")
+PLAIN = Escapes({})
+OFFSETS = array("i", [0, 1, 3])
+
+
+@pytest.mark.parametrize(
+    ("column", "rows", "message"),
+    [
+        (("utf8", PLAIN, False, TEXTS, (None, OFFSETS, b"ab"), None), None, "offsets that fall"),
+        (("utf8", PLAIN, False, TEXTS, (None, array("i", [0, 2, 1]), b"abc"), None), None, "offsets that fall"),
+        (("utf8", PLAIN, False, TEXTS, (None, array("i", [-1, 2, 3]), b"abc"), None), None, "offsets that fall"),
+        (("utf8", PLAIN, False, TEXTS, (None, array("i", [0, 1]), b"abc"), None), None, "8 bytes, 12 needed"),
+        (("utf8", PLAIN, False, TEXTS, (b"", OFFSETS, b"abc"), None), None, "0 bytes, 1 needed"),
+        (("utf8", None, False, TEXTS, (None, OFFSETS, b"abc"), None), None, "utf8 without escapes"),
+        (("number", None, False, TEXTS, ("l", None, bytes(15)), None), None, "15 bytes, 16 needed"),
+        (("number", None, False, TEXTS, ("s", None, bytes(3)), None), None, "3 bytes, 4 needed"),
+        (("bool", None, False, TEXTS, ("b", None, b""), None), None, "0 bytes, 1 needed"),
+        (("ready", None, False, TEXTS, None, [b"a"]), None, "1 texts for 2 rows"),
+        (("ready", None, False, TEXTS, None, None), array("q", [0, 2]), "row 2 of 0 to 2"),
+        (("ready", None, False, TEXTS, None, None), array("q", [-1]), "row -1 of 0 to 2"),
+        (("headers", None, False, TEXTS, (OFFSETS, 2), None), None, "offsets that fall"),
+        (("headers", None, False, TEXTS, (OFFSETS, 3), None), None, "headers without the columns"),
+    ],
+)
+def test_buffers_that_are_too_short_are_refused(column: Any, rows: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        lines([column], b"\n", 0, 2, rows)
+
+
+def test_rows_before_the_first_are_refused() -> None:
+    with pytest.raises(ValueError, match="rows 2 to 1"):
+        lines([], b"\n", 2, 1)
+    assert lines([], b"end\n", 1, 3) == b"end\nend\n"
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"), [({65: b"b"}, "always copied"), ({128: b"b"}, "always"), ({10: b"7 bytes"}, "too long")]
+)
+def test_escapes_that_would_not_be_found_are_refused(texts: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Escapes(texts)
