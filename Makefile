@@ -1,13 +1,13 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
-	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
 	@echo "  NO_INSTALL=1 make demo             stop if something is missing, install nothing"
 
@@ -58,6 +58,10 @@ lint: ## ruff (rules and format), mypy, cython-lint; `ruff format` writes the fo
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec
 	@.venv/bin/cython-lint kafkarec
+
+instructions: ## instructions of decode per record, compared with benchmarks/instructions.json (ARGS=--write)
+	@sh tools/setup build
+	@$(PYTHON) benchmarks/instructions.py $(ARGS)
 
 bench: ## the seven workloads, kafkarec and its peers; writes benchmarks/RESULTS.md
 	@sh tools/setup bench

@@ -42,26 +42,30 @@ WORDS = (  # noqa: SIM905 (a list of literals would fill the page)
 
 
 class Workload(NamedTuple):
-    """One file; `codec` is the id in the batch attributes."""
+    """One run of batches; `codec` is the id in the batch attributes. random: values of random bytes. java: payloads are
+    framed as by Kafka's Java producer."""
 
     name: str
-    codec: int
-    batches: int
-    records: int
-    value_bytes: int
-    headers: int
-    keys: bool
+    codec: int = 0
+    batches: int = 1000
+    records: int = 100
+    value_bytes: int = 100
+    headers: int = 0
+    keys: bool = True
+    random: bool = False
+    java: bool = False
 
 
 WORKLOADS = (
-    Workload("none", 0, 1000, 100, 100, 0, True),
-    Workload("none_h3", 0, 1000, 100, 100, 3, True),
-    Workload("none_small", 0, 1000, 1000, 10, 0, False),
-    Workload("lz4", 3, 1000, 100, 100, 0, True),
-    Workload("snappy", 2, 1000, 100, 100, 0, True),
-    Workload("zstd", 4, 1000, 100, 100, 0, True),
-    Workload("gzip", 1, 1000, 100, 100, 0, True),
+    Workload("none"),
+    Workload("none_h3", headers=3),
+    Workload("none_small", records=1000, value_bytes=10, keys=False),
+    Workload("lz4", 3),
+    Workload("snappy", 2),
+    Workload("zstd", 4),
+    Workload("gzip", 1),
 )
+BY_NAME = {work.name: work for work in WORKLOADS}
 
 
 def xerial(payload: bytes, block: int) -> bytes:
@@ -131,7 +135,7 @@ def payload_of(work: Workload, rng: random.Random) -> bytes:
     out = []
     for delta in range(work.records):
         key = varint(8) + b"%08d" % rng.randrange(10**8) if work.keys else varint(-1)
-        value = json_like(rng, work.value_bytes)
+        value = rng.randbytes(work.value_bytes) if work.random else json_like(rng, work.value_bytes)
         body = b"".join((b"\x00", SMALL_VARINTS[delta], SMALL_VARINTS[delta], key, varint(len(value)), value, headers))
         out += [varint(len(body)), body]
     return b"".join(out)
@@ -146,25 +150,27 @@ def batch(work: Workload, payload: bytes, base_offset: int, timestamp: int) -> b
     return UNCHECKED_HEADER.pack(base_offset, length, 0, 2, checksum) + checked
 
 
-def batches(work: Workload, packer: Packer) -> Iterator[bytes]:
+def batches(work: Workload) -> Iterator[bytes]:
     rng = random.Random(SEED)
+    packer = (JAVA if work.java else CLIENT)[work.codec]
     for number in range(work.batches):
         payload = packer(payload_of(work, rng))
         yield batch(work, payload, number * work.records, BASE_TIMESTAMP + number * 1000)
 
 
-def make(folder: Path, kind: str = "client") -> list[Path]:
-    """The seven files of one kind in folder/kind; made once."""
-    packers = {"client": CLIENT, "java": JAVA}[kind]
-    target = folder / kind
-    target.mkdir(parents=True, exist_ok=True)
+def build(work: Workload) -> bytes:
+    return b"".join(batches(work))
+
+
+def make(folder: Path) -> list[Path]:
+    """A file of each of the seven in a folder; made once."""
+    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for work in WORKLOADS:
-        path = target / f"{work.name}.log"
+        path = folder / f"{work.name}.log"
         if not path.exists():
-            data = b"".join(batches(work, packers[work.codec]))
             part = path.with_suffix(".part")
-            part.write_bytes(data)
+            part.write_bytes(build(work))
             part.replace(path)
         paths.append(path)
     return paths
