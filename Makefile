@@ -63,8 +63,9 @@ instructions: ## instructions of decode per record, compared with benchmarks/ins
 	@sh tools/setup build
 	@$(PYTHON) benchmarks/instructions.py $(ARGS)
 
-bench: ## the seven workloads, kafkarec and its peers; writes benchmarks/RESULTS.md
+bench: ## kafkarec and its peers by size, headers, codec, ...; writes benchmarks/RESULTS.md, names the other benchmarks
 	@sh tools/setup bench
+	@! command -v mvn >/dev/null || tools/kafka_jars >/dev/null
 	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
 
 sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each, kills streams of 4.1 (LONG=1: more of both)

@@ -117,7 +117,7 @@ def report(key: str, baselines: dict[str, dict[str, float]], now: dict[str, floa
         known = ", ".join(baselines) or "none"
         lines.append(f"no baseline for this compiler (there are: {known}), so nothing was compared")
     if risen:
-        lines.append(f"a rise of over {SLACK:.0%}: find its cause, or if it is worth it say why and commit a new baseline")
+        lines.append(f"a rise of over {SLACK:.0%}: find its cause, or say why it is worth it and commit a new baseline")
     if risen or stale:
         lines += [
             "to commit: `make instructions ARGS=--write` writes this into benchmarks/instructions.json:",

@@ -1,6 +1,6 @@
-"""The seven decode workloads, made from a seed: the same bytes on every machine.
+"""The workloads of the benchmarks, made from a seed: the same bytes on every machine.
 
-Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-like values, 8-digit keys:
+Each is a run of magic 2 batches as a broker stores them (KIP-98), JSON-like values, 8-digit keys. The seven:
 
 | name | batches x records | value | headers |
 |---|---|---|---|
@@ -8,10 +8,11 @@ Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-lik
 | none_h3 | 1000 x 100 | 100 bytes | 3 a record |
 | none_small | 1000 x 1000 | 10 bytes, null key | none |
 
-The compressed ones exist twice. `client` payloads are framed as one-shot library calls frame them, which
-is what Python producers send: a zstd frame with its content size, lz4 blocks with checksums. `java`
-payloads are framed as Kafka's Java producer frames them: a streamed zstd frame without a size, 64 KiB lz4
-blocks without checksums, snappy in xerial blocks of 32 KiB.
+Payloads are framed as one-shot library calls frame them, which is what Python producers send: a zstd frame with its
+content size, lz4 blocks with checksums. With `java` as Kafka's Java producer does it: a streamed zstd frame without a
+size, 64 KiB lz4 blocks without checksums. gzip and snappy (xerial blocks of 32 KiB) are the same from both.
+
+AXES varies one property of `none` (or of the codecs) at a time, with 100,000 records or 10 MB of values in each.
 """
 
 from __future__ import annotations
@@ -66,6 +67,43 @@ WORKLOADS = (
     Workload("gzip", 1),
 )
 BY_NAME = {work.name: work for work in WORKLOADS}
+MIDDLE, LZ4, SNAPPY, ZSTD, GZIP = (BY_NAME[name] for name in ("none", "lz4", "snappy", "zstd", "gzip"))
+# axis -> label -> workload
+AXES: dict[str, dict[str, Workload]] = {
+    "Records per batch": {
+        "1": Workload("batch_1", batches=100_000, records=1),
+        "10": Workload("batch_10", batches=10_000, records=10),
+        "100": MIDDLE,
+        "1000": Workload("batch_1000", batches=100, records=1000),
+    },
+    "Bytes per value": {
+        "10": Workload("value_10", value_bytes=10),
+        "100": MIDDLE,
+        "1000": Workload("value_1000", batches=100, value_bytes=1000),
+        "10,000": Workload("value_10000", batches=10, value_bytes=10_000),
+    },
+    "Headers per record": {
+        "0": MIDDLE,
+        "1": Workload("headers_1", headers=1),
+        "3": BY_NAME["none_h3"],
+        "10": Workload("headers_10", headers=10),
+    },
+    "Codec, and whose framing": {
+        "none": MIDDLE,
+        "gzip": GZIP,
+        "snappy": SNAPPY,
+        "lz4, Python client": LZ4,
+        "lz4, Java producer": LZ4._replace(name="lz4_java", java=True),
+        "zstd, Python client": ZSTD,
+        "zstd, Java producer": ZSTD._replace(name="zstd_java", java=True),
+    },
+    "Compressible or random values": {
+        "lz4, JSON-like": LZ4,
+        "lz4, random": LZ4._replace(name="lz4_random", random=True),
+        "zstd, JSON-like": ZSTD,
+        "zstd, random": ZSTD._replace(name="zstd_random", random=True),
+    },
+}
 
 
 def xerial(payload: bytes, block: int) -> bytes:

@@ -166,8 +166,9 @@ def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: d
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
-    rows = re.findall(r"^\| (?:kafkarec|aiokafka) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(rows) == 2 and set(rows) <= set(results), "README.md quotes two rows of benchmarks/RESULTS.md"
+    names = r"^\| (?:kafkarec|Kafka's classes|aiokafka|kafka-python) \|.*$"
+    rows = re.findall(names, (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) == 4 and set(rows) <= set(results), "README.md quotes rows of benchmarks/RESULTS.md"
 
 
 def test_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,6 +264,14 @@ def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.Monk
             last = columns[-1]
             assert (last.offset, len(last.value)) == (3 * work.records - 1, work.value_bytes)
             assert len(last.headers) == work.headers and (last.key is not None) == work.keys
+
+
+def test_the_results_have_a_row_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = load("benchmarks", "workloads", monkeypatch)
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+    for title, rows in workloads.AXES.items():
+        section = results.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        assert re.findall(r"^\| (\S.*?) \| [\d.]+ ", section, re.MULTILINE) == [*rows], title
 
 
 def test_ci_entry_can_be_executed() -> None:
