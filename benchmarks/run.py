@@ -104,13 +104,11 @@ def seven(best: Times) -> list[str]:
 def axis(best: Times, rows: dict[str, Workload]) -> list[str]:
     """A row for each workload. In brackets: times what kafkarec takes."""
     present = [name for name in (BOUND, *PEERS) if name in best]
-    return table(
-        [OURS, *present],
-        {
-            label: [figure(ours := best[OURS][work.name]), *(beside(best[name][work.name], ours) for name in present)]
-            for label, work in rows.items()
-        },
-    )
+    cells = {}
+    for label, work in rows.items():
+        ours = best[OURS][work.name]
+        cells[label] = [figure(ours), *(beside(best[name][work.name], ours) for name in present)]
+    return table([OURS, *present], cells)
 
 
 def calls(best: Times) -> list[str]:

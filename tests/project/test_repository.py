@@ -266,6 +266,17 @@ def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.Monk
             assert len(last.headers) == work.headers and (last.key is not None) == work.keys
 
 
+def test_benchmarks_use_names_that_their_modules_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [path.read_text() for path in (ROOT / "benchmarks").glob("*.py")]
+    modules = {name: load("benchmarks", name, monkeypatch) for name in ("workloads", "shared")}
+    for name, module in modules.items():
+        used = {word for text in texts for word in re.findall(rf"\b{name}\.([A-Za-z_]\w*)", text)} - {"py"}
+        for names in (found for text in texts for found in re.findall(rf"(?m)^from {name} import ([\w, ]+)", text)):
+            used |= set(names.rstrip(" #").split(", "))
+        assert used, name
+        assert [each for each in sorted(used) if not hasattr(module, each.split()[0])] == [], name
+
+
 def test_the_results_have_a_row_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
     workloads = load("benchmarks", "workloads", monkeypatch)
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
