@@ -1,13 +1,13 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint bench sparks damages fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
 
 help: ## this list
 	@echo "kafkarec: Kafka's record batches in columns, without a broker"
-	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "  DATA=/your/kafka-logs make demo    the demo on your own segments"
 	@echo "  NO_INSTALL=1 make demo             stop if something is missing, install nothing"
 
@@ -59,8 +59,13 @@ lint: ## ruff (rules and format), mypy, cython-lint; `ruff format` writes the fo
 	@$(PYTHON) -m mypy kafkarec spark_udfs pyspark_kafkarec
 	@.venv/bin/cython-lint kafkarec
 
-bench: ## the seven workloads, kafkarec and its peers; writes benchmarks/RESULTS.md
+instructions: ## instructions of decode per record, compared with benchmarks/instructions.json (ARGS=--write)
+	@sh tools/setup build
+	@$(PYTHON) benchmarks/instructions.py $(ARGS)
+
+bench: ## kafkarec and its peers by size, headers, codec, ...; writes benchmarks/RESULTS.md, names the other benchmarks
 	@sh tools/setup bench
+	@! command -v mvn >/dev/null || tools/kafka_jars >/dev/null
 	@$(ENV) $(PYTHON) benchmarks/run.py $(ARGS)
 
 sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on each, kills streams of 4.1 (LONG=1: more of both)

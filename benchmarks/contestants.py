@@ -1,17 +1,64 @@
-"""The contestants of `make bench`: name -> a function of one whole file of record batches.
+"""The contestants of `make bench`.
 
 Every decoder checks the CRC, reads offset, timestamp, key, value and headers of every record and returns the number of
-records, which must be the same for all. The lower bounds (memcpy, crc, codec) read no records and return 0.
+records, which must be the same for all. `libraries` and `scan` read no records and return 0.
 """
 
 from __future__ import annotations
 
+import math
 import struct
-from collections.abc import Callable, Iterator
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
 
-Contestant = Callable[[bytes], int]
+import jvm_oracle
 
 LENGTH_AT, ATTRIBUTES_AT, HEADER = 8, 21, 61
+
+
+class Input(NamedTuple):
+    path: Path
+    data: bytes
+
+
+class Contestant(NamedTuple):
+    """run: decodes all of the data, returns the number of records. before: called before each run, untimed. clock:
+    processor time, which other work on the machine changes least."""
+
+    run: Callable[[bytes], int]
+    before: Callable[[], object] | None = None
+    clock: Callable[[], float] = time.process_time
+
+    def best(self, given: Input, least: float) -> tuple[float, int]:
+        """(seconds of the fastest run, records); runs until `least` seconds have passed, at least once."""
+        fastest, records, end = math.inf, 0, time.perf_counter() + least
+        while fastest == math.inf or time.perf_counter() < end:
+            if self.before:
+                self.before()
+            began = self.clock()
+            records = self.run(given.data)
+            fastest = min(fastest, self.clock() - began)
+        return fastest, records
+
+
+class Java(jvm_oracle.Jvm):
+    """Kafka's own classes: `best` asks Decode.java."""
+
+    def __init__(self) -> None:
+        program = Path(__file__).with_name("Decode.java")
+        command = [str(jvm_oracle.tool("java")), "-Xmx2g", "-cp", f"{jvm_oracle.JARS}/*", str(program)]
+        self._jvm = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def best(self, given: Input, least: float) -> tuple[float, int]:
+        assert self._jvm.stdin is not None and self._jvm.stdout is not None
+        self._jvm.stdin.write(f"{least} {given.path}\n".encode())
+        self._jvm.stdin.flush()
+        seconds, records = self._jvm.stdout.readline().split()
+        return float(seconds), int(records)
 
 
 def frames(data: bytes) -> Iterator[tuple[int, int, int]]:
@@ -24,27 +71,11 @@ def frames(data: bytes) -> Iterator[tuple[int, int, int]]:
         position += 12 + length
 
 
-# ---- bounds ----------------------------------------------------------------------------------------------
-
-
-def memcpy(data: bytes) -> int:
-    bytearray(data)
-    return 0
-
-
-def crc(data: bytes) -> int:
-    """The checksum of each batch, by one call of the library that kafkarec uses."""
-    import crc32c
-
-    view = memoryview(data)
-    for position, end, _ in frames(data):
-        crc32c.crc32c(view[position + ATTRIBUTES_AT : end])
-    return 0
-
-
-def codec(data: bytes) -> int:
-    """Decompresses every payload with the libraries that kafkarec uses, one call each, and discards it."""
+def libraries(data: bytes) -> int:
+    """Checksum and decompression by one call each of the libraries that kafkarec uses, in a loop of Python over the
+    batches; of an uncompressed payload a copy."""
     import cramjam
+    import crc32c
     import lz4.frame
     import zstandard
     from isal import isal_zlib
@@ -59,7 +90,7 @@ def codec(data: bytes) -> int:
             at += 4 + size
 
     by_id: dict[int, Callable[[memoryview], object]] = {
-        0: len,
+        0: bytes,
         1: lambda payload: isal_zlib.decompress(payload, 31),
         2: snappy,
         3: lz4.frame.decompress,
@@ -67,6 +98,7 @@ def codec(data: bytes) -> int:
     }
     view = memoryview(data)
     for position, end, codec_id in frames(data):
+        crc32c.crc32c(view[position + ATTRIBUTES_AT : end])
         by_id[codec_id](view[position + HEADER : end])
     return 0
 
@@ -74,35 +106,53 @@ def codec(data: bytes) -> int:
 # ---- decoders --------------------------------------------------------------------------------------------
 
 
-def kafkarec(data: bytes) -> int:
+def kafkarec(data: bytes, **options: Any) -> int:
     """Decodes, exports to Arrow, reads one byte of every page of every column."""
-    return _kafkarec(data, 1)
-
-
-def kafkarec_2_threads(data: bytes) -> int:
-    return _kafkarec(data, 2)
-
-
-def _kafkarec(data: bytes, threads: int) -> int:
     import pyarrow as pa
 
     import kafkarec
 
-    table = pa.table(kafkarec.decode(data, threads=threads))
+    table = pa.table(kafkarec.decode(data, **options))
     for column in table.columns:
         for chunk in column.chunks:
             for buffer in chunk.buffers():
                 if buffer is not None:
                     bytes(memoryview(buffer)[::4096])
-    return table.num_rows
+    return table.num_rows  # type: ignore[no-any-return]
 
 
-def kafkarec_scan(data: bytes) -> int:
-    """Headers only."""
+def read(records: Iterable[Any]) -> int:
+    """Reads the fields of each."""
+    count = 0
+    for record in records:
+        count += 1
+        record.offset, record.timestamp, record.key, record.value, record.headers  # noqa: B018
+    return count
+
+
+def records(data: bytes) -> int:
+    import kafkarec
+
+    return read(kafkarec.decode(data))
+
+
+def tuples(data: bytes) -> int:
+    import kafkarec
+
+    return len(kafkarec.decode(data).tuples())
+
+
+def scan(data: bytes) -> int:
     import kafkarec
 
     kafkarec.scan(data)
     return 0
+
+
+def release_memory() -> None:
+    import kafkarec
+
+    kafkarec.release_memory()
 
 
 def _visit(memory_records: type, data: bytes) -> int:
@@ -111,9 +161,7 @@ def _visit(memory_records: type, data: bytes) -> int:
         batch = batches.next_batch()
         if not batch.validate_crc():
             raise ValueError("CRC")
-        for record in batch:
-            count += 1
-            record.offset, record.timestamp, record.key, record.value, record.headers  # noqa: B018
+        count += read(batch)
     return count
 
 
@@ -129,11 +177,24 @@ def kafka_python(data: bytes) -> int:
     return _visit(MemoryRecords, data)
 
 
-BOUNDS: dict[str, Contestant] = {"memcpy": memcpy, "crc": crc, "codec": codec}
-OURS: dict[str, Contestant] = {
-    "kafkarec": kafkarec,
-    "kafkarec, 2 threads": kafkarec_2_threads,
-    "kafkarec scan": kafkarec_scan,
+OURS, BOUND, JAVA, SLOW = "kafkarec", "libraries alone", "Kafka's classes", "kafka-python"
+FIELD: dict[str, Contestant] = {
+    BOUND: Contestant(libraries),
+    OURS: Contestant(kafkarec),
+    "aiokafka": Contestant(aiokafka),
+    SLOW: Contestant(kafka_python),
 }
-PEERS: dict[str, Contestant] = {"aiokafka": aiokafka}
-SLOW_PEERS: dict[str, Contestant] = {"kafka-python": kafka_python}
+PEERS = (JAVA, "aiokafka", SLOW)
+# how `decode` is called -> the contestant
+CALLS: dict[str, Contestant] = {
+    '`columns=["offset", "timestamp"]`': Contestant(partial(kafkarec, columns=["offset", "timestamp"])),
+    '`columns=["value"]`': Contestant(partial(kafkarec, columns=["value"])),
+    '`layout="view"`': Contestant(partial(kafkarec, layout="view")),
+    "`check_crcs=False`": Contestant(partial(kafkarec, check_crcs=False)),
+    "into new memory, as when results are kept": Contestant(kafkarec, release_memory),
+    "rows: `tuples()`": Contestant(tuples),
+    "rows: each field of each `Record`": Contestant(records),
+    "`scan`: headers of batches only": Contestant(scan),
+    "elapsed time": Contestant(kafkarec, clock=time.perf_counter),
+    "elapsed time, `threads=2`": Contestant(partial(kafkarec, threads=2), clock=time.perf_counter),
+}

@@ -1,6 +1,6 @@
-"""The seven decode workloads, made from a seed: the same bytes on every machine.
+"""The workloads of the benchmarks, made from a seed: the same bytes on every machine.
 
-Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-like values, 8-digit keys:
+Each is a run of magic 2 batches as a broker stores them (KIP-98), JSON-like values, 8-digit keys. The seven:
 
 | name | batches x records | value | headers |
 |---|---|---|---|
@@ -8,10 +8,11 @@ Each file is a run of magic 2 batches as a broker stores them (KIP-98), JSON-lik
 | none_h3 | 1000 x 100 | 100 bytes | 3 a record |
 | none_small | 1000 x 1000 | 10 bytes, null key | none |
 
-The compressed ones exist twice. `client` payloads are framed as one-shot library calls frame them, which
-is what Python producers send: a zstd frame with its content size, lz4 blocks with checksums. `java`
-payloads are framed as Kafka's Java producer frames them: a streamed zstd frame without a size, 64 KiB lz4
-blocks without checksums, snappy in xerial blocks of 32 KiB.
+Payloads are framed as one-shot library calls frame them, which is what Python producers send: a zstd frame with its
+content size, lz4 blocks with checksums. With `java` as Kafka's Java producer does it: a streamed zstd frame without a
+size, 64 KiB lz4 blocks without checksums. gzip and snappy (xerial blocks of 32 KiB) are the same from both.
+
+AXES varies one property of `none` (or of the codecs) at a time, with 100,000 records or 10 MB of values in each.
 """
 
 from __future__ import annotations
@@ -42,26 +43,67 @@ WORDS = (  # noqa: SIM905 (a list of literals would fill the page)
 
 
 class Workload(NamedTuple):
-    """One file; `codec` is the id in the batch attributes."""
+    """One run of batches; `codec` is the id in the batch attributes. random: values of random bytes. java: payloads are
+    framed as by Kafka's Java producer."""
 
     name: str
-    codec: int
-    batches: int
-    records: int
-    value_bytes: int
-    headers: int
-    keys: bool
+    codec: int = 0
+    batches: int = 1000
+    records: int = 100
+    value_bytes: int = 100
+    headers: int = 0
+    keys: bool = True
+    random: bool = False
+    java: bool = False
 
 
 WORKLOADS = (
-    Workload("none", 0, 1000, 100, 100, 0, True),
-    Workload("none_h3", 0, 1000, 100, 100, 3, True),
-    Workload("none_small", 0, 1000, 1000, 10, 0, False),
-    Workload("lz4", 3, 1000, 100, 100, 0, True),
-    Workload("snappy", 2, 1000, 100, 100, 0, True),
-    Workload("zstd", 4, 1000, 100, 100, 0, True),
-    Workload("gzip", 1, 1000, 100, 100, 0, True),
+    Workload("none"),
+    Workload("none_h3", headers=3),
+    Workload("none_small", records=1000, value_bytes=10, keys=False),
+    Workload("lz4", 3),
+    Workload("snappy", 2),
+    Workload("zstd", 4),
+    Workload("gzip", 1),
 )
+BY_NAME = {work.name: work for work in WORKLOADS}
+MIDDLE, LZ4, SNAPPY, ZSTD, GZIP = (BY_NAME[name] for name in ("none", "lz4", "snappy", "zstd", "gzip"))
+# axis -> label -> workload
+AXES: dict[str, dict[str, Workload]] = {
+    "Records per batch": {
+        "1": Workload("batch_1", batches=100_000, records=1),
+        "10": Workload("batch_10", batches=10_000, records=10),
+        "100": MIDDLE,
+        "1000": Workload("batch_1000", batches=100, records=1000),
+    },
+    "Bytes per value": {
+        "10": Workload("value_10", value_bytes=10),
+        "100": MIDDLE,
+        "1000": Workload("value_1000", batches=100, value_bytes=1000),
+        "10,000": Workload("value_10000", batches=10, value_bytes=10_000),
+    },
+    "Headers per record": {
+        "0": MIDDLE,
+        "1": Workload("headers_1", headers=1),
+        "3": BY_NAME["none_h3"],
+        "10": Workload("headers_10", headers=10),
+    },
+    "Codec, and whose framing": {
+        "none": MIDDLE,
+        "gzip": GZIP,
+        "snappy": SNAPPY,
+        "lz4, Python client": LZ4,
+        "lz4, Java producer": LZ4._replace(name="lz4_java", java=True),
+        "zstd, Python client": ZSTD,
+        "zstd, Java producer": ZSTD._replace(name="zstd_java", java=True),
+    },
+    "Compressible or random values": {
+        "lz4, JSON-like": LZ4,
+        "lz4, random": LZ4._replace(name="lz4_random", random=True),
+        "zstd, JSON-like": ZSTD,
+        "zstd, random": ZSTD._replace(name="zstd_random", random=True),
+    },
+}
 
 
 def xerial(payload: bytes, block: int) -> bytes:
@@ -131,7 +173,7 @@ def payload_of(work: Workload, rng: random.Random) -> bytes:
     out = []
     for delta in range(work.records):
         key = varint(8) + b"%08d" % rng.randrange(10**8) if work.keys else varint(-1)
-        value = json_like(rng, work.value_bytes)
+        value = rng.randbytes(work.value_bytes) if work.random else json_like(rng, work.value_bytes)
         body = b"".join((b"\x00", SMALL_VARINTS[delta], SMALL_VARINTS[delta], key, varint(len(value)), value, headers))
         out += [varint(len(body)), body]
     return b"".join(out)
@@ -146,25 +188,27 @@ def batch(work: Workload, payload: bytes, base_offset: int, timestamp: int) -> b
     return UNCHECKED_HEADER.pack(base_offset, length, 0, 2, checksum) + checked
 
 
-def batches(work: Workload, packer: Packer) -> Iterator[bytes]:
+def batches(work: Workload) -> Iterator[bytes]:
     rng = random.Random(SEED)
+    packer = (JAVA if work.java else CLIENT)[work.codec]
     for number in range(work.batches):
         payload = packer(payload_of(work, rng))
         yield batch(work, payload, number * work.records, BASE_TIMESTAMP + number * 1000)
 
 
-def make(folder: Path, kind: str = "client") -> list[Path]:
-    """The seven files of one kind in folder/kind; made once."""
-    packers = {"client": CLIENT, "java": JAVA}[kind]
-    target = folder / kind
-    target.mkdir(parents=True, exist_ok=True)
+def build(work: Workload) -> bytes:
+    return b"".join(batches(work))
+
+
+def make(folder: Path) -> list[Path]:
+    """A file of each of the seven in a folder; made once."""
+    folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for work in WORKLOADS:
-        path = target / f"{work.name}.log"
+        path = folder / f"{work.name}.log"
         if not path.exists():
-            data = b"".join(batches(work, packers[work.codec]))
             part = path.with_suffix(".part")
-            part.write_bytes(data)
+            part.write_bytes(build(work))
             part.replace(path)
         paths.append(path)
     return paths

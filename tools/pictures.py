@@ -5,6 +5,7 @@
 | batch.svg | the spans of `kafkarec.ops.explain` for a batch of examples/data |
 | damage.svg | the report of `kafkarec.verify` for a file that is damaged here, with verify's own map |
 | packages.svg | docs/packages.toml (`pictures_packages.py`) |
+| speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
 
 Each has its own background, so that it is readable on any page.
 """
@@ -18,6 +19,7 @@ from html import escape
 from pathlib import Path
 
 import pictures_packages
+import pictures_speed
 from pictures_style import card, text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -162,4 +164,9 @@ def _places(file: object) -> Iterator[tuple[float, str, str]]:
         yield one.position + one.length / 2, one.state, words
 
 
-PICTURES = {"batch.svg": batch, "damage.svg": damage, "packages.svg": pictures_packages.packages}
+PICTURES = {
+    "batch.svg": batch,
+    "damage.svg": damage,
+    "packages.svg": pictures_packages.packages,
+    "speed.svg": pictures_speed.speed,
+}

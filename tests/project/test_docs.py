@@ -188,7 +188,7 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-    assert [path.stem for path in pictures] == ["batch", "damage", "packages"]
+    assert [path.stem for path in pictures] == ["batch", "damage", "packages", "speed"]
     for path in pictures:
         text = path.read_text()
         ElementTree.fromstring(text)

@@ -166,8 +166,9 @@ def test_the_page_of_columns_has_every_column_and_its_type(title: str, fields: d
 
 def test_figures_in_the_readme_are_those_of_the_last_benchmark() -> None:
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text().splitlines()
-    rows = re.findall(r"^\| (?:kafkarec|aiokafka) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert len(rows) == 2 and set(rows) <= set(results), "README.md quotes two rows of benchmarks/RESULTS.md"
+    names = r"^\| (?:kafkarec|Kafka's classes|aiokafka|kafka-python) \|.*$"
+    rows = re.findall(names, (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert len(rows) == 4 and set(rows) <= set(results), "README.md quotes rows of benchmarks/RESULTS.md"
 
 
 def test_python_in_the_readme_runs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,16 +256,33 @@ def test_pieces_of_damaged_and_preallocated_logs(pieces_of) -> None:  # type: ig
 def test_workloads_are_readable_and_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     workloads = load("benchmarks", "workloads", monkeypatch)
     for work in workloads.WORKLOADS:
-        small = work._replace(batches=3)
-        for packers in (workloads.CLIENT, workloads.JAVA):
-            data = b"".join(workloads.batches(small, packers[work.codec]))
-            again = b"".join(workloads.batches(small, packers[work.codec]))
-            assert hashlib.sha256(data).digest() == hashlib.sha256(again).digest()
+        for small in (work._replace(batches=3), work._replace(batches=3, java=True, random=True)):
+            data = workloads.build(small)
+            assert hashlib.sha256(data).digest() == hashlib.sha256(workloads.build(small)).digest()
             columns = kafkarec.decode(data)
             assert len(columns) == 3 * work.records
             last = columns[-1]
             assert (last.offset, len(last.value)) == (3 * work.records - 1, work.value_bytes)
             assert len(last.headers) == work.headers and (last.key is not None) == work.keys
+
+
+def test_benchmarks_use_names_that_their_modules_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [path.read_text() for path in (ROOT / "benchmarks").glob("*.py")]
+    modules = {name: load("benchmarks", name, monkeypatch) for name in ("workloads", "shared")}
+    for name, module in modules.items():
+        used = {word for text in texts for word in re.findall(rf"\b{name}\.([A-Za-z_]\w*)", text)} - {"py"}
+        for names in (found for text in texts for found in re.findall(rf"(?m)^from {name} import ([\w, ]+)", text)):
+            used |= set(names.rstrip(" #").split(", "))
+        assert used, name
+        assert [each for each in sorted(used) if not hasattr(module, each.split()[0])] == [], name
+
+
+def test_the_results_have_a_row_for_every_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    workloads = load("benchmarks", "workloads", monkeypatch)
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text()
+    for title, rows in workloads.AXES.items():
+        section = results.split(f"\n## {title}\n")[1].split("\n## ")[0]
+        assert re.findall(r"^\| (\S.*?) \| [\d.]+ ", section, re.MULTILINE) == [*rows], title
 
 
 def test_ci_entry_can_be_executed() -> None:
