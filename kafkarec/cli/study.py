@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     some.add_argument("--all", action="store_true", help="read everything")
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser)
     parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))

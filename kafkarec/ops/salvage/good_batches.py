@@ -96,6 +96,7 @@ class DamageCollector(NamedTuple):
     unread            files that could not be read, or not completely
     restored          batches with restored header fields; None: they are damage instead
     progress          called after each piece of a file
+    threads           how many decode a file
     """
 
     damage: list[Damage]
@@ -105,6 +106,7 @@ class DamageCollector(NamedTuple):
     unread: list[ReadFailure]
     restored: list[Restored] | None
     progress: ReadProgress = no_progress
+    threads: int = 1
 
 
 def read_file(
@@ -190,6 +192,7 @@ def _read_pieces(
         check_crcs=True,
         restore=collector.restored is not None,
         max_decompressed_bytes=cap,
+        threads=collector.threads,
     )
     try:
         for piece in pieces:
