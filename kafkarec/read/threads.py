@@ -187,14 +187,15 @@ class _Ahead:
 
 def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
     """Yields what the calls return, in order, or raises what one raises. Up to `threads` threads make them, the caller
-    of this generator included, and no more of them than two for each thread before their results are wanted. `calls`
-    is iterated by the caller alone; what it raises comes after the results of the calls before."""
+    of this generator included; two for each thread are made before their results are wanted, for a single thread none.
+    `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
     ahead, made = _Ahead(), deque[_Call[_Result]]()
+    most = 1 if threads == 1 else 2 * threads
     raised: Exception | None = None
     try:
         while True:
             try:
-                while raised is None and len(made) < 2 * threads:
+                while raised is None and len(made) < most:
                     made.append(_Call(next(calls)))
                     ahead.waiting.append(made[-1])
             except StopIteration as end:
