@@ -112,6 +112,7 @@ def xxh32_of(data):
 
 
 @cython.final
+@cython.no_gc                    # else the collector clears a memoryview that this holds a buffer of, and CPython crashes
 cdef class Source:
     """Keeps a caller's buffer, a file (see `_entry/python_reader.pxd`), or a memory map of a file alive.
 

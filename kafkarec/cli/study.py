@@ -129,6 +129,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
+                    threads=shared_options.threads(args),
                     done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:

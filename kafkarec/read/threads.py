@@ -123,7 +123,10 @@ class _Call(Generic[_Result]):
 
     def result(self) -> _Result:
         if self._raised is not None:
-            raise self._raised
+            try:
+                raise self._raised
+            finally:
+                self._raised = None  # it refers to this frame
         return self._result
 
 
@@ -191,7 +194,7 @@ def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[
     `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
     ahead, made = _Ahead(), deque[_Call[_Result]]()
     most = 1 if threads == 1 else 2 * threads
-    raised: Exception | None = None
+    raised: Exception | None = None  # by `calls`
     try:
         while True:
             try:
@@ -209,5 +212,8 @@ def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[
             yield made.popleft().result()
     finally:
         ahead.close()
-    if raised is not None and not isinstance(raised, StopIteration):
-        raise raised
+    try:
+        if raised is not None and not isinstance(raised, StopIteration):
+            raise raised
+    finally:
+        del raised  # it refers to this frame
