@@ -173,19 +173,19 @@ class _Ahead:
                 self.returned.get()
 
     def close(self) -> None:
-        """Waits until the helpers have returned. An interrupt is raised afterwards, a second one at once."""
-        interrupt = None
+        """Waits until the helpers have returned. An interrupt is raised afterwards, a second one at once; one
+        before it waits leaves them a moment more, in which they keep what they read."""
         self._closed = True
         self.waiting.clear()
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            self._wait()
+            raise
+
+    def _wait(self) -> None:
         while self._active and not _exiting:
-            try:
-                self.returned.get()
-            except KeyboardInterrupt as raised:
-                if interrupt is not None:
-                    raise
-                interrupt = raised
-        if interrupt is not None:
-            raise interrupt
+            self.returned.get()
 
 
 def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
