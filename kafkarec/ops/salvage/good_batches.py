@@ -23,6 +23,7 @@ from kafkarec.tables.records import RecordColumns
 from .partition_sources import SalvageSource, known_size
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
+_PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
 _TAIL_BYTES = 64  # bytes of a tail that are checked for zeros
@@ -192,6 +193,7 @@ def _read_pieces(
         check_crcs=True,
         restore=collector.restored is not None,
         max_decompressed_bytes=cap,
+        batch_bytes=_PIECE_BYTES,
         threads=collector.threads,
     )
     try:

@@ -30,6 +30,7 @@ from .offset_checks import FileOffsets
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
+_PIECE_BYTES = 4 << 20  # of payload, of which only control records are kept
 _BLOCK = 1 << 20
 _PAGE = 4096
 _MAX_ZERO_CHECKS = 1000
@@ -202,7 +203,7 @@ def _read(
     asked = request(
         columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
     )
-    asked = asked._replace(options=replace(asked.options, audit=True))
+    asked = asked._replace(options=replace(asked.options, audit=True, chunk_bytes=_PIECE_BYTES))
     end = 0
     with closing(segment.parts(asked, threads=threads)) as parts:
         for part in parts:
