@@ -112,7 +112,7 @@ def xxh32_of(data):
 
 
 @cython.final
-@cython.no_gc                    # else the collector clears a memoryview that this holds a buffer of, and CPython crashes
+@cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
     """Keeps a caller's buffer, a file (see `_entry/python_reader.pxd`), or a memory map of a file alive.
 
@@ -1038,6 +1038,8 @@ cdef class Decoder:
         anything but undamaged batches, or more than `most` bytes of payload: this decoder is not used again then."""
         cdef int64_t left = most
         cdef list found = []
+        if next_border[0] - border[0] > 2 * most:            # a large batch
+            return None
         try:
             self.begin(source, border[0], next_border[0])
             while self.e.position < self.e.input.length:

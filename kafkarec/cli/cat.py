@@ -150,11 +150,10 @@ def run(args: argparse.Namespace) -> int:
             "isolation": args.isolation,
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
-            "threads": shared_options.threads(args),
         }
         passes = 1 + (args.latest_per_key or args.last is not None)  # --last reads the end of the log twice
         with progress.shown(sources, progress.when(args.output), passes) as tick:
-            reader = PieceReader(decode_options, selection, damage_reporter, tick)
+            reader = PieceReader(decode_options, selection, damage_reporter, tick, shared_options.threads(args))
             with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
                 rows = 0
                 for piece in pieces:
