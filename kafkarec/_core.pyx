@@ -112,6 +112,7 @@ def xxh32_of(data):
 
 
 @cython.final
+@cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
     """Keeps a caller's buffer, a file (see `_entry/python_reader.pxd`), or a memory map of a file alive.
 
@@ -141,6 +142,11 @@ cdef class Source:
 
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
+
+    @property
+    def is_shareable(self):
+        """Whether several threads may read it at once: memory and open files, but no Python object."""
+        return self.reading is None or self.reader.descriptor >= 0
 
     cdef int raise_if_failed(self) except -1:
         """Raises the exception that ended reading, or OSError if bytes of a map were lost."""
@@ -1003,15 +1009,15 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
-    def read(self, Source source, start=0, stop=None, Stretches after=None):
+    def read(self, Source source, start=0, stop=None, after=None):
         """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
-        read.passes.PassResult. Keeps nothing of the input. after: the stretches that precede `start`."""
+        read.passes.PassResult. Keeps nothing of the input. after: the arguments of `continue_after`."""
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
         memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         if after is not None:
-            self.continue_after(after)
+            self.continue_after(*after)
         while more:
             more = self.fill()
             if self.damage:
@@ -1027,19 +1033,47 @@ cdef class Decoder:
         self.source = self.viewed = None
         return chunks, tables, damage, remaining, restored
 
-    cdef int continue_after(self, Stretches before) except -1:
-        """Sets what a decoder knows of the batches before its position, as if it had read them."""
+    def read_stretch(self, Source source, border, next_border, int64_t most):
+        """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
+        anything but undamaged batches, or more than `most` bytes of payload: this decoder is not used again then."""
+        cdef int64_t left = most
+        cdef list found = []
+        if next_border[0] - border[0] > 2 * most:            # a large batch
+            return None
+        try:
+            self.begin(source, border[0], next_border[0])
+            while self.e.position < self.e.input.length:
+                if not self.fill():
+                    return None
+                left -= self.e.chunk_used
+                if left < 0:
+                    return None
+                found.append(self.take())
+            return found
+        except Exception:                # found again by the decoder that reads it in place of this one
+            return None
+        finally:
+            self.source = self.viewed = None
+
+    @property
+    def border(self):
+        """Where the decoder is and what it knows of the batches before, as Stretches.border; None while there may be
+        damage that it has not told."""
+        return None if self.damage else border_of(&self.e)
+
+    def continue_after(self, border, tables):
+        """Sets what a decoder knows of the batches before its position, as if it had read them. border: a border of
+        Stretches; tables: the batches before it, at least the last 64 ones."""
         cdef Rows rows
         cdef int64_t i
-        self.e.previous_next, self.e.previous_epoch, self.e.reached = before.states[before.good]
-        for rows in before.tables:
+        _, self.e.previous_next, self.e.previous_epoch, self.e.reached = border
+        for rows in tables:
             if rows.count > 0:
                 self.e.good_next = rows.at(rows.count - 1).next_offset
             if self.e.options.file_rules:
                 first = max(rows.count - ORDER_WINDOW, 0)
                 found = [offsets_of(rows.at(i)) for i in range(first, rows.count)]
                 self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
-        return 0
 
     @property
     def kept_bytes(self):
@@ -1091,11 +1125,17 @@ cdef class Decoder:
         return chunk
 
 
+cdef tuple border_of(const Engine* e):
+    return e.position, e.previous_next, e.previous_epoch, e.reached
+
+
 cdef int walk(Engine* e, int64_t size) noexcept nogil:
-    """Reads headers over `size` bytes or more. Anything but OK: reading in stretches ends at the position."""
+    """Reads headers over `size` bytes or more, or to where a chunk ends for its stored bytes. Anything but OK: reading
+    in stretches ends at the position."""
     cdef int64_t stop = e.position + size
     cdef int status = st.OK
-    while status == st.OK and e.position < stop:
+    e.stretch_used = 0
+    while status == st.OK and e.position < stop and e.stretch_used < e.options.stretch_bytes:
         status = engine_step(e)
         e.row_count = 0
     return status
@@ -1111,7 +1151,7 @@ cdef class Stretches:
     `Decoder.read(..., after=)`: so the result is that of one thread.
 
     walker    a Decoder with the options of the request, used for headers only
-    size      bytes of a stretch, at least
+    size      bytes of a stretch, at least; None: a stretch ends where `walker` would end a chunk for its stored bytes
     """
     cdef Decoder walker
     cdef Source source
@@ -1119,23 +1159,27 @@ cdef class Stretches:
     cdef bint ended
     cdef int readers
     cdef object lock, returned               # the latter: a queue with an entry for each reader that has returned
-    cdef list positions, states, parts
+    cdef list borders, parts
     cdef readonly list chunks, tables        # of the good stretches, in order; set by `join`
-    cdef int64_t good                        # how many these are
 
-    def __init__(self, Decoder walker, Source source, start, stop, int64_t size):
-        self.walker, self.source, self.size = walker, source, size
+    def __init__(self, Decoder walker, Source source, start, stop, size=None):
+        self.walker, self.source, self.size = walker, source, source.size if size is None else size
         self.lock, self.returned = Lock(), SimpleQueue()
         walker.begin(source, start, stop)
         walker.e.options.payloads, walker.e.options.check_crc = NO_PAYLOADS, NO_CHECKS
-        self.positions, self.states, self.parts = [], [], []
-        self.add_border()
+        self.borders, self.parts = [self.walker.border], []
 
-    cdef int add_border(self) except -1:
-        cdef Engine* e = &self.walker.e
-        self.positions.append(e.position)
-        self.states.append((e.previous_next, e.previous_epoch, e.reached))
-        return 0
+    @property
+    def first(self):
+        """The border at which reading begins."""
+        return self.borders[0]
+
+    def next(self):
+        """Walks to the next border after which a chunk ends for its stored bytes, and returns it; None: there is none.
+        For one thread, in place of `read`."""
+        with nogil:
+            walk(&self.walker.e, self.size)
+        return self.walker.border if self.walker.e.stretch_used >= self.walker.e.options.stretch_bytes else None
 
     cdef int64_t take(self) except -2:
         """The number of the next stretch; -1: there is none."""
@@ -1146,9 +1190,9 @@ cdef class Stretches:
             with nogil:
                 status = walk(&self.walker.e, self.size)
             self.ended = self.ended or status != st.OK
-            if self.walker.e.position == self.positions[len(self.positions) - 1]:
+            if self.walker.e.position == self.borders[len(self.borders) - 1][0]:
                 return -1
-            self.add_border()
+            self.borders.append(self.walker.border)
             self.parts.append(None)
             return len(self.parts) - 1
 
@@ -1170,7 +1214,7 @@ cdef class Stretches:
         cdef int64_t number = self.take()
         while number >= 0:
             try:
-                part = decoder.read(self.source, self.positions[number], self.positions[number + 1])
+                part = decoder.read(self.source, self.borders[number][0], self.borders[number + 1][0])
             except Exception:            # found again, and raised or recorded, by the one thread that goes on
                 self.ended = True
                 return False
@@ -1199,12 +1243,11 @@ cdef class Stretches:
             raise interrupt
 
     def join(self):
-        """Collects the good stretches. Returns where they end."""
-        self.chunks, self.tables, self.good = [], [], 0
-        for part in self.parts:
+        """Collects the good stretches. Returns the border at which they end."""
+        self.chunks, self.tables = [], []
+        for border, part in zip(self.borders, self.parts):
             if part is None:
-                break
+                return border
             self.chunks += part[0]
             self.tables += part[1]
-            self.good += 1
-        return self.positions[self.good]
+        return self.borders[len(self.parts)]

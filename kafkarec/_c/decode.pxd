@@ -75,6 +75,7 @@ cdef struct Options:
     int64_t to_time
     int64_t ticks                # timestamp units per millisecond: 1, 1000, 1000000
     int64_t chunk_bytes          # size from which on a chunk is full
+    int64_t stretch_bytes        # stored bytes after which a chunk ends, too; see stretch_size
     const Aborted* aborted       # sorted by producer id, first offset
     int64_t aborted_count
 
@@ -95,6 +96,7 @@ cdef struct Engine:
     int64_t row_count
     int64_t chunk_used           # payload bytes in the chunk so far
     int chunks                   # how many chunks of this input were taken
+    int64_t stretch_used         # of stretch_bytes
     int64_t decompressed         # bytes of this input's payloads so far
     Expected expected            # estimated sizes of the chunk
     Search search
@@ -162,6 +164,11 @@ cdef inline void remember_previous(Engine* e) noexcept nogil:
     e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
 
 
+cdef inline int64_t stretch_size(const BatchRow* row) noexcept nogil:
+    """What a batch counts of a stretch, which several threads decode: known from its header, and about its payload."""
+    return row.size_in_bytes if row.codec == 0 else 4 * <int64_t>row.size_in_bytes
+
+
 cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     """Accepts the good batch: appends its row to the table, and a run of the rows from `rows_before` on."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
@@ -176,6 +183,7 @@ cdef inline int engine_accept(Engine* e, int64_t rows_before) noexcept nogil:
     e.row_count += 1
     if e.options.payloads != ALL_PAYLOADS:           # the size of a scan's chunk is that of its table
         e.chunk_used += sizeof(BatchRow)
+    e.stretch_used += stretch_size(&e.row)
     remember_previous(e)
     return OK
 
@@ -447,6 +455,8 @@ cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
     e.audit.kept_count = 0
     e.chunk_used = 0
     e.chunks += 1
+    if e.stretch_used >= e.options.stretch_bytes:
+        e.stretch_used = 0
 
 
 cdef inline bint chunk_is_full(const Engine* e) noexcept nogil:
@@ -455,7 +465,7 @@ cdef inline bint chunk_is_full(const Engine* e) noexcept nogil:
     cdef int64_t limit = e.options.chunk_bytes
     if e.options.payloads == NO_PAYLOADS and e.chunks < 8 and limit < INT64_MAX and limit > FIRST_TABLE << e.chunks:
         limit = FIRST_TABLE << e.chunks
-    return e.chunk_used >= limit
+    return e.chunk_used >= limit or e.stretch_used >= e.options.stretch_bytes
 
 
 cdef inline int engine_run(Engine* e) noexcept nogil:

@@ -27,7 +27,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.good_next = e.previous_next = INT64_MIN
     e.trusted, e.previous_epoch, e.previous_end = -1, ABSENT, position
     e.first_row = e.row_count
-    e.chunks = 0
+    e.chunks = e.stretch_used = 0
     search_begin(&e.search, e.input.total_length)
 
 

@@ -32,6 +32,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.from_time, o.to_time = bounds(options.times)
     o.ticks = options.ticks
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
+    o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     if buffer_reserve(aborted, 0, <size_t>(len(spans) + 1) * sizeof(Aborted)) != 0:
         raise MemoryError
     entry = <Aborted*>aborted.data

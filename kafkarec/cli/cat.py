@@ -99,6 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how JSON and CSV print timestamps: milliseconds since 1970 (ms, the default) or ISO 8601 in UTC (iso)",
     )
     parser.add_argument("--raw", action="store_true", help="do not decode the records of internal topics")
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser)
     shared_options.add_errors(parser)
     shared_options.add_output(parser, ("json", "csv", "parquet", "arrow"))
@@ -152,7 +153,7 @@ def run(args: argparse.Namespace) -> int:
         }
         passes = 1 + (args.latest_per_key or args.last is not None)  # --last reads the end of the log twice
         with progress.shown(sources, progress.when(args.output), passes) as tick:
-            reader = PieceReader(decode_options, selection, damage_reporter, tick)
+            reader = PieceReader(decode_options, selection, damage_reporter, tick, shared_options.threads(args))
             with closing(follow.pieces(args, logs, reader) if args.follow else _pieces(args, logs, reader)) as pieces:
                 rows = 0
                 for piece in pieces:

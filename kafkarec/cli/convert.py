@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="raise",
         help="at damage: stop and write no file (raise), or leave damaged batches out (skip); both exit 1",
     )
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser)
     new_log.add_format(parser)
 
@@ -84,6 +85,7 @@ def run(args: argparse.Namespace) -> int:
         "on_loss": args.on_loss,
         "errors": args.errors,
         "max_decompressed_bytes": args.max_decompressed_bytes,
+        "threads": shared_options.threads(args),
     }
     try:
         with (

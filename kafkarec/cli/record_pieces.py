@@ -27,12 +27,14 @@ class LogRange(NamedTuple):
 
 @dataclass(frozen=True)
 class PieceReader:
-    """decode: options of `Log.stream`; selection: the rows to return; damage_reporter: gets the damage."""
+    """decode: options of `Log.stream`; selection: the rows to return; damage_reporter: gets the damage;
+    threads: how many decode."""
 
     decode: dict[str, Any]
     selection: Selection
     damage_reporter: DamageReporter
     tick: Tick
+    threads: int = 1
 
     def pieces(self, parts: Iterable[LogRange]) -> Generator[SelectedRows]:
         """Yield the selected rows of all logs, in pieces of up to about 1 MB of payload."""
@@ -47,7 +49,7 @@ class PieceReader:
         tail: tuple[Segment, int] | None = None
         ranges = {**self.selection.ranges, "start_offset": part.from_offset}
         options = {**self.decode, "errors": "skip", "restore": not stops}
-        with closing(part.log.pieces(**ranges, **options)) as pieces:
+        with closing(part.log.pieces(**ranges, **options, threads=self.threads)) as pieces:
             for segment, records in pieces:
                 if tail is None:
                     self.damage_reporter.undecided(part.log.path, records.undecided)

@@ -78,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also read this file, as .deleted or .cleaned",
     )
     parser.add_argument("--ignore-space", action="store_true", help="start even if the disk may become full")
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
 
@@ -105,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
                 check_free_space=not args.ignore_space,
                 max_decompressed_bytes=args.max_decompressed_bytes,
                 undecided=args.undecided,
+                threads=shared_options.threads(args),
                 restore=not args.no_repair,
                 use=args.use,
                 progress=tick,

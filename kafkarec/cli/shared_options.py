@@ -40,6 +40,9 @@ _YEARS_2000_TO_2099 = (946_684_800, 4_102_444_800)
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
+_MOST_BY_DEFAULT = 16  # threads: the caller's own work bounds what more of them do
+
+
 class WrongUse(Exception):
     """Wrong use of the command line. Printed in one line; exit status 2."""
 
@@ -134,6 +137,28 @@ def add_range(parser: argparse.ArgumentParser, rows: str) -> None:
     some = group.add_mutually_exclusive_group()
     some.add_argument("-n", type=count, metavar="N", dest="first", help=f"the first N {rows} only")
     some.add_argument("--last", type=count, metavar="N", help=f"the last N {rows} only")
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--threads",
+        type=_threads,
+        metavar="N",
+        help=f"how many threads work; the result is the same (default: one per processor, up to {_MOST_BY_DEFAULT})",
+    )
+
+
+def _threads(text: str) -> int:
+    number = int(text) if re.fullmatch(r"\d{1,4}", text) else 0
+    if not 1 <= number <= 256:
+        raise argparse.ArgumentTypeError(f"{text} threads: 1 to 256")
+    return number
+
+
+def threads(args: argparse.Namespace) -> int:
+    """Return the number of threads for local files."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return args.threads or min(usable, _MOST_BY_DEFAULT)
 
 
 def add_errors(parser: argparse.ArgumentParser) -> None:

@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     some.add_argument("--all", action="store_true", help="read everything")
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser)
     parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))
@@ -128,6 +129,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
+                    threads=shared_options.threads(args),
                     done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:

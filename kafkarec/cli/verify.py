@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from kafkarec import storage
@@ -43,18 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="exit with status 1 for anomalies, too")
     parser.add_argument("--all", action="store_true", help="print everything, not only one screen")
     parser.add_argument("--html", metavar="FILE", help="also write an HTML page with a map of each file to FILE")
-    parser.add_argument(
-        "--threads", type=_workers, metavar="N", help="segments to check in parallel (default: one per processor)"
-    )
+    shared_options.add_threads(parser)
     shared_options.add_limit(parser, "limit of the decompressed size of one payload (default 128m)")
     shared_options.add_output(parser, ("text", "json"))
-
-
-def _workers(text: str) -> int:
-    number = shared_options.count(text)
-    if not 1 <= number <= 256:
-        raise argparse.ArgumentTypeError(f"{text} threads: 1 to 256")
-    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
             sequences=args.sequences,
             max_decompressed_bytes=args.max_decompressed_bytes,
             threads=args.threads,
-            processes=args.threads or os.cpu_count() or 1,
+            processes=shared_options.threads(args),
             progress=(lambda path, end, size: tick(path, end)) if progress.is_terminal() else None,
         )
     if args.html:

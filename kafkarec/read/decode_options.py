@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import Decoder, Layout, Source, Stretches
+from kafkarec._core import Decoder, Layout, Rows, Source, Stretches
 from kafkarec.format.schema import UNITS, record_schema
 
 from . import restoring
+
+if TYPE_CHECKING:
+    from kafkarec._core import Border
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
@@ -21,7 +24,8 @@ CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
 _MOST_IDLE = 4
 _MOST_KEPT = 1 << 20  # bytes of the buffers of an idle Decoder
-_MOST_OF_STRETCH = 4 << 20  # payload bytes in a chunk
+_CHUNK_OF_STRETCH = 4 << 20
+MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
@@ -44,6 +48,7 @@ class EngineOptions:
     aborted: tuple[tuple[int, int, int], ...] = ()
     ticks: int = 1
     chunk_bytes: int | None = CHUNK_BYTES
+    stretch_bytes: int | None = None
 
 
 class _RequestFields(NamedTuple):
@@ -71,7 +76,32 @@ class DecodeRequest(_RequestFields):
     @cached_property
     def for_stretches(self) -> DecodeRequest:
         """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk."""
-        return self._replace(options=replace(self.options, chunk_bytes=_MOST_OF_STRETCH), skip=False)
+        return self._replace(options=replace(self.options, chunk_bytes=_CHUNK_OF_STRETCH), skip=False)
+
+    @cached_property
+    def for_pieces(self) -> DecodeRequest:
+        """The same for one chunk after the other, of which each begins where several threads would begin it."""
+        of_chunk = self.options.chunk_bytes
+        if of_chunk is None or self.options.payloads != ALL_PAYLOADS:
+            return self
+        return self._replace(options=replace(self.options, stretch_bytes=max(of_chunk, CHUNK_BYTES)))
+
+    @cached_property
+    def for_read_ahead(self) -> DecodeRequest:
+        """`for_pieces` for stretches: raises damage, and what would take much memory."""
+        limit = min(self.options.limit, MOST_OF_STRETCH)
+        return self._replace(options=replace(self.for_pieces.options, limit=limit), skip=False)
+
+    def read_stretch(self, source: Source, border: Border, next_border: Border) -> list[tuple[Any, Rows]] | None:
+        """See Decoder.read_stretch. Called by several threads."""
+        try:
+            decoder = self._idle.pop()
+        except IndexError:
+            decoder = self.decoder()
+        found = decoder.read_stretch(source, border, next_border, MOST_OF_STRETCH)
+        if found is not None and decoder.kept_bytes <= _MOST_KEPT:
+            self._idle.append(decoder)
+        return found
 
     def share(self, stretches: Stretches) -> None:
         """Decodes stretches until none is left. Called by several threads, for one input."""
@@ -83,9 +113,10 @@ class DecodeRequest(_RequestFields):
             self._idle.append(decoder)
 
     def read(
-        self, source: Source, start: int = 0, stop: int | None = None, after: Stretches | None = None
+        self, source: Source, start: int = 0, stop: int | None = None, after: tuple[Any, Sequence[Rows]] | None = None
     ) -> tuple[Any, ...]:
-        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult. after: what precedes `start`."""
+        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult. after: see
+        Decoder.continue_after."""
         try:
             decoder = self._idle.pop()
         except IndexError:
@@ -129,6 +160,12 @@ def checked_limit(max_decompressed_bytes: int) -> int:
     if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
         raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
     return min(max_decompressed_bytes, 2**62)
+
+
+def checked_threads(threads: int) -> int:
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"threads {threads!r}: 1 or more")
+    return threads
 
 
 def check_option_names(options: dict[str, Any]) -> None:

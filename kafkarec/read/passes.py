@@ -5,17 +5,22 @@ Used by decode, stream and scan, of buffers and of files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkarec._core import Decoder, Rows, Source
+from kafkarec._core import Decoder, Rows, Source, Stretches
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.tables.records import BatchTable, RecordColumns
 
-from .decode_options import DecodeRequest
+from .decode_options import NO_COLUMNS, DecodeRequest
 from .isolation import Excluded
-from .threads import read_shared, worth_sharing
+from .offset_order import WINDOW
+from .threads import in_order, read_shared, worth_sharing
 
 
 class PassResult(NamedTuple):
@@ -81,12 +86,59 @@ def _take_part(decoder: Decoder, more: bool, remaining: int) -> PassResult:
 
 
 def read_pieces(
-    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None
+    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, threads: int = 1
 ) -> Iterator[PassResult]:
-    """Decodes bytes [start, stop) of the input; yields one part per chunk, in constant memory."""
-    decoder = decode_request.decoder()
+    """Decodes bytes [start, stop) of the input; yields one part per chunk, in constant memory. The parts are the same
+    however many threads read ahead."""
+    asked = decode_request.for_pieces
+    may_share = threads > 1 and source.is_shareable and asked.options.stretch_bytes is not None
+    if may_share and worth_sharing(asked, (source.size if stop is None else stop) - start):
+        return _pieces_ahead(asked, source, start, stop, threads)
+    decoder = asked.decoder()
     decoder.feed(source, start, stop)
     return _pieces(decoder)
+
+
+def _pieces_ahead(
+    asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
+) -> Iterator[PassResult]:
+    """As read_pieces. Undamaged stretches are read ahead; the others, and the end, are read by one decoder from the
+    border before to the next border that it reaches without damage."""
+    stretches = Stretches(asked.decoder(layout=NO_COLUMNS), source, start, stop)
+    for_helpers, borders, before = asked.for_read_ahead, deque([stretches.first]), deque[Rows]()
+
+    def calls() -> Iterator[Callable[[], list[tuple[Any, Rows]] | None]]:
+        begin = stretches.first
+        while (end := stretches.next()) is not None:
+            borders.append(end)
+            yield partial(for_helpers.read_stretch, source, begin, end)
+            begin = end
+
+    def passed(part: PassResult) -> PassResult:
+        """Keeps the batches that a decoder compares with those it finds."""
+        before.extend(part.tables)
+        while sum(map(len, before)) - len(before[0]) >= WINDOW:
+            before.popleft()
+        return part
+
+    with closing(in_order(calls(), threads)) as found:
+        for parts in chain(found, [None]):
+            border = borders.popleft()
+            if parts is not None:
+                for chunk, rows in parts:
+                    yield passed(PassResult([] if chunk is None else [chunk], [rows], []))
+                continue
+            decoder = asked.decoder()
+            decoder.feed(source, border[0], stop)
+            decoder.continue_after(border, before)
+            undamaged = True
+            for part in _pieces(decoder):
+                yield passed(part)
+                undamaged = undamaged and not part.damage and not part.restored
+                if undamaged and borders and decoder.border == borders[0]:
+                    break
+            else:
+                return
 
 
 def read_part(

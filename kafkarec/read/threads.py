@@ -1,4 +1,7 @@
-"""Reads an input in several threads: the one that calls, and helpers that stay for the next call.
+"""Work in several threads: the one that calls, and helpers that stay for the next call.
+
+    read_shared     an input, all at once
+    in_order        any calls, of which the results are wanted one after the other
 
 A call never waits for a helper that has not begun: so it ends where no thread can be started, where all helpers are
 busy, and if it is itself made by one. Nothing here but SimpleQueue waits: a KeyboardInterrupt leaves no lock held.
@@ -6,12 +9,14 @@ busy, and if it is itself made by one. Nothing here but SimpleQueue waits: a Key
 
 from __future__ import annotations
 
+import atexit
 import os
 from _thread import start_new_thread
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from kafkarec._core import Source, Stretches
 
@@ -22,6 +27,9 @@ _EACH = 8  # stretches for each thread, so that all end at about the same time
 _MOST_HELPERS = max(64, os.cpu_count() or 1)
 
 _Work = Callable[[], object]
+_Result = TypeVar("_Result")
+_exiting: list[bool] = []  # not empty when the interpreter ends: helpers do not run any more
+atexit.register(_exiting.append, True)
 
 
 class _Helpers:
@@ -88,8 +96,124 @@ def read_shared(
     finally:
         stretches.close()
         shared.clear()  # a helper that is busy elsewhere may find this call later
-    good = stretches.join()
-    if good == end:
+    border = stretches.join()
+    if border[0] == end:
         return stretches.chunks, stretches.tables, [], 0, []
-    chunks, tables, *rest = decode_request.read(source, good, stop, stretches)
+    chunks, tables, *rest = decode_request.read(source, border[0], stop, (border, stretches.tables))
     return stretches.chunks + chunks, stretches.tables + tables, *rest
+
+
+class _Call(Generic[_Result]):
+    """A call, and then its result or what it raised."""
+
+    __slots__ = ("_call", "_raised", "_result", "is_done")
+
+    def __init__(self, call: Callable[[], _Result]) -> None:
+        self._call: Callable[[], _Result] | None = call
+        self._raised: BaseException | None = None
+        self.is_done = False
+
+    def run(self) -> None:
+        assert self._call is not None
+        try:
+            self._result = self._call()
+        except Exception as raised:
+            self._raised = raised
+        self._call, self.is_done = None, True
+
+    def result(self) -> _Result:
+        if self._raised is not None:
+            try:
+                raise self._raised
+            finally:
+                self._raised = None  # it refers to this frame
+        return self._result
+
+
+class _Ahead:
+    """Calls that wait for a thread, and the helpers that make them."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Call[Any]] = deque()
+        self.returned: SimpleQueue[None] = SimpleQueue()  # an entry for each call that a helper made, and each return
+        self._asked: list[None] = []  # an entry for each helper that was asked and has not returned
+        self._active: list[None] = []  # an entry for each that has begun
+        self._closed = False
+
+    def ask_helpers(self, most: int) -> None:
+        try:
+            while len(self._asked) < min(most, len(self.waiting)):
+                self._asked.append(None)
+                _helpers.call(self._work)
+        except RuntimeError:
+            self._asked.pop()
+
+    def _work(self) -> None:
+        self._active.append(None)  # before `_closed` is read, which `close` sets before it reads `_active`
+        try:
+            while not self._closed and self._make_call():
+                self.returned.put(None)
+        finally:
+            self._asked.pop()
+            self._active.pop()
+            self.returned.put(None)
+
+    def _make_call(self) -> bool:
+        """Makes the next call; False: there is none."""
+        try:
+            call = self.waiting.popleft()
+        except IndexError:
+            return False
+        call.run()
+        return True
+
+    def wait_for(self, call: _Call[Any]) -> None:
+        while not call.is_done:
+            if not self._make_call():
+                self.returned.get()
+
+    def close(self) -> None:
+        """Waits until the helpers have returned. An interrupt is raised afterwards, a second one at once; one
+        before it waits leaves them a moment more, in which they keep what they read."""
+        self._closed = True
+        self.waiting.clear()
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            self._wait()
+            raise
+
+    def _wait(self) -> None:
+        while self._active and not _exiting:
+            self.returned.get()
+
+
+def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
+    """Yields what the calls return, in order, or raises what one raises. Up to `threads` threads make them, the caller
+    of this generator included; two for each thread are made before their results are wanted, for a single thread none.
+    `calls` is iterated by the caller alone; what it raises comes after the results of the calls before."""
+    ahead, made = _Ahead(), deque[_Call[_Result]]()
+    most = 1 if threads == 1 else 2 * threads
+    raised: Exception | None = None  # by `calls`
+    try:
+        while True:
+            try:
+                while raised is None and len(made) < most:
+                    made.append(_Call(next(calls)))
+                    ahead.waiting.append(made[-1])
+            except StopIteration as end:
+                raised = end
+            except Exception as error:
+                raised = error
+            if not made:
+                break
+            ahead.ask_helpers(threads - 1)
+            ahead.wait_for(made[0])
+            yield made.popleft().result()
+    finally:
+        ahead.close()
+    try:
+        if raised is not None and not isinstance(raised, StopIteration):
+            raise raised
+    finally:
+        del raised  # it refers to this frame

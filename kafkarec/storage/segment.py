@@ -26,7 +26,7 @@ from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import isolation as isolation_rules
-from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, request
+from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
 from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
@@ -151,14 +151,17 @@ class Readable(ABC):
         aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
         last_stable_offset: int | None = None,
         batch_bytes: int = CHUNK_BYTES,
+        threads: int = 1,
         **options: Any,
     ) -> Generator[RecordColumns]:
         """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: constant memory.
 
+        threads: how many threads decode, the calling one included, up to 8 MiB of payload ahead for each; the pieces
+            are the same
         With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
         """
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        pieces = self._stream(record_range, isolation, aborted, last_stable_offset, batch_bytes, options)
+        pieces = self._stream(record_range, isolation, aborted, last_stable_offset, batch_bytes, threads, options)
         return _without_segments(pieces)
 
     def pieces(
@@ -170,11 +173,12 @@ class Readable(ABC):
         end_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
+        threads: int = 1,
         **options: Any,
     ) -> Generator[tuple[Segment, RecordColumns]]:
         """As stream, each piece with its segment."""
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
-        return self._stream(record_range, isolation, None, None, batch_bytes, options)
+        return self._stream(record_range, isolation, None, None, batch_bytes, threads, options)
 
     def _stream(
         self,
@@ -183,20 +187,22 @@ class Readable(ABC):
         aborted: Any,
         stable: int | None,
         batch_bytes: int,
+        threads: int,
         options: dict[str, Any],
     ) -> Generator[tuple[Segment, RecordColumns]]:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
+        checked_threads(threads)
         decode_request = self._request(options)
         decode_request = decode_request._replace(options=replace(decode_request.options, chunk_bytes=batch_bytes))
-        return self._pieces(decode_request, record_range, Isolation.of(isolation), aborted, stable)
+        return self._pieces(decode_request, record_range, threads, Isolation.of(isolation), aborted, stable)
 
     def _pieces(
-        self, decode_request: DecodeRequest, record_range: RecordRange, *isolation: Any
+        self, decode_request: DecodeRequest, record_range: RecordRange, threads: int, *isolation: Any
     ) -> Generator[tuple[Segment, RecordColumns]]:
         for reading in self._readings(decode_request, record_range, *isolation):
             for segment in reading.segments:
-                with closing(segment.parts(reading.decode_request, record_range)) as parts:
+                with closing(segment.parts(reading.decode_request, record_range, threads)) as parts:
                     for part in parts:
                         yield segment, as_columns(decode_request, part, reading.left_out)
 
@@ -481,9 +487,11 @@ class Segment(Readable):
         with self.opened() as source:
             return read_part(self.named(decode_request), source, self._start(record_range), self.end, threads)
 
-    def parts(self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING) -> Generator[PassResult]:
+    def parts(
+        self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, threads: int = 1
+    ) -> Generator[PassResult]:
         with self.opened() as source:
-            yield from read_pieces(self.named(decode_request), source, self._start(record_range), self.end)
+            yield from read_pieces(self.named(decode_request), source, self._start(record_range), self.end, threads)
 
     def headers(
         self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, check_crcs: bool = False

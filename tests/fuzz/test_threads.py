@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +24,10 @@ from long_run import LONG, fewer
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.read import passes
+from kafkarec.read import decode_options, passes
 from kafkarec.read import threads as shared
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import PassResult
 
 pytestmark = pytest.mark.core
 
@@ -41,11 +45,17 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 
 @pytest.fixture(autouse=True, params=[1, 300, 4000])
-def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is."""
+def _short_stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+    """A stretch has so many bytes at least; what has 2 threads or more is read in stretches, however small it is.
+    Pieces are as small. What is read ahead may have 20 times as many bytes."""
     monkeypatch.setattr(passes, "worth_sharing", lambda asked, size: True)
     for name in ("_LEAST_BYTES", "CHUNK_BYTES"):
         monkeypatch.setattr(shared, name, request.param)
+    monkeypatch.setattr(decode_options, "CHUNK_BYTES", request.param)
+    monkeypatch.setattr(decode_options, "MOST_OF_STRETCH", 20 * request.param)
+    decode_options.forget_requests()  # they keep the sizes
+    yield request.param
+    decode_options.forget_requests()
 
 
 def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tuple[Any, ...]:
@@ -70,6 +80,54 @@ def assert_same(read: Callable[..., Any], what: object) -> None:
     alone = outcome(read)
     for threads in (2, 4):
         assert outcome(read, threads=threads) == alone, f"{what}, {threads} threads"
+
+
+def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **options: Any) -> list[Any]:
+    """Everything of each piece, and the error at the end."""
+    found: list[Any] = []
+    try:
+        for part in read(**options):
+            columns = passes.as_columns(asked, part)
+            tables = pa.table(columns), pa.table(columns.batches), [table.audit().tobytes() for table in part.tables]
+            found.append((*tables, part.damage, part.remaining, list(part.restored)))
+    except kafkarec.KafkaRecordError as error:
+        found.append((error_fields(error), str(error)))
+    return found
+
+
+def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what: object) -> None:
+    """As read_pieces yields them, whose borders are the same, too."""
+    for chunk_bytes in (1, 5 * size):
+        chosen = asked._replace(options=replace(asked.options, chunk_bytes=chunk_bytes))
+        alone = pieces(partial(passes.read_pieces, chosen, make_source()), chosen)
+        read = partial(passes.read_pieces, chosen, make_source(), threads=3)
+        assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=" ".join)
+def test_pieces_of_golden_files_and_odd_batches(options: dict[str, Any], _short_stretches: int) -> None:
+    asked = decode_options.request(**{name: value for name, value in options.items() if name != "isolation"})
+    for case in [*golden.vectors(), *golden.invalid()][:: fewer(1, 5)]:
+        assert_same_pieces(partial(Source, case.bytes), asked, _short_stretches, case)
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        data = b"".join(odd_batches.odd_batch(chance) for _ in range(chance.choice([2, 10, 40])))
+        for one in (data, spoiled(chance, data)):
+            assert_same_pieces(partial(Source, one), asked, _short_stretches, seed)
+
+
+def test_pieces_of_damaged_files(_short_stretches: int) -> None:
+    for seed in SEEDS:
+        chance = random.Random(seed)
+        log = make_log(chance)
+        for number in chance.sample(range(30), chance.choice([0, 1, 3])):
+            chance.choice(KINDS)(chance, log, number)
+        low, high = sorted(chance.sample(range(400), 2))
+        for errors, chosen in product(("raise", "skip"), ({"audit": True}, {"offsets": (low, high)})):
+            for restore in (True, False):
+                asked = reading.file_request("a.log", errors=errors)
+                asked = asked._replace(options=replace(asked.options, restore=restore, **chosen))
+                assert_same_pieces(partial(Source, log.data), asked, _short_stretches, seed)
 
 
 def spoiled(chance: random.Random, data: bytes) -> bytes:

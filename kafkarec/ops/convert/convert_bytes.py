@@ -48,6 +48,7 @@ def converted(
     check_crcs: bool | str = "all",
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
+    threads: int = 1,
     progress: Callable[[str, int], object] = lambda path, end: None,
 ) -> Conversion:
     """Like `convert`, as an iterator over the output batches, in constant memory. Its .stats are updated as it runs.
@@ -62,17 +63,18 @@ def converted(
     units = SourceBatches(
         data,
         progress=progress,
+        threads=threads,
         check_crcs=check_crcs,
         errors=errors,
         max_decompressed_bytes=max_decompressed_bytes,
     )
     if on_loss == "raise":
-        trial = Conversion(units, output, max_decompressed_bytes, writes=False)
+        trial = Conversion(units, output, max_decompressed_bytes, writes=False, threads=threads)
         for _ in trial:
             pass
         if trial.stats.losses:
             raise LossError(trial.stats.losses, trial.stats.first_lost)
-    return Conversion(units, output, max_decompressed_bytes)
+    return Conversion(units, output, max_decompressed_bytes, threads=threads)
 
 
 def convert(
@@ -87,6 +89,7 @@ def convert(
     check_crcs: bool | str = "all",
     errors: str = "raise",
     max_decompressed_bytes: int = 128 << 20,
+    threads: int = 1,
 ) -> Converted:
     """Convert record batches to another magic, codec, level or size. Unchanged batches are copied byte for byte.
 
@@ -105,6 +108,7 @@ def convert(
         magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
     first_offset: down-conversion leaves records below it out of batches that were not compressed, as Kafka's does
     on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where
+    threads: how many threads decode and compress, the calling one included, with the same result
     check_crcs, errors, max_decompressed_bytes: as for `decode`. Every batch is validated, so what Kafka cannot read is
         not converted; with check_crcs="all" inner messages of magic 0 and 1 too, since they get a new checksum
 
@@ -122,6 +126,7 @@ def convert(
         check_crcs=check_crcs,
         errors=errors,
         max_decompressed_bytes=max_decompressed_bytes,
+        threads=threads,
     )
     result = Converted(b"".join(conversion))
     result.stats, result.damage, result.remaining = conversion.stats, conversion.damage, conversion.remaining

@@ -3,13 +3,17 @@ is then split into new batches."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.read.decode_options import CHUNK_BYTES
+from kafkarec.read.threads import in_order
 
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
@@ -21,6 +25,33 @@ from .stats import ConversionStats
 from .target import Shape, Target
 
 _RUN_BYTES = 256 << 10
+_TASK_BYTES = 256 << 10
+
+
+class NewBatch(NamedTuple):
+    """A batch of the output that is not yet written: `write` is called in any thread.
+
+    unit: the first input batch, for errors; size: about its bytes; messages, rows: as in SourceBatch, of the output
+    """
+
+    write: Callable[[], bytes]
+    unit: SourceBatch
+    size: int
+    messages: int
+    rows: int
+
+
+Written = tuple[NewBatch, bytes | KafkaRecordError]
+
+
+def _write(batches: Sequence[NewBatch]) -> list[Written]:
+    written: list[Written] = []
+    for batch in batches:
+        try:
+            written.append((batch, batch.write()))
+        except KafkaRecordError as refusal:
+            written.append((batch, refusal))
+    return written
 
 
 class Conversion(Iterator[bytes]):
@@ -31,7 +62,13 @@ class Conversion(Iterator[bytes]):
     """
 
     def __init__(
-        self, units: SourceBatches, target: Target, max_decompressed_bytes: int, *, writes: bool = True
+        self,
+        units: SourceBatches,
+        target: Target,
+        max_decompressed_bytes: int,
+        *,
+        writes: bool = True,
+        threads: int = 1,
     ) -> None:
         self.stats = ConversionStats()
         self._units, self._target, self._limit, self._writes = units, target, max_decompressed_bytes, writes
@@ -42,7 +79,7 @@ class Conversion(Iterator[bytes]):
         self._shared_shapes: dict[Shape, Shape] = {}
         self._rows_written = 0  # rows of the run's first unit that are written
         self._added = self._read = 0  # stored bytes since the last flush; decompressed bytes up to the last flush
-        self._steps = self._pass()
+        self._steps = self._written(threads)
 
     @property
     def damage(self) -> tuple[Damage, ...]:
@@ -60,7 +97,35 @@ class Conversion(Iterator[bytes]):
         """Stop early and close the file."""
         self._steps.close()
 
-    def _pass(self) -> Generator[bytes]:
+    def _written(self, threads: int) -> Generator[bytes]:
+        with closing(in_order(self._tasks(), threads)) as tasks:
+            for written in tasks:
+                for batch, data in written:
+                    if isinstance(data, KafkaRecordError):
+                        self._refuse(batch.unit, data)
+                        continue
+                    self.stats.batches_out += batch.messages
+                    self.stats.records_out += batch.rows
+                    self.stats.bytes_out += len(data)
+                    yield data
+
+    def _tasks(self) -> Iterator[Callable[[], list[Written]]]:
+        """Some batches each, so that a thread does not wait for each batch."""
+        batches: list[NewBatch] = []
+        size = 0
+        try:
+            for batch in self._pass():
+                batches.append(batch)
+                size += batch.size
+                if size >= _TASK_BYTES:
+                    yield partial(_write, batches)
+                    batches, size = [], 0
+        except KafkaRecordError:
+            yield partial(_write, batches)
+            raise
+        yield partial(_write, batches)
+
+    def _pass(self) -> Iterator[NewBatch]:
         for unit in self._units:
             self.stats.batches_in += unit.messages
             self.stats.records_in += unit.rows
@@ -123,20 +188,16 @@ class Conversion(Iterator[bytes]):
             raise refusal
         self._refused.append(conversion_errors.as_damage(unit, refusal))
 
-    def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[bytes]:
+    def _copied_or_recompressed(self, unit: SourceBatch, shape: Shape) -> Iterator[NewBatch]:
         """The same bytes, or the same records with another codec."""
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
-            yield self._out(bytes(unit.raw), unit.messages, unit.rows)
+            yield NewBatch(partial(bytes, unit.raw), unit, unit.size_in_bytes, unit.messages, unit.rows)
         elif self._writes:
-            try:
-                data = recompressed_batch(unit, shape.codec, self._target.level, self._limit)
-            except KafkaRecordError as refusal:
-                self._refuse(unit, refusal)
-            else:
-                yield self._out(data, 1, unit.rows)
+            write = partial(recompressed_batch, unit, shape.codec, self._target.level, self._limit)
+            yield NewBatch(write, unit, unit.size_in_bytes, 1, unit.rows)
 
-    def _group(self, group: Group, shape: Shape) -> Iterator[bytes]:
+    def _group(self, group: Group, shape: Shape) -> Iterator[NewBatch]:
         """Yield rows as one batch; if they are exactly those of an input batch, that batch unchanged if possible."""
         unit, first = group.whole, group.decoded.units[group.first]
         if unit and self._keeps_records(unit, shape):
@@ -154,15 +215,11 @@ class Conversion(Iterator[bytes]):
         if plan and shape.magic < BATCH_MAGIC:
             count_losses(group, plan, shape, self.stats)
         if plan and self._writes:
-            yield self._out(write_group(group, plan), 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows, rows)
+            size = shape.limit or first.size_in_bytes
+            messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
+            yield NewBatch(partial(write_group, group, plan), first, size, messages, rows)
 
-    def _out(self, data: bytes, batches: int, rows: int) -> bytes:
-        self.stats.batches_out += batches
-        self.stats.records_out += rows
-        self.stats.bytes_out += len(data)
-        return data
-
-    def _flush(self, *, final: bool = True) -> Iterator[bytes]:
+    def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""
         run, shape, done = self._run, self._shape, self._rows_written
         self._run, self._rows_written, self._added, self._read = [], 0, 0, self._units.read

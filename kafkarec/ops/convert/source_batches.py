@@ -13,7 +13,7 @@ from kafkarec._core import Source
 from kafkarec.damage import Damage, relocated
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.read.decode_options import CHUNK_BYTES, request
+from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
 from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.read.restoring import used_bytes
 from kafkarec.storage.segment import Readable
@@ -78,9 +78,14 @@ class SourceBatches:
     """
 
     def __init__(
-        self, data: Any, *, progress: Callable[[str, int], object] = lambda path, end: None, **options: Any
+        self,
+        data: Any,
+        *,
+        progress: Callable[[str, int], object] = lambda path, end: None,
+        threads: int = 1,
+        **options: Any,
     ) -> None:
-        self._data = _checked(data)
+        self._data, self._threads = _checked(data), checked_threads(threads)
         self._progress = progress
         self._request = request(columns=(), control=True, **options)
         self.skips = self._request.skip
@@ -91,10 +96,10 @@ class SourceBatches:
         self.damage, self.remaining, self.read = [], 0, 0
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
-                for part in self._counted(segment.parts(self._request)):
+                for part in self._counted(segment.parts(self._request, threads=self._threads)):
                     yield from self._of(part, segment.raw, segment.path)
         elif isinstance(self._data, memoryview):
-            for part in self._counted(read_pieces(self._request, Source(self._data))):
+            for part in self._counted(read_pieces(self._request, Source(self._data), threads=self._threads)):
                 yield from self._of(part, _reader_of(self._data))
         else:
             for batch in self._data:

@@ -23,6 +23,7 @@ from kafkarec.tables.records import RecordColumns
 from .partition_sources import SalvageSource, known_size
 
 _COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
+_PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
 _TAIL_BYTES = 64  # bytes of a tail that are checked for zeros
@@ -96,6 +97,7 @@ class DamageCollector(NamedTuple):
     unread            files that could not be read, or not completely
     restored          batches with restored header fields; None: they are damage instead
     progress          called after each piece of a file
+    threads           how many decode a file
     """
 
     damage: list[Damage]
@@ -105,6 +107,7 @@ class DamageCollector(NamedTuple):
     unread: list[ReadFailure]
     restored: list[Restored] | None
     progress: ReadProgress = no_progress
+    threads: int = 1
 
 
 def read_file(
@@ -190,6 +193,8 @@ def _read_pieces(
         check_crcs=True,
         restore=collector.restored is not None,
         max_decompressed_bytes=cap,
+        batch_bytes=_PIECE_BYTES,
+        threads=collector.threads,
     )
     try:
         for piece in pieces:

@@ -11,6 +11,7 @@ from typing import Any
 from kafkarec._version import __version__
 from kafkarec.damage import Damage, Restored
 from kafkarec.ops.end_witnesses import DELETED, Witness
+from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.hurt_markers import Decision
 from kafkarec.storage import Log, LogDir, Segment, remote
 from kafkarec.storage.output_rules import Inputs, Refused
@@ -56,6 +57,7 @@ def salvage(
     keep_end: bool = False,
     restore: bool = True,
     use: Sequence[str | os.PathLike[str]] = (),
+    threads: int = 1,
     progress: ReadProgress | None = None,
 ) -> SalvageReport:
     """Copies every good batch of `src` to a new log in the folder `out`, byte for byte, and reports the rest.
@@ -76,6 +78,7 @@ def salvage(
     restore: write batches of which only length, magic, base offset or leader epoch is damaged, with the values that
         the checksum or their neighbours prove; False: they are damage
     use: files that are read in addition, such as a .deleted file whose offsets are after the log's end
+    threads: how many threads decode a file, with the same result
     progress: called with (path, position) while the sources are read
 
     Complete KRaft snapshots of a metadata log are copied; the good batches of others are set aside.
@@ -88,6 +91,7 @@ def salvage(
     """
     if undecided not in lost_markers.UNDECIDED_AS:
         raise Refused(f"undecided {undecided!r}: one of {', '.join(lost_markers.UNDECIDED_AS)}")
+    checked_threads(threads)
     given = [*(src if isinstance(src, list | tuple) else [src]), *use]
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
@@ -106,7 +110,8 @@ def salvage(
     known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
     report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
     report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
-    run = _Run(report, found.partitions, max_decompressed_bytes, undecided, keep_end, restore, progress or no_progress)
+    choices = undecided, keep_end, restore
+    run = _Run(report, found.partitions, max_decompressed_bytes, *choices, threads, progress or no_progress)
     if dry_run:
         for one in found.partitions:
             run.plan_partition(one)
@@ -115,7 +120,6 @@ def salvage(
     if check_free_space:
         check_space(out, sum(one.size for one in found.partitions) - _bytes_written(out))
     make_folder(out)
-    choices = undecided, keep_end, restore
     journal = Journal(
         out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes, *choices)
     )
@@ -194,8 +198,10 @@ class _Run:
         undecided: str,
         keep_end: bool,
         restore: bool,
+        threads: int,
         progress: ReadProgress,
     ) -> None:
+        self._threads = threads
         self._report, self._cap, self._undecided, self._progress = report, cap, undecided, progress
         self._keep_end, self._restore, self._witnesses = keep_end, restore, SourceWitnesses()
         self._folders = {partition.folder for partition in partitions}
@@ -238,6 +244,7 @@ class _Run:
             self._undecided,
             keep_end=False,
             restore=self._restore,
+            threads=self._threads,
             progress=self._progress,
         )
         probe.plan_partition(alone)
@@ -465,7 +472,14 @@ class _Run:
         """Collects in these lists, and in the report of the writer's step."""
         report = writer.report
         return DamageCollector(
-            damage, writer.set_aside, report.tails, ended_in_damage, report.unread, restored, self._progress
+            damage,
+            writer.set_aside,
+            report.tails,
+            ended_in_damage,
+            report.unread,
+            restored,
+            self._progress,
+            self._threads,
         )
 
     def _salvage_unordered(self, partition: SalvagePartition, journal: Journal | None) -> Iterator[None]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from kafkarec import storage
 from kafkarec.ops.convert import convert
+from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
+from kafkarec.read.threads import in_order
 from kafkarec.storage import Log, Segment
 
 from .candidates import BATCH_SIZES, CODECS, candidates
@@ -29,6 +32,7 @@ def study(
     batch_sizes: Iterable[int | None] = BATCH_SIZES,
     sample: int | None = SAMPLE,
     max_decompressed_bytes: int = 128 << 20,
+    threads: int = 1,
     done: Callable[[float], Any] = lambda share: None,
 ) -> Study:
     """Estimates the size of a log with other codecs, levels and batch sizes by converting pieces of it in memory.
@@ -38,6 +42,7 @@ def study(
     batch_sizes: bytes before compression, as for `convert`; None: keep the batches
     sample: bytes to read, in pieces spread over the log; None: all of it
     max_decompressed_bytes: limit of one payload; a batch above it is left out and counted as damage
+    threads: how many candidates are tried at once; times are those of each thread alone
     done: called from time to time with the finished share of the work, 0 to 1
 
     Sizes are those of `convert` to magic 2; magic 0 and 1 are converted up. Damaged bytes are left out.
@@ -45,6 +50,7 @@ def study(
     TypeError for a folder of several partitions; ValueError for an unknown codec or level; NothingToTry, a ValueError,
     if there is no good batch in the pieces.
     """
+    checked_threads(threads)
     wanted = candidates(codecs, batch_sizes)
     totals = [CandidateTotals(candidate) for candidate in wanted]
     segments = _segments(log)
@@ -62,8 +68,9 @@ def study(
         count += 1
         makeup.add(columns, len(convert(piece.data, compression="none", **limits)))
         seconds += read_seconds(piece.data, max_decompressed_bytes)
-        for number, total in enumerate(totals):
-            total.add(before, run_trial(piece.data, columns, total.candidate, max_decompressed_bytes))
+        calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
+        for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
+            total.add(before, trial)
             share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:

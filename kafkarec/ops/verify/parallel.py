@@ -34,10 +34,12 @@ class Stopped(Exception):
 
 
 class Workers(NamedTuple):
-    """The number of threads, and of forked processes. Threads are used if `processes` is 1."""
+    """The number of segments that are checked at once, in threads or in forked processes, and of the threads that
+    decode a segment."""
 
     threads: int
     processes: int
+    decoders: int = 1
 
     @property
     def number(self) -> int:
@@ -71,12 +73,14 @@ class WorkPlan(NamedTuple):
     """The input of the workers; forked ones inherit it.
 
     limit  max decompressed bytes of a payload
+    decoders  how many threads decode a segment
     done   in shared memory, the bytes read of each segment; the last item is set to make the workers stop
     """
 
     logs: Sequence[Any]
     units: Sequence[WorkUnit]
     limit: int
+    decoders: int
     done: Any
 
     @property
@@ -100,7 +104,7 @@ def check_all(
             units.append(WorkUnit(log_index, first, segments, sequences and segments is logged))
             first += len(segments)
     units += [WorkUnit(log_index, 0, ()) for log_index in range(len(logs))]
-    plan = WorkPlan(logs, units, limit, multiprocessing.RawArray("q", first + 1))
+    plan = WorkPlan(logs, units, limit, workers.decoders, multiprocessing.RawArray("q", first + 1))
     results = [LogResult() for _ in logs]
     for unit, result in zip(units, _run_units(plan, workers, progress), strict=True):
         if isinstance(result, FindingCollector):
@@ -187,11 +191,15 @@ def _run_unit(plan: WorkPlan, number: int, progress: FileProgress | None = None)
         if progress is not None and done:
             progress(unit.segments[at].path, done, unit.segments[at].size)
 
-    return check_segments(unit.segments, plan.limit, unit.check_sequences, tick)
+    return check_segments(unit.segments, plan.limit, unit.check_sequences, tick, plan.decoders)
 
 
 def check_segments(
-    segments: Sequence[Any], limit: int, sequences: bool = False, progress: SegmentProgress | None = None
+    segments: Sequence[Any],
+    limit: int,
+    sequences: bool = False,
+    progress: SegmentProgress | None = None,
+    decoders: int = 1,
 ) -> tuple[list[FileResult], SequenceCheck | None]:
     """The results for consecutive segments, and the producers' sequences along them if asked for. If a broker truncates
     one meanwhile, all are checked again: what it cut off is no damage."""
@@ -199,7 +207,7 @@ def check_segments(
         sequence_check = SequenceCheck() if sequences else None
         log_checks = [sequence_check] if sequence_check else []
         results = [
-            check_segment(segment, limit, log_checks, partial(progress, at) if progress else None)
+            check_segment(segment, limit, log_checks, partial(progress, at) if progress else None, decoders)
             for at, segment in enumerate(segments)
         ]
         if not any(one.is_shorter_now for one in results):

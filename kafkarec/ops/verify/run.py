@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from kafkarec import storage
 from kafkarec.ops import end_witnesses
 from kafkarec.ops.end_witnesses import Witness
-from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
+from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
 from kafkarec.storage import Log, LogDir
 
 from . import partition_check, partition_files
@@ -39,9 +40,10 @@ def verify(
     x: a path, a URL, an open file or a list of them, as for `kafkarec.open`; or an opened Segment, Log or LogDir
     sequences: check every producer's sequences, and explain each offset gap
     max_decompressed_bytes: limit per compressed payload; larger ones cannot be checked
-    threads: number of segments read in parallel; None: 8 for remote files, else 1, as part of the work holds the GIL
-    processes: number of forked processes, for local files of 64 MiB and more; the command line uses one per processor.
-        Only for programs without other threads
+    threads: how many threads decode a local segment, or the number of remote segments read in parallel; None: 1, and 8
+    processes: number of forked processes, for several local files of 64 MiB and more in total; for less, and for a
+        single segment, so many threads instead. The command line uses one per processor. Only for programs without
+        other threads
     progress: called with (path, bytes read, total bytes) of one file, from any thread
     topic, partition: as for `kafkarec.open`, if file names do not have them
 
@@ -49,8 +51,8 @@ def verify(
 
     Raises OSError if x itself cannot be opened, and MissingCodecError if a codec's library is not installed.
     """
-    if threads is not None and (not isinstance(threads, int) or threads < 1):
-        raise ValueError(f"threads {threads!r}: 1 or more")
+    if threads is not None:
+        checked_threads(threads)
     if not isinstance(processes, int) or processes < 1:
         raise ValueError(f"processes {processes!r}: 1 or more")
     begin = time.monotonic()
@@ -60,9 +62,7 @@ def verify(
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = storage.logs(x)
         witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
-        sizes = sum(_size(segment) for log in logs for segment in log.segments)
-        local = all(partition_files.is_local(segment) for log in logs for segment in log.segments)
-        workers = Workers(threads or (1 if local else REMOTE_THREADS), processes if local and sizes >= FORK_FROM else 1)
+        workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
         partitions = []
         for log, result, (data_folder, of_log) in zip(logs, results, witnesses, strict=True):
@@ -74,6 +74,14 @@ def verify(
         own = _own_findings(x)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
+
+
+def _workers(segments: Sequence[Any], threads: int | None, processes: int) -> Workers:
+    if not all(map(partition_files.is_local, segments)):
+        return Workers(threads or REMOTE_THREADS, 1)
+    if processes > 1 and len(segments) > 1 and sum(map(_size, segments)) >= FORK_FROM:
+        return Workers(1, processes, max(1, processes // len(segments)))
+    return Workers(1, 1, max(threads or 1, processes))
 
 
 def _witnesses(x: Any, log: Log) -> tuple[Witness, ...]:

@@ -30,6 +30,7 @@ from .offset_checks import FileOffsets
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
+_PIECE_BYTES = 4 << 20  # of payload, of which only control records are kept
 _BLOCK = 1 << 20
 _PAGE = 4096
 _MAX_ZERO_CHECKS = 1000
@@ -165,11 +166,16 @@ class FileResult:
 
 
 def check_segment(
-    segment: Any, limit: int, log_checks: Iterable[LogCheck] = (), progress: BytesRead | None = None
+    segment: Any,
+    limit: int,
+    log_checks: Iterable[LogCheck] = (),
+    progress: BytesRead | None = None,
+    threads: int = 1,
 ) -> FileResult:
     """Checks a whole segment. If it cannot be read at all, this is a finding and its bytes are unreadable.
 
     limit: max decompressed bytes of a payload
+    threads: how many decode it
     """
     path, base = segment.path, segment.base_offset
     result = FileResult(path, segment.name, base, FindingCollector(path), FileOffsets(path), FileEpochs(path))
@@ -178,7 +184,7 @@ def check_segment(
         result.size = segment.size
         with segment.opened() as source:
             result.size = int(source.size)  # a broker may have written more since the folder was listed
-            _read(segment, result, limit, list(log_checks), progress or (lambda done: None))
+            _read(segment, result, limit, list(log_checks), progress or (lambda done: None), threads)
     except MissingCodecError:
         raise
     except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
@@ -191,13 +197,15 @@ def check_segment(
     return result
 
 
-def _read(segment: Any, result: FileResult, limit: int, log_checks: list[LogCheck], progress: BytesRead) -> None:
+def _read(
+    segment: Any, result: FileResult, limit: int, log_checks: list[LogCheck], progress: BytesRead, threads: int
+) -> None:
     asked = request(
         columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
     )
-    asked = asked._replace(options=replace(asked.options, audit=True))
+    asked = asked._replace(options=replace(asked.options, audit=True, chunk_bytes=_PIECE_BYTES))
     end = 0
-    with closing(segment.parts(asked)) as parts:
+    with closing(segment.parts(asked, threads=threads)) as parts:
         for part in parts:
             piece = as_columns(asked, part)
             rows = CachedColumns(piece.batches)

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import io
+import sys
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import builders
 import pyarrow as pa
 import pytest
 import subprocesses
+from paths import SEGMENTS
 
 import kafkarec
 from kafkarec._core import Stretches
@@ -23,7 +30,7 @@ DATA = b"".join(
     for i, codec in enumerate(["none", "none", "gzip", "snappy", "lz4", "zstd"] * 200)
 )
 PREPARED = """
-import os, signal, sys, threading, time
+import gc, os, signal, sys, threading, time
 import builders, kafkarec
 data = b"".join(builders.good_batch(200, base_offset=200 * i) for i in range(400))
 wanted = [one.offset for one in kafkarec.decode(data)]
@@ -230,3 +237,160 @@ for _ in range(3):
 time.sleep(0.2)
 """
     )
+
+
+def test_pieces_are_read_ahead_by_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each waits until the others have begun, too."""
+    everyone, named = threading.Barrier(3, timeout=30), set()
+    read_stretch = DecodeRequest.read_stretch
+
+    def waiting(asked: DecodeRequest, *stretch: Any) -> Any:
+        if len(named) < 3 and threading.get_ident() not in named:
+            named.add(threading.get_ident())
+            everyone.wait()
+        return read_stretch(asked, *stretch)
+
+    monkeypatch.setattr(DecodeRequest, "read_stretch", waiting)
+    read = list(kafkarec.stream(DATA * 4, threads=3))
+    assert len(named) == 3
+    monkeypatch.undo()
+    alone = list(kafkarec.stream(DATA * 4))
+    assert len(read) == len(alone) and all(map(same, read, alone))
+
+
+def test_only_a_few_calls_are_made_ahead() -> None:
+    made: list[int] = []
+
+    def call(number: int) -> int:
+        made.append(number)
+        return number
+
+    for threads in (1, 2, 4):
+        made.clear()
+        results = helping.in_order((partial(call, number) for number in range(100)), threads)
+        for number in range(20):
+            assert next(results) == number
+            assert len(made) <= number + 2 * threads
+        results.close()
+        assert len(made) <= 20 + 2 * threads, "none after it is closed"
+        assert list(helping.in_order((partial(call, number) for number in range(50)), threads)) == list(range(50))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_errors_come_in_order(threads: int) -> None:
+    def fail() -> int:
+        raise LookupError
+
+    def calls() -> Iterator[Callable[[], int]]:
+        yield from (partial(int, number) for number in "0123")
+        yield fail
+        raise AssertionError("wanted for later results only")
+
+    results = helping.in_order(calls(), threads)
+    assert [next(results) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(LookupError):
+        next(results)
+
+    def broken() -> Iterator[Callable[[], int]]:
+        yield from (partial(int, number) for number in "01")
+        raise OSError
+
+    results = helping.in_order(broken(), threads)
+    assert [next(results), next(results)] == [0, 1]
+    with pytest.raises(OSError):
+        next(results)
+
+
+def test_calls_in_order_within_calls_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a single helper: no call waits for one that has not begun."""
+    monkeypatch.setattr(helping, "_helpers", helping._Helpers(1))
+
+    def inner(number: int) -> list[int]:
+        return list(helping.in_order((partial(int, number * k) for k in range(9)), 3))
+
+    found = list(helping.in_order((partial(inner, number) for number in range(30)), 3))
+    assert found == [[number * k for k in range(9)] for number in range(30)]
+
+
+def test_a_closed_stream_lets_go_of_its_buffer() -> None:
+    data = bytearray(DATA * 3)
+    for turn in range(60):
+        pieces = kafkarec.stream(data, threads=3)
+        for _ in range(turn % 4):
+            next(pieces)
+        del pieces
+        data.append(0)  # BufferError while anything refers to it
+        del data[-1]
+
+
+def test_an_interrupt_ends_a_stream() -> None:
+    """Soon no thread reads the buffer any more, and the next call is as usual."""
+    subprocesses.run(
+        PREPARED
+        + """
+raised = 0
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+for turn in range(300):
+    mine = bytearray(data)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.0001 + turn % 30 * 0.0001)
+        while True:
+            for piece in kafkarec.stream(mine, threads=3):
+                pass
+    except KeyboardInterrupt as interrupt:
+        raised += 1
+        interrupt.__traceback__ = piece = None
+        del interrupt
+    deadline = time.monotonic() + 20
+    while mine:
+        try:
+            mine.clear()
+        except BufferError:      # while anything reads it
+            assert time.monotonic() < deadline
+            gc.collect()
+            time.sleep(0.001)
+assert raised == 300
+check()
+"""
+    )
+
+
+def test_exit_in_the_middle_of_a_stream() -> None:
+    for keep in ("", "sys.modules['kept'] = pieces", "kept = [pieces]; kept += [kept]"):
+        subprocesses.run(
+            PREPARED
+            + f"""
+pieces = kafkarec.stream(data * 20, threads=4)
+next(pieces)
+{keep}
+"""
+        )
+
+
+def test_a_memoryview_in_a_cycle_that_is_collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The collector used to clear the memoryview while a Source held its buffer; CPython crashed."""
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    for threads in (1, 2):
+        for _ in range(20):
+            pieces = kafkarec.stream(memoryview(DATA), threads=threads)
+            next(pieces)
+            cycle: list[Any] = [pieces]
+            cycle.append(cycle)
+            del pieces, cycle
+            gc.collect()
+    assert unraisable == []
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", None])
+def test_what_is_no_number_of_threads(threads: Any, tmp_path: Path) -> None:
+    for call in (
+        partial(kafkarec.decode, b""),
+        partial(kafkarec.stream, b""),
+        partial(kafkarec.convert, b""),
+        partial(kafkarec.open(io.BytesIO(DATA)).stream),
+        partial(kafkarec.salvage, SEGMENTS / "txn-0", tmp_path / "out"),
+        partial(kafkarec.study, SEGMENTS / "txn-0"),
+    ):
+        with pytest.raises(ValueError, match="1 or more"):
+            call(threads=threads)

@@ -1,0 +1,185 @@
+"""`--threads`: the same output, messages, status and files, however many there are; and how a run with threads ends."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from command import COMMAND, ENVIRONMENT, Here
+
+from kafkarec.ops.verify import run as verify_run
+
+CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
+RECORDS = 60
+TIMES = re.compile(rb'"seconds": [\d.e-]+|"(?:read|write)_rate": [\d.]+|"is_best": \w+|in [\d.]+ m?s\b|[\d.]+ MB/s')
+
+
+@lru_cache
+def _batch(codec: str) -> bytes:
+    chance = random.Random(1)
+    content = [
+        builders.record(offset_delta=i, timestamp_delta=i, key=b"key %d" % i, value=chance.randbytes(30).hex().encode())
+        for i in range(RECORDS)
+    ]
+    return builders.batch(content, codec=codec)
+
+
+def plain(base: int, codec: str) -> bytes:
+    """No checksum covers the base offset."""
+    return builders.patched(_batch(codec), 0, base.to_bytes(8, "big"))
+
+
+def transactions(count: int) -> bytes:
+    """Of two producers, each with a batch and a marker; every third one is aborted, and the last one is open."""
+    pieces, base = [], 0
+    for number in range(count):
+        producer = 7 + number % 2
+        header: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": number // 2 * RECORDS}
+        pieces.append(builders.good_batch(RECORDS, base_offset=base, attributes=0x10, **header))
+        base += RECORDS
+        if number < count - 1:
+            pieces.append(builders.end_marker(commit=number % 3 != 0, base_offset=base, producer_id=producer))
+            base += 1
+    return b"".join(pieces)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of which each has segments of more than one stretch."""
+    folder = tmp_path_factory.mktemp("logs")
+
+    def write(partition: str, segments: dict[int, bytes]) -> None:
+        (folder / partition).mkdir()
+        for base, data in segments.items():
+            (folder / partition / f"{base:020d}.log").write_bytes(data)
+
+    def segment(base: int, batches: int, *codecs: str) -> bytes:
+        return b"".join(plain(base + RECORDS * i, codecs[i % len(codecs)]) for i in range(batches))
+
+    write("plain-0", {0: segment(0, 500, "none"), 500 * RECORDS: segment(500 * RECORDS, 300, *CODECS)})
+    write("packed-0", {0: segment(0, 4000, "lz4", "zstd"), 4000 * RECORDS: segment(4000 * RECORDS, 800, "gzip")})
+    hurt = bytearray(segment(0, 500, "none", "lz4", "none"))
+    for at in (len(hurt) // 2, len(hurt) * 3 // 4):
+        hurt[at : at + 30] = bytes(30)
+    write("hurt-0", {0: bytes(hurt), 500 * RECORDS: segment(500 * RECORDS, 400, "none")[:-7]})
+    write("many-0", {RECORDS * i: plain(RECORDS * i, CODECS[i % 5]) for i in range(30)})
+    write("txn-0", {0: transactions(1200)})
+    return folder
+
+
+COMMANDS = (
+    "verify LOGS --all",
+    "verify LOGS --sequences --strict --format json",
+    "verify LOGS/hurt-0 --max-decompressed-bytes 5k",
+    "cat LOGS/plain-0",
+    "cat LOGS/packed-0 --format arrow",
+    "cat LOGS/packed-0 LOGS/many-0 -o OUT.parquet",
+    "cat LOGS/hurt-0",
+    "cat LOGS/hurt-0 --errors skip --columns offset,key,batch_position",
+    "cat LOGS/packed-0 --from-offset 100000 --to-offset 200000 --format csv",
+    "cat LOGS/packed-0 -n 7",
+    "cat LOGS/plain-0 --last 7",
+    "cat LOGS/plain-0 --latest-per-key",
+    "cat LOGS/plain-0 --max-decompressed-bytes 1k",
+    "cat LOGS/txn-0 --isolation read_committed --columns offset,value",
+    "cat LOGS/txn-0 --control --columns offset",
+    "salvage LOGS -o OUT",
+    "salvage LOGS/hurt-0 LOGS/plain-0/00000000000000000000.log --topic hurt --partition 0 -o OUT --no-repair",
+    "salvage LOGS/packed-0 --dry-run --max-decompressed-bytes 2k --format json",
+    "convert LOGS/packed-0 -o OUT/ --compression zstd",
+    "convert LOGS/txn-0 -o OUT.log --compression lz4 --batch-size 64k",
+    "convert LOGS/hurt-0 -o OUT.log --compression gzip",
+    "convert LOGS/hurt-0 -o OUT.log --compression gzip --errors skip --batch-size 9k",
+    "convert LOGS/plain-0 --magic 1 --compression none",
+    "convert LOGS/txn-0 -o OUT.log --magic 0 --on-loss raise",
+    "study LOGS/plain-0 --codecs none,lz4,zstd --batch-sizes keep,64k --sample 300k --format json",
+)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """What a run wrote: a time is in salvage.json, a random id of the topic in partition.metadata."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "partition.metadata")
+    return {str(path): TIMES.sub(b"", path.read_bytes()) for path in found}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_any_number_of_threads_has_one_result(words: str, run: Here, logs: Path, tmp_path: Path) -> None:
+    out, seen = tmp_path / "made" / "out", []
+    for threads in (1, 2, 3):
+        shutil.rmtree(out.parent, ignore_errors=True)
+        out.parent.mkdir()
+        ran = run(*words.replace("LOGS", str(logs)).replace("OUT", str(out)).split(), "--threads", threads)
+        err = ran.err.replace(f" --threads {threads}", "")  # in the command for the rest
+        seen.append((ran.status, TIMES.sub(b"", ran.out), err, files(out.parent)))
+        assert ran.status != 2 and (ran.out or ran.err or seen[-1][3])
+    assert seen[1] == seen[0] and seen[2] == seen[0]
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_verify_in_processes_has_the_same_result(
+    threads: int, run: Here, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = json.loads(run("verify", logs, "--format", "json", "--threads", 1).out)
+    monkeypatch.setattr(verify_run, "FORK_FROM", 0)
+    several = json.loads(run("verify", logs, "--format", "json", "--threads", threads).out)
+    assert {**several, "seconds": 0} == {**alone, "seconds": 0}
+
+
+@pytest.mark.parametrize("verb", ["cat", "convert", "salvage", "study", "verify"])
+@pytest.mark.parametrize("number", ["0", "-1", "257", "two", "1.5", "99999999999"])
+def test_numbers_that_are_no_number_of_threads(verb: str, number: str, run: Here, logs: Path) -> None:
+    ran = run(verb, logs / "many-0", "--threads", number)
+    assert ran.status == 2 and ran.out == b"" and f"{number} threads: 1 to 256" in ran.complaint
+
+
+@pytest.mark.parametrize("words", ["cat LOG", "cat LOG --format arrow", "convert LOG --compression zstd"])
+def test_a_closed_pipe_is_quiet(words: str, logs: Path) -> None:
+    child = subprocess.Popen(
+        [*COMMAND, *words.replace("LOG", str(logs / "packed-0")).split(), "--threads", "3"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    )
+    assert child.stdout is not None and child.stderr is not None
+    assert child.stdout.read(20)
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "cat LOG",
+        "convert LOG --compression zstd --level 19",
+        "convert LOG -o OUT.log --compression zstd --level 22",
+        "study LOG --all --codecs zstd:22",
+    ],
+)
+def test_ctrl_c_ends_all_threads(words: str, logs: Path, tmp_path: Path) -> None:
+    """`cat` waits for the reader of its pipe."""
+    words = words.replace("LOG", str(logs / "packed-0")).replace("OUT", str(tmp_path / "out"))
+    child = subprocess.Popen(
+        [*COMMAND, *words.split(), "--threads", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
+    )
+    deadline = time.monotonic() + 30
+    while len(list(Path(f"/proc/{child.pid}/task").iterdir())) < 3 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.2)
+    begin = time.monotonic()
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 130 and b"Traceback" not in err, err
+    assert time.monotonic() - begin < 10
+    assert list(tmp_path.iterdir()) == []
