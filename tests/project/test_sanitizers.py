@@ -214,9 +214,9 @@ def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) ->
     reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
 )
 def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
-    """Without the tests that measure memory, as the sanitizer allocates its own, and without those of memory maps,
-    which fault on purpose."""
-    selection = ["-m", "core and not recycled", "-k", "not memory and not mapped"]
+    """Without the tests that measure memory, as the sanitizer allocates its own, without those of memory maps, which
+    fault on purpose, and without those that fork, which takes seconds with the sanitizer's map of all memory."""
+    selection = ["-m", "core and not recycled", "-k", "not memory and not mapped and not fork"]
     folder, libraries = sanitized
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "spark"))
     for name in ("docs", "tools"):
