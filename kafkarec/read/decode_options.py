@@ -7,16 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec._core import Decoder, Layout, Rows, Source, Stretches
 from kafkarec.format.schema import UNITS, record_schema
 
 from . import restoring
-
-if TYPE_CHECKING:
-    from kafkarec._core import Border
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
@@ -92,7 +89,9 @@ class DecodeRequest(_RequestFields):
         limit = min(self.options.limit, MOST_OF_STRETCH)
         return self._replace(options=replace(self.for_pieces.options, limit=limit), skip=False)
 
-    def read_stretch(self, source: Source, border: Border, next_border: Border) -> list[tuple[Any, Rows]] | None:
+    def read_stretch(
+        self, source: Source, border: tuple[int, ...], next_border: tuple[int, ...]
+    ) -> list[tuple[Any, Rows]] | None:
         """See Decoder.read_stretch. Called by several threads."""
         try:
             decoder = self._idle.pop()

@@ -46,7 +46,7 @@ def test_the_options_have_the_defaults_of_the_contract() -> None:
 
 def test_every_way_to_decode_has_every_option() -> None:
     assert parameters(kafkarec.decode).keys() == OPTIONS.keys() | SELECTION | {"threads"}
-    assert parameters(kafkarec.stream).keys() == OPTIONS.keys() | SELECTION
+    assert parameters(kafkarec.stream).keys() == OPTIONS.keys() | SELECTION | {"threads"}
     # the columns of Arrow lists are copies, and a value has no transactions of its own
     assert parameters(kafkarec.decode_each).keys() == OPTIONS.keys() - {"layout"} | {"values", "max_output_bytes"}
 
