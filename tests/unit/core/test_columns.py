@@ -76,6 +76,15 @@ def test_fields_that_messages_do_not_have_are_null_and_counted() -> None:
     counted(checked_table(kafkarec.scan(b"".join(horizons))), "delete_horizon_ms", [None, 8, None, 10, None, 12])
 
 
+def test_the_attributes_of_messages_know_neither_transactions_nor_control() -> None:
+    data = b"".join(builders.message(magic=magic, offset=magic, attributes=0x30) for magic in (0, 1))
+    scanned = checked_table(kafkarec.scan(data + builders.batch(builders.records(1), base_offset=2, attributes=0x10)))
+    counted(scanned, "is_transactional", [False, False, True])
+    counted(scanned, "is_control", [False] * 3)
+    committed = kafkarec.decode(data, isolation="read_committed")
+    assert (list(committed.column("offset")), committed.undecided) == ([0, 1], ())
+
+
 def test_a_wrappers_first_offset_is_unknown_to_a_scan() -> None:
     inner = [builders.message(offset=n) for n in range(3)]
     data = b"".join(

@@ -364,6 +364,7 @@ def test_columns_may_be_released_while_the_interpreter_ends() -> None:
 # ---- bounds
 
 
+@pytest.mark.slow  # and the mutants' address space is limited, which a map of 2 GiB exceeds
 def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Path) -> None:
     """Two batches with an aborted one of nearly 2 GiB between them, which is not read: a file with a hole."""
     first, last = (
