@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import os
 from functools import cache
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 
 import crc32c
 
@@ -27,10 +29,8 @@ def find() -> tuple[int, str]:
     if setting != "isal":
         return 0, setting
     try:
-        from isal import igzip_lib
-
-        routine = ctypes.CDLL(igzip_lib.__file__).crc32_iscsi
-    except (ImportError, OSError, AttributeError, TypeError):
+        routine = ctypes.CDLL(_module_file()).crc32_iscsi
+    except (ImportError, OSError, AttributeError, StopIteration, TypeError):
         return 0, "own"
     routine.restype = ctypes.c_uint32
     routine.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32)
@@ -38,3 +38,13 @@ def find() -> tuple[int, str]:
         if routine(_BLOCK[:length], length, _ONES) ^ _ONES != crc32c.crc32c(_BLOCK[:length]):
             return 0, "own"
     return ctypes.cast(routine, ctypes.c_void_p).value or 0, "isal"
+
+
+def _module_file() -> str:
+    """The file of an extension module of the package, which is not imported: that is left to the gzip codec."""
+    package = find_spec("isal")
+    if package is None:
+        raise ImportError("isal is not installed")
+    folder = next(iter(package.submodule_search_locations or ()))
+    files = (os.path.join(folder, "igzip_lib" + suffix) for suffix in EXTENSION_SUFFIXES)
+    return next(filter(os.path.exists, files))
