@@ -239,10 +239,24 @@ def test_after_ctrl_c_it_is_said_what_is_left_and_what_to_do(
     assert os.listdir(out) == []
 
 
+# As Python's sitecustomize: 4000 batches take a second or more, so there is time to interrupt.
+SLOW_CAT = """
+import time
+from kafkarec.cli.cat_writer import JsonWriter
+write = JsonWriter.write
+def slowly(*words):
+    time.sleep(0.03)
+    write(*words)
+JsonWriter.write = slowly
+"""
+
+
 def test_after_ctrl_c_the_printed_command_prints_the_rest(tmp_path: Path) -> None:
     log = tmp_path / "long.log"
     log.write_bytes(b"".join(long_batches(4000)))
-    status, begin, shown = on_a_terminal("cat", log, interrupt_at=b"MB/s", output=tmp_path / "begin")
+    (tmp_path / "sitecustomize.py").write_text(SLOW_CAT)
+    slow = {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"}
+    status, begin, shown = on_a_terminal("cat", log, environment=slow, interrupt_at=b"MB/s", output=tmp_path / "begin")
     assert status == 130
     said = re.search(rb"interrupted; the output ends with offset (\d+); to print the rest: kafkarec (.*)\r\n", shown)
     assert said is not None and begin.endswith(b"\n"), shown[-300:]
