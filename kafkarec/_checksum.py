@@ -29,7 +29,7 @@ def find() -> tuple[int, str]:
     if setting != "isal":
         return 0, setting
     try:
-        routine = ctypes.CDLL(_module_file()).crc32_iscsi
+        routine = ctypes.CDLL(module_file(_folder(), "igzip_lib")).crc32_iscsi
     except (ImportError, OSError, AttributeError, StopIteration, TypeError):
         return 0, "own"
     routine.restype = ctypes.c_uint32
@@ -40,11 +40,15 @@ def find() -> tuple[int, str]:
     return ctypes.cast(routine, ctypes.c_void_p).value or 0, "isal"
 
 
-def _module_file() -> str:
-    """The file of an extension module of the package, which is not imported: that is left to the gzip codec."""
+def _folder() -> str:
+    """The folder of the package, which is not imported: that is left to the gzip codec."""
     package = find_spec("isal")
     if package is None:
         raise ImportError("isal is not installed")
-    folder = next(iter(package.submodule_search_locations or ()))
-    files = (os.path.join(folder, "igzip_lib" + suffix) for suffix in EXTENSION_SUFFIXES)
+    return next(iter(package.submodule_search_locations or ()))
+
+
+def module_file(folder: str, module: str) -> str:
+    """The file of this interpreter's extension module, which is not imported. StopIteration: there is none."""
+    files = (os.path.join(folder, module + suffix) for suffix in EXTENSION_SUFFIXES)
     return next(filter(os.path.exists, files))

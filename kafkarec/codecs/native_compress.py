@@ -12,12 +12,13 @@ import importlib
 from functools import cache
 
 from kafkarec import _writer
+from kafkarec._checksum import module_file
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 
 # for _writer.pyx, to which this module is passed: payloads that the installed C functions do not compress
 from kafkarec.codecs import MissingCodec as MissingCodec
 from kafkarec.codecs import compress as compress
-from kafkarec.codecs.native_decompress import SAMPLE, address_of, module_file, try_finder
+from kafkarec.codecs.native_decompress import SAMPLE, address_of, try_finder
 
 in_use: set[str] = set()
 """Names of the codecs with which the writer compresses through C functions."""

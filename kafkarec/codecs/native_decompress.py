@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec import _core
+from kafkarec._checksum import module_file
 
 in_use: set[str] = set()
 """Names of the codecs whose usual payloads the core decompresses in C."""
@@ -92,7 +93,7 @@ def _install_snappy() -> None:
 
 def _install_zstd() -> None:
     zstandard = importlib.import_module("zstandard")
-    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
+    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))  # not imported, as that needs cffi
     names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
     create, free, frame_size, bound, decompress = (getattr(library, f"ZSTD_{name}") for name in names)
     create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
@@ -114,12 +115,6 @@ def _install_zstd() -> None:
         return
     _core.install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
     in_use.add("zstd")
-
-
-def module_file(folder: str, module: str) -> str:
-    """The file of an extension module, which is not imported: the cffi variant's import needs cffi."""
-    files = (name for name in sorted(os.listdir(folder)) if name.startswith(module + ".") and name.endswith(".so"))
-    return os.path.join(folder, next(files))
 
 
 def try_finder(find: Callable[[], None] | None) -> None:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, own_process
 from paths import ROOT, SEGMENTS
 
 from kafkarec import storage
@@ -179,18 +179,7 @@ def test_an_input_is_never_replaced(run: Here, tmp_path: Path) -> None:
 
 def test_a_closed_pipe_is_quiet(long_log: Path) -> None:
     for options in (["cat"], ["cat", "--format", "arrow"], ["scan", "--format", "json"], ["scan"]):
-        child = subprocess.Popen(
-            [*COMMAND, *options, str(long_log)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-        )
-        assert child.stdout is not None and child.stderr is not None
-        assert child.stdout.read(20)
-        child.stdout.close()
-        assert child.stderr.read() == b""
-        child.stderr.close()
-        assert child.wait(30) == 0
+        assert_quiet_at_a_closed_pipe(*options, str(long_log))
 
 
 def test_head_closes_the_pipe_quietly(long_log: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT, Here
+from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe
 
 from kafkarec.ops.verify import run as verify_run
 
@@ -144,18 +144,7 @@ def test_numbers_that_are_no_number_of_threads(verb: str, number: str, run: Here
 
 @pytest.mark.parametrize("words", ["cat LOG", "cat LOG --format arrow", "convert LOG --compression zstd"])
 def test_a_closed_pipe_is_quiet(words: str, logs: Path) -> None:
-    child = subprocess.Popen(
-        [*COMMAND, *words.replace("LOG", str(logs / "packed-0")).split(), "--threads", "3"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
-    assert child.stdout is not None and child.stderr is not None
-    assert child.stdout.read(20)
-    child.stdout.close()
-    assert child.stderr.read() == b""
-    child.stderr.close()
-    assert child.wait(30) == 0
+    assert_quiet_at_a_closed_pipe(*words.replace("LOG", str(logs / "packed-0")).split(), "--threads", "3")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 import reading
 from batch_damage import KINDS, make_log
-from core_reading import error_fields
+from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
 
 import kafkarec
@@ -67,12 +67,7 @@ def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tupl
     return (
         pa.table(got).combine_chunks(),
         pa.table(got.batches).combine_chunks(),
-        got.damage,
-        got.restored,
-        got.remaining,
-        got.last_stable_offset,
-        got.undecided,
-        got.timestamps_out_of_range,
+        *what_was_left_out(got),
     )
 
 

@@ -20,6 +20,17 @@ COMMAND = [sys.executable, "-m", "kafkarec"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
 
 
+def assert_quiet_at_a_closed_pipe(*words: str) -> None:
+    """Runs the command in a new process; its reader goes away after 20 bytes."""
+    child = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT)
+    assert child.stdout is not None and child.stderr is not None
+    assert child.stdout.read(20)
+    child.stdout.close()
+    assert child.stderr.read() == b""
+    child.stderr.close()
+    assert child.wait(30) == 0
+
+
 @dataclass(frozen=True)
 class Ran:
     """The exit status, standard output and standard error of a run."""

@@ -52,6 +52,18 @@ def check_array(array: pa.Array) -> None:
             assert cell.is_valid or not any(stored[row * width : (row + 1) * width])
 
 
+def what_was_left_out(got: kafkarec.RecordColumns) -> tuple[Any, ...]:
+    """What decoded columns say beside their rows."""
+    return (
+        got.damage,
+        got.restored,
+        got.remaining,
+        got.last_stable_offset,
+        got.undecided,
+        got.timestamps_out_of_range,
+    )
+
+
 def checked_table(columns: Any) -> pa.Table:
     table = pa.table(columns)
     table.validate(full=True)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pyarrow as pa
-from core_reading import error_fields
+from core_reading import error_fields, what_was_left_out
 
 import kafkarec
 
@@ -33,12 +33,7 @@ def outcome(read: Callable[..., kafkarec.RecordColumns], **options: Any) -> tupl
         [(field.name, field.nullable) for field in table.schema],
         [[array.null_count for array in column.chunks] for column in table.columns],
         pa.table(got.batches),
-        got.damage,
-        got.restored,
-        got.remaining,
-        got.last_stable_offset,
-        got.undecided,
-        got.timestamps_out_of_range,
+        *what_was_left_out(got),
     )
 
 
