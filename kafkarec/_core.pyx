@@ -50,7 +50,7 @@ from kafkarec._entry.arguments cimport fill_constants, fill_options
 from kafkarec._entry.fault_fields cimport fault_fields
 from kafkarec._entry.py_columns cimport (
     KNOWN_KEYS, KnownKeys, RecordView, batch_value, bytes_at, has_flag, headers_at, no_headers, record_view,
-    sequence_at, timestamp_at, timestamp_type_at, values_of,
+    sequence_at, timestamp_at, timestamp_type_at, untracked, values_of,
 )
 
 cdef extern from *:
@@ -349,6 +349,14 @@ cdef class Rows:
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
 
+    def span(self, int64_t i):
+        """Where a batch begins and ends."""
+        return self.at(i).position, self.at(i).position + self.at(i).size_in_bytes
+
+    def value(self, Layout layout, int64_t i, int64_t column):
+        """One column of a batch; the layout is that of the batch table."""
+        return batch_value(self.at(i), layout.codes[column])
+
     def dicts(self, Layout layout, int64_t start, int64_t stop):
         """The batches [start, stop), each as a dict of the columns of the batch table, whose layout this is."""
         cdef list names = layout.schema.names
@@ -497,10 +505,13 @@ cdef class Chunk:
         memset(&known, 0, sizeof(KnownKeys))
         view.ticks, view.binary_header_keys = ticks, binary_header_keys
         for i in range(start, stop):
-            found.append((
+            headers = ()
+            if not no_headers(&view, i):
+                headers = untracked(tuple(headers_at(&view, i, &known, texts)))
+            found.append(untracked((
                 None if view.offset == NULL else view.offset[i], timestamp_at(&view, i), bytes_at(&view.key, i),
-                bytes_at(&view.value, i), () if no_headers(&view, i) else tuple(headers_at(&view, i, &known, texts)),
-            ))
+                bytes_at(&view.value, i), headers,
+            )))
         return found
 
     def headers(self):

@@ -5,6 +5,7 @@
 Functions with Python objects, for the compiled modules.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.ref cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
@@ -20,6 +21,9 @@ from kafkarec._c.output_columns cimport (
     Field, OUT_COMPRESSION, OUT_CONTROL, OUT_CRC, OUT_HEADERS, OUT_KEY, OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE,
     OUT_TRANSACTIONAL, OUT_VALUE, field_of,
 )
+
+cdef extern from *:
+    void PyObject_GC_UnTrack(PyObject* o)
 
 cdef struct Texts:               # of int32 offsets and bytes, or of views
     const int32_t* ends
@@ -152,11 +156,18 @@ cdef inline object header_key(const RecordView* v, int64_t n, KnownKeys* known, 
     return texts[slot]
 
 
+cdef inline tuple untracked(tuple values):
+    """A new tuple of values that cannot be in a cycle: the garbage collector does not look at it. It would find that
+    out by itself, after looking at all those of a large result."""
+    PyObject_GC_UnTrack(<PyObject*>values)
+    return values
+
+
 cdef inline tuple header_pair(const RecordView* v, int64_t n, KnownKeys* known, list texts):
     """(key, value or None) of header n."""
     if v.binary_header_keys:
-        return bytes_at(&v.header_key, n), bytes_at(&v.header_value, n)
-    return header_key(v, n, known, texts), bytes_at(&v.header_value, n)
+        return untracked((bytes_at(&v.header_key, n), bytes_at(&v.header_value, n)))
+    return untracked((header_key(v, n, known, texts), bytes_at(&v.header_value, n)))
 
 
 cdef inline list headers_at(const RecordView* v, int64_t i, KnownKeys* known, list texts):

@@ -171,9 +171,9 @@ def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
     one = decode_request._replace(skip=False) if decode_request.skip else decode_request
     for part in _headers(scan_request("skip" if decode_request.skip else "raise"), source):
-        for fields in batch_table(part):
-            start = fields["position"]
-            yield RecordBatch(fields, _BatchInBuffer(one, source, view, start, start + fields["size_in_bytes"]))
+        for rows in part.tables:
+            for row in range(len(rows)):
+                yield RecordBatch(rows, row, _BatchInBuffer(one, source, view, *rows.span(row)))
 
 
 def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:

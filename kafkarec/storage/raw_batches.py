@@ -18,24 +18,22 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOVERFLOW)
 
 
 class SegmentBytes(NamedTuple):
-    """Bytes [position, position + length) of a segment: the source of a RecordBatch's bytes and records."""
+    """Bytes [start, stop) of a segment: the source of a RecordBatch's bytes and records."""
 
     segment: SegmentLike
     decode_request: DecodeRequest
-    position: int
-    length: int
+    start: int
+    stop: int
 
     def raw(self) -> memoryview:
-        return memoryview(self.segment.raw(self.position, self.length))
+        return memoryview(self.segment.raw(self.start, self.stop - self.start))
 
     def write_to(self, file: Any) -> int:
-        return self.segment.copy_bytes(self.position, self.length, file)
+        return self.segment.copy_bytes(self.start, self.stop - self.start, file)
 
     def read(self) -> RecordColumns:
         with self.segment.opened() as source:
-            return as_columns(
-                self.decode_request, read_part(self.decode_request, source, self.position, self.position + self.length)
-            )
+            return as_columns(self.decode_request, read_part(self.decode_request, source, self.start, self.stop))
 
 
 class BatchSlice:

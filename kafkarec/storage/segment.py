@@ -33,7 +33,7 @@ from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read
 from kafkarec.read.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.state import transactions
-from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
+from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 
 from . import names, ranges
 from .folders import FetchCounter, Folder
@@ -576,8 +576,8 @@ class Segment(Readable):
         one = self.named(decode_request._replace(skip=False))
         with self.opened():
             for table in self.headers(decode_request, record_range):
-                for fields in table:
-                    yield RecordBatch(fields, SegmentBytes(self, one, fields["position"], fields["size_in_bytes"]))
+                for rows, row in places(table):
+                    yield RecordBatch(rows, row, SegmentBytes(self, one, *rows.span(row)))
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
         """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, Protocol, overload
+from typing import TYPE_CHECKING, Any, Protocol, overload
 
 from kafkarec._core import Chunk, Layout, Rows
 from kafkarec._core import Record as Record
@@ -20,6 +20,7 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[str 
 
 
 _BATCH_LAYOUT = Layout(batch_schema())
+_BATCH_COLUMNS = _BATCH_LAYOUT.schema.index_of
 
 
 class BatchTable(Table):
@@ -86,15 +87,22 @@ class BatchTable(Table):
         return chunk.rows.dicts(_BATCH_LAYOUT, start, stop)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        spans = [(rows, 0, len(rows)) for rows in self._tables]
-        if self._cut is not None:
-            spans = [(chunk.rows, start, stop) for chunk, start, stop in self._cut]
-        for rows, start, stop in spans:
+        for rows, start, stop in self._spans():
             for low in range(start, stop, _BLOCK):
                 yield from rows.dicts(_BATCH_LAYOUT, low, min(low + _BLOCK, stop))
 
+    def _spans(self) -> list[tuple[Rows, int, int]]:
+        if self._cut is None:
+            return [(rows, 0, len(rows)) for rows in self._tables]
+        return [(chunk.rows, start, stop) for chunk, start, stop in self._cut]
+
     def __repr__(self) -> str:
         return f"<BatchTable: {len(self)} batches, {len(self.damage)} damaged ranges, {self.remaining} bytes left>"
+
+
+def places(table: BatchTable) -> Iterator[tuple[Rows, int]]:
+    """(rows, which one of them) of each batch, for RecordBatch."""
+    return ((rows, row) for rows, start, stop in table._spans() for row in range(start, stop))
 
 
 class RecordColumns(Table):
@@ -272,9 +280,22 @@ class RecordBatch:
     last_sequence: int | None
     record_count: int | None
 
-    def __init__(self, fields: dict[str, Any], body: BatchBody) -> None:
-        self.__dict__.update(fields)
-        self._body = body
+    def __init__(self, rows: Rows, row: int, body: BatchBody) -> None:
+        """row: which one of the rows."""
+        self._rows, self._row, self._body = rows, row, body
+
+    if not TYPE_CHECKING:  # or a type checker would take any name
+
+        def __getattr__(self, name: str) -> Any:
+            """Called for a column that has not been read before: most batches are asked for few."""
+            column = _BATCH_COLUMNS.get(name)
+            if column is None:
+                raise AttributeError(f"a RecordBatch has no attribute {name!r}")
+            value = self.__dict__[name] = self._rows.value(_BATCH_LAYOUT, self._row, column)
+            return value
+
+    def __dir__(self) -> Iterable[str]:
+        return [*super().__dir__(), *_BATCH_COLUMNS]
 
     @property
     def raw(self) -> memoryview:

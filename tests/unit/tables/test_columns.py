@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import datetime
+import gc
 import pickle
 import threading
 import types
@@ -47,6 +48,25 @@ def test_tuples_are_the_fields_of_the_records(options: dict[str, Any]) -> None:
         assert columns[1:3].tuples() == fields[1:3]
     written = kafkarec.encode(kafkarec.decode(HEADERS).tuples())
     assert kafkarec.decode(written).tuples() == kafkarec.decode(HEADERS).tuples()
+
+
+def test_the_garbage_collector_does_not_look_at_tuples() -> None:
+    """A large result would be looked through again and again."""
+    rows = kafkarec.decode(HEADERS).tuples()
+    of_headers = [row[4] for row in rows if row[4]]
+    pairs = [pair for headers in of_headers for pair in headers]
+    pairs += [pair for record in kafkarec.decode(HEADERS) for pair in record.headers]
+    assert pairs and not any(map(gc.is_tracked, [*rows, *of_headers, *pairs]))
+
+
+def test_a_batch_has_the_columns_of_the_batch_table() -> None:
+    for case in golden.vectors():
+        table, found = kafkarec.scan(case.bytes), list(kafkarec.batches(case.bytes))
+        assert [{name: getattr(batch, name) for name in table.schema.names} for batch in found] == list(table)
+        assert [len(batch.raw) for batch in found] == table.column("size_in_bytes")
+    assert set(table.schema.names) < set(dir(found[0]))
+    assert not hasattr(found[0], "offset")
+    assert copy.copy(found[0]).base_offset == found[0].base_offset
 
 
 def test_header_keys_that_differ_in_one_byte_are_kept_apart() -> None:
