@@ -21,8 +21,8 @@ from kafkarec._c.batch_size cimport (
 from kafkarec._c.encode cimport encoder_run, full_before
 from kafkarec._pages cimport pages_free
 from kafkarec._c.write_v2 cimport (
-    EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
-    RecordFields, sized, varint_size,
+    EXPLICIT_BASE_OFFSET, EXPLICIT_LAST_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE,
+    OVERRIDE_TRANSACTIONAL, RecordFields, sized, varint_size,
 )
 from kafkarec._c.batch_builder cimport (
     BATCH_TOO_LARGE, INPUT_CHANGED, Encoder, batch_close_compressed, write_empty_batch,
@@ -196,12 +196,18 @@ cdef class OpenBatch:
         answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
         return None if answer == FALL_BACK else answer == YES
 
-    def _write(self, header):
-        """The batch as bytes. Meanwhile no record can be added."""
+    def _write(self, EncodeOptions options):
+        """The batch as bytes, with its last offset. Meanwhile no record can be added."""
+        cdef RecordInput rows
+        cdef EncodeRun encoding
         with cython.critical_section(self):
             self.writing += 1
         try:
-            return RecordInput(batch=self).write(header)
+            rows = RecordInput(batch=self)
+            encoding = rows.single_batch(options, 0, rows.rows)
+            encoding.e.defaults.last_offset = self.g.last_offset
+            encoding.e.defaults.explicit_fields |= EXPLICIT_LAST_OFFSET
+            return encoding.one_batch(0, None)
         finally:
             with cython.critical_section(self):
                 self.writing -= 1
@@ -390,12 +396,13 @@ cdef class RecordInput:
         Magic 2: without rows the result is an empty batch of 61 bytes with the header's last offset. Magic 0 and 1:
         consecutive plain messages, or with a codec one wrapper; without rows the result is empty.
         """
-        return self.single_batch(header, start, self.rows if stop is None else stop).one_batch(start, keep)
+        stop = self.rows if stop is None else stop
+        return self.single_batch(EncodeOptions(header), start, stop).one_batch(start, keep)
 
     def write_full(self, header, int64_t start, int64_t stop, int64_t batch_size, float ratio, *, bint may_continue):
         """One batch of the first rows of [start, stop) that fit `batch_size`: (batch, the row after it, the expected
         ratio after it). None if all rows fit and `may_continue`: more rows may follow."""
-        cdef EncodeRun encoding = self.single_batch(header, start, stop)
+        cdef EncodeRun encoding = self.single_batch(EncodeOptions(header), start, stop)
         encoding.e.limit.most, encoding.e.limit.ratio = batch_size, ratio
         encoding.e.measuring = True
         encoding.rewind(encoding.e.defaults.base_offset, start)
@@ -405,12 +412,12 @@ cdef class RecordInput:
             return None
         return encoding.one_batch(start, None), encoding.e.stop, encoding.e.limit.ratio
 
-    cdef EncodeRun single_batch(self, header, int64_t start, int64_t stop):
+    cdef EncodeRun single_batch(self, EncodeOptions options, int64_t start, int64_t stop):
         """A run that writes rows [start, stop) as one batch."""
         cdef EncodeRun encoding
         if not 0 <= start <= stop <= self.rows:
             raise ValueError(f"rows {start} to {stop} of {self.rows}")
-        encoding = EncodeRun(self, EncodeOptions(header))
+        encoding = EncodeRun(self, options)
         encoding.e.stop, encoding.e.single_batch = stop, True
         encoding.e.assign_offsets = not self.has_offsets
         encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET

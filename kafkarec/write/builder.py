@@ -54,7 +54,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes.
         headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
         """
-        if self._is_control:
+        if self._fields.is_control:
             raise ValueError("a control batch accepts control records only")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -79,18 +79,18 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         """
         key = key_of(record.type)
         if record.type in MARKERS:
-            if self._producer_id == -1:
+            if self._fields.producer_id == -1:
                 raise ValueError("an end transaction marker needs a producer id")
-            if not self._is_transactional:
+            if not self._fields.is_transactional:
                 raise ValueError("an end transaction marker needs a transactional batch")
-        if record.type == ControlRecordType.LEADER_CHANGE and self._leader_epoch == -1:
+        if record.type == ControlRecordType.LEADER_CHANGE and self._fields.partition_leader_epoch == -1:
             raise ValueError("a leader change needs a partition leader epoch")
         return self._append_control(timestamp, key, value_of(record), (), offset)
 
     def _append_control(
         self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None
     ) -> int:
-        if not self._is_control:
+        if not self._fields.is_control:
             raise ValueError("a control record needs a control batch")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -102,9 +102,9 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         last = self._last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
-        delta = offset - self._base_offset
+        delta = offset - self._fields.base_offset
         if not -_MAX_DELTA - 1 <= delta <= _MAX_DELTA:
-            raise ValueError(f"offset {offset} is too far from the base offset {self._base_offset} for 32 bits")
+            raise ValueError(f"offset {offset} is too far from the base offset {self._fields.base_offset} for 32 bits")
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
@@ -128,12 +128,13 @@ class RecordBatchBuilder(ControlAppends, BatchState):
             raise ValueError("the builder is aborted")
         if self._state != BUILT:
             self._check_producer()
-            self._built = self._write(self._header()) if len(self) else b""
+            records = len(self)
+            self._built = self._write(self._options) if records else b""
             self._state = BUILT
             self._close()
-            if len(self) and (self._magic >= BATCH_MAGIC or self._codec):
+            if records and (self._fields.magic >= BATCH_MAGIC or self._fields.codec):
                 self._ratio = compression_ratio(len(self._built) - self._header_size, self._size)
-            if self._topic is not None and not self._is_control:
+            if self._topic is not None and not self._fields.is_control:
                 ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
         return self._built
 
@@ -152,8 +153,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         if self._state == BUILT:
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = fitting("last offset", last_offset, 64)
-        if self._magic >= BATCH_MAGIC:
-            fitting("distance from the base offset to the last", last_offset - self._base_offset, 32)
+        if self._fields.magic >= BATCH_MAGIC:
+            fitting("distance from the base offset to the last", last_offset - self._fields.base_offset, 32)
         self._last_offset = last_offset
 
     def __enter__(self) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kafkarec._writer import INITIAL_RATIO, OpenBatch, open_batch
+from kafkarec._writer import INITIAL_RATIO, EncodeOptions, OpenBatch, open_batch
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType
@@ -47,39 +47,39 @@ class BatchState(OpenBatch):
         delete_horizon_ms: int | None = None,
         topic: str | None = None,
     ) -> None:
+        chosen = (
+            magic,
+            compression,
+            level,
+            timestamp_type,
+            base_offset,
+            log_append_time,
+            partition_leader_epoch,
+            delete_horizon_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            is_transactional,
+            is_control,
+            batch_size,
+        )
         try:
-            known = _encoding_once(magic, compression, level, timestamp_type)
+            known = _checked_once(*chosen)
         except TypeError:  # not hashable, or of a wrong type
-            known = _encoding(magic, compression, level, timestamp_type)
-        self._magic, self._codec, self._level, self._appends_time = known
-        if magic < BATCH_MAGIC:
-            _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
-        self._base_offset = fitting("base offset", base_offset, 64)
-        self._log_append_time = fitting("log append time", log_append_time, 64)
-        self._leader_epoch = fitting("partition leader epoch", partition_leader_epoch, 32)
-        horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
-        self._horizon = horizon if horizon >= 0 else None
-        self._producer_id = fitting("producer id", producer_id, 64)
-        self._producer_epoch = fitting("producer epoch", producer_epoch, 16)
-        self._base_sequence = fitting("base sequence", base_sequence, 32)
-        self._is_transactional = bool(is_transactional)
-        self._is_control = bool(is_control)
-        self._limit = fitting("batch size", batch_size, 32)
-        self._topic = topic
-        self._ratio = 1.0
-        most_records, most_bytes = self._limits()
+            known = _checked(*chosen)
+        fields, self._options, self._limit = known
+        self._fields, self._topic, self._ratio = fields, topic, 1.0
         open_batch(
             self,
             magic,
-            self._codec,
-            self._is_control,
-            self._base_offset,
-            self._horizon,
-            self._log_append_time if self._appends_time else None,
+            fields.codec,
+            fields.is_control,
+            fields.base_offset,
+            fields.delete_horizon_ms,
+            fields.log_append_time if fields.timestamp_type else None,
             self._limit,
             INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression),
-            most_records,
-            most_bytes,
+            *self._limits(),
         )
         self._state = OPEN
         self._built = b""
@@ -96,7 +96,7 @@ class BatchState(OpenBatch):
         known = self._has_room(timestamp, key, value, headers)
         if known is None:
             row = timestamp_of(timestamp), content("key", key), content("value", value)
-            known = self._has_room(*row, self._pairs(headers) if self._magic >= BATCH_MAGIC else [])
+            known = self._has_room(*row, self._pairs(headers) if self._fields.magic >= BATCH_MAGIC else [])
         return bool(known)
 
     @property
@@ -124,22 +124,22 @@ class BatchState(OpenBatch):
         self._expected_ratio = single(ratio)
 
     def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
-        if headers is None and self._magic >= BATCH_MAGIC:
+        if headers is None and self._fields.magic >= BATCH_MAGIC:
             raise ValueError("headers must not be None; for no headers give ()")
         pairs = [header_pair(header) for header in headers or ()]
-        if pairs and self._magic < BATCH_MAGIC:
-            raise ValueError(f"magic {self._magic} has no record headers")
+        if pairs and self._fields.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self._fields.magic} has no record headers")
         return pairs
 
     @property
     def max_timestamp(self) -> int:
         """ms; -1 without one."""
-        return self._log_append_time if self._appends_time else self._max_timestamp[0]
+        return self._fields.log_append_time if self._fields.timestamp_type else self._max_timestamp[0]
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The offset of the first record that has the max timestamp; -1 without one."""
-        if self._appends_time:
+        if self._fields.timestamp_type:
             return self._first_offset
         return self._max_timestamp[1]
 
@@ -152,19 +152,19 @@ class BatchState(OpenBatch):
     def next_offset(self) -> int:
         """The offset of the next record that is appended without one."""
         last = self._last_offset
-        return self._base_offset if last is None else last + 1
+        return self._fields.base_offset if last is None else last + 1
 
     @property
     def magic(self) -> int:
-        return self._magic
+        return self._fields.magic
 
     @property
     def compression(self) -> Compression:
-        return Compression(self._codec)
+        return Compression(self._fields.codec)
 
     @property
     def base_offset(self) -> int:
-        return self._base_offset
+        return self._fields.base_offset
 
     @property
     def last_offset(self) -> int | None:
@@ -173,101 +173,109 @@ class BatchState(OpenBatch):
 
     @property
     def producer_id(self) -> int:
-        return self._producer_id
+        return self._fields.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        return self._producer_epoch
+        return self._fields.producer_epoch
 
     @property
     def base_sequence(self) -> int:
-        return self._base_sequence
+        return self._fields.base_sequence
 
     @property
     def is_transactional(self) -> bool:
-        return self._is_transactional
+        return self._fields.is_transactional
 
     @property
     def is_control(self) -> bool:
-        return self._is_control
+        return self._fields.is_control
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        return self._horizon
+        return self._fields.delete_horizon_ms
 
     @property
     def is_closed(self) -> bool:
         """Whether the batch is built."""
         return self._state == BUILT
 
-    def __len__(self) -> int:
-        """The number of records."""
-        return super().__len__()
-
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
-        name = CODECS[self._codec].name
-        about = "about " if self._codec and self._state != BUILT else ""
+        name = CODECS[self._fields.codec].name
+        about = "about " if self._fields.codec and self._state != BUILT else ""
         return (
-            f"<RecordBatchBuilder magic {self._magic}, {name}, {self._state}: {len(self)} records from offset "
-            f"{self._base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
+            f"<RecordBatchBuilder magic {self._fields.magic}, {name}, {self._state}: {len(self)} records from offset "
+            f"{self._fields.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
 
     def _check_producer(self) -> None:
         """MemoryRecordsBuilder.validateProducerState."""
-        if self._producer_id == -1:
-            if self._is_transactional:
+        if self._fields.producer_id == -1:
+            if self._fields.is_transactional:
                 raise ValueError("a transactional batch needs a producer id")
             return
-        if self._magic < BATCH_MAGIC:
-            raise ValueError(f"magic {self._magic} has no field for a producer id")
-        if self._producer_epoch == -1:
+        if self._fields.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self._fields.magic} has no field for a producer id")
+        if self._fields.producer_epoch == -1:
             raise ValueError("a producer id needs a producer epoch")
-        if self._base_sequence < 0 and not self._is_control:
-            raise ValueError(f"a producer id needs a base sequence, not {self._base_sequence}")
-
-    def _header(self) -> BatchHeader:
-        return BatchHeader(
-            self._magic,
-            self._codec,
-            self._level,
-            int(self._appends_time),
-            self._base_offset,
-            self._last_offset,
-            self._leader_epoch,
-            self._log_append_time,
-            self._producer_id,
-            self._producer_epoch,
-            self._base_sequence,
-            self._is_transactional,
-            self._is_control,
-            self._horizon,
-        )
+        if self._fields.base_sequence < 0 and not self._fields.is_control:
+            raise ValueError(f"a producer id needs a base sequence, not {self._fields.base_sequence}")
 
 
-def _encoding(
-    magic: int, compression: Compression | str, level: int | None, timestamp_type: TimestampType | str | None
-) -> tuple[int, int, int | None, bool]:
-    """(magic, codec, level, whether the timestamps are log append times), checked. MissingCodecError for a missing
-    library when the builder is created, and not only when it builds."""
+def _checked(
+    magic: int,
+    compression: Compression | str,
+    level: int | None,
+    timestamp_type: TimestampType | str | None,
+    base_offset: int,
+    log_append_time: int,
+    leader_epoch: int,
+    delete_horizon_ms: int | None,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    is_control: bool,
+    batch_size: int,
+) -> tuple[BatchHeader, EncodeOptions, int]:
+    """The batch's fields, without the last offset; the options of the encoder with them; the batch size.
+    MissingCodecError for a missing library when the builder is created, and not only when it builds."""
     checked = checked_magic(magic)
     codec = Compression.of(compression)
     checked_to_write = checked_level(codec, level)
     if timestamp_type is None and magic > 0:
         raise ValueError(f"magic {magic} needs a timestamp type")
-    appends_time = timestamp_type is not None and TimestampType.of(timestamp_type) == 1
     if magic < BATCH_MAGIC and codec > LATEST_CODECS[magic]:
         raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
     try:
         compress(codec, b"")
     except MissingCodec as missing:
         raise MissingCodecError(str(missing), reason="missing_codec") from None
-    return checked, int(codec), checked_to_write, appends_time
+    if magic < BATCH_MAGIC:
+        _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
+    horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
+    fields = BatchHeader(
+        checked,
+        int(codec),
+        checked_to_write,
+        0 if timestamp_type is None else int(TimestampType.of(timestamp_type)),
+        fitting("base offset", base_offset, 64),
+        log_append_time=fitting("log append time", log_append_time, 64),
+        partition_leader_epoch=fitting("partition leader epoch", leader_epoch, 32),
+        producer_id=fitting("producer id", producer_id, 64),
+        producer_epoch=fitting("producer epoch", producer_epoch, 16),
+        base_sequence=fitting("base sequence", base_sequence, 32),
+        is_transactional=bool(is_transactional),
+        is_control=bool(is_control),
+        delete_horizon_ms=horizon if horizon >= 0 else None,
+    )
+    return fields, EncodeOptions(fields), fitting("batch size", batch_size, 32)
 
 
-_encoding_once = lru_cache(maxsize=64, typed=True)(_encoding)
+_checked_once = lru_cache(maxsize=64, typed=True)(_checked)
 
 
 def _refuse_in_legacy(magic: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None) -> None:

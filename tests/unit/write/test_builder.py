@@ -423,9 +423,9 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPa
     def missing(*arguments: Any) -> bytes:
         raise MissingCodec("zstd", "zstandard")
 
-    open_batch._encoding_once.cache_clear()
+    open_batch._checked_once.cache_clear()
     monkeypatch.setattr(open_batch, "compress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install zstandard") as refused:
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"
-    open_batch._encoding_once.cache_clear()
+    open_batch._checked_once.cache_clear()
