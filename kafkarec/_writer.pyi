@@ -85,6 +85,10 @@ class RecordInput:
     def write_full(
         self, header: Any, start: int, stop: int, batch_size: int, ratio: float, *, may_continue: bool
     ) -> tuple[bytes, int, float] | None: ...
+    def batch_starts(self, header: Any, start: int, stop: int, batch_size: int) -> list[int]: ...
+    def summary(
+        self, start: int, stop: int, keep: Any = None
+    ) -> tuple[int, int, int, int, int, bool, int, int, int, int, int, int, int]: ...
 
 @final
 class EncodeOptions:

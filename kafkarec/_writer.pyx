@@ -19,6 +19,7 @@ from kafkarec._c.batch_size cimport (
     estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
 )
 from kafkarec._c.encode cimport encoder_run, full_before
+from kafkarec._c.row_summary cimport RowSummary, summarize
 from kafkarec._pages cimport pages_free
 from kafkarec._c.write_v2 cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_LAST_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE,
@@ -412,11 +413,47 @@ cdef class RecordInput:
             return None
         return encoding.one_batch(start, None), encoding.e.stop, encoding.e.limit.ratio
 
+    def batch_starts(self, header, int64_t start, int64_t stop, int64_t batch_size):
+        """The rows of [start, stop) that begin a batch of at most `batch_size` bytes with the fields of `header`, of
+        which the first record gives the base offset. A larger record is a batch of its own."""
+        cdef EncodeRun encoding = self.single_batch(EncodeOptions(header), start, stop)
+        cdef list starts = []
+        encoding.e.limit.most, encoding.e.limit.ratio = batch_size, FIRST_RATIO
+        encoding.e.defaults.explicit_fields &= ~EXPLICIT_BASE_OFFSET
+        encoding.e.measuring = True
+        encoding.rewind(0, start)
+        while start < stop:
+            starts.append(start)
+            encoding.e.open = False
+            with nogil:
+                start = full_before(&encoding.e)
+        return starts
+
+    def summary(self, int64_t start, int64_t stop, keep=None):
+        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop), of those whose byte
+        in `keep` is not 0. Rows without offset have -1."""
+        cdef RowSummary s
+        cdef int64_t size = 0
+        cdef const uint8_t* kept = NULL
+        self.check_rows(start, stop)
+        if keep is not None:
+            kept = <const uint8_t*>buffer_of(keep, &size)
+            if size != stop - start:
+                raise ValueError(f"`keep` has {size} bytes for {stop - start} rows")
+        with nogil:
+            summarize(self.input.chunks, start, stop, kept, &s)
+        return (s.rows, s.first_offset, s.last_offset, s.least_offset, s.greatest_offset, s.falls, s.fall_from,
+                s.fall_to, s.least_timestamp, s.greatest_timestamp, s.with_timestamp, s.with_headers, s.headers)
+
+    cdef int check_rows(self, int64_t start, int64_t stop) except -1:
+        if not 0 <= start <= stop <= self.rows:
+            raise ValueError(f"rows {start} to {stop} of {self.rows}")
+        return 0
+
     cdef EncodeRun single_batch(self, EncodeOptions options, int64_t start, int64_t stop):
         """A run that writes rows [start, stop) as one batch."""
         cdef EncodeRun encoding
-        if not 0 <= start <= stop <= self.rows:
-            raise ValueError(f"rows {start} to {stop} of {self.rows}")
+        self.check_rows(start, stop)
         encoding = EncodeRun(self, options)
         encoding.e.stop, encoding.e.single_batch = stop, True
         encoding.e.assign_offsets = not self.has_offsets

@@ -5,16 +5,13 @@
     varint: at most 5 bytes, varlong: at most 10; excess bits of the last byte are dropped
     zig-zag, in records of magic 2: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
-Follows ByteUtils. The engine reads records with `_c/varint.pxd`; these functions serve messages of KIP-482, `explain`
-and sizes; tests/unit/format/test_varints.py compares the two, and their sizes with those of `_c/write_v2.pxd`.
+Follows ByteUtils. The engine reads records with `_c/varint.pxd`; these functions serve messages of KIP-482 and
+`explain`; tests/unit/format/test_varints.py compares the two, and the sizes of `_c/write_v2.pxd` with what they write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
-
-from .java_integers import wrapped
 
 VARINT_BYTES, VARLONG_BYTES = 5, 10
 
@@ -69,27 +66,3 @@ def unsigned_varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def varint_size(value: int) -> int:
-    """Bytes of a zig-zag varint or varlong; a value outside of 64 bits wraps around."""
-    if -8192 <= value < 8192:
-        return 1 if -64 <= value < 64 else 2
-    value = wrapped(value, 64)
-    return (max(value, ~value).bit_length() + 7) // 7
-
-
-def size_with_length(length: int) -> int:
-    """Bytes of a varint length plus that many bytes of data; length -1 is null."""
-    return varint_size(length) + length if length > 0 else 1
-
-
-_SHORT = [size_with_length(length) for length in range(1024)] + [1]  # index -1: null
-
-
-def sizes_with_length(lengths: Iterable[int]) -> list[int]:
-    """`size_with_length` of each length."""
-    lengths = list(lengths)
-    if max(lengths, default=0) < len(_SHORT) - 1:
-        return list(map(_SHORT.__getitem__, lengths))
-    return list(map(size_with_length, lengths))

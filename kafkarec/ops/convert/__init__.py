@@ -3,9 +3,7 @@
 source_batches     the batches of the input, validated
 target             the magic, codec and size limit of each output batch
 batch_joining      which adjacent batches may be joined
-decoded_batches    the records of batches that are rewritten
-batch_splitting    where records are split into batches of a given size
-varints            sizes of varints
+decoded_batches    the records of batches that are rewritten, and where they are split
 rewrite            the new bytes of a batch
 conversion_errors  errors for batches that cannot be converted
 stats              counts, and what was lost

@@ -57,19 +57,19 @@ def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
 
 def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
     """Whether unit `number` can be split and joined: its offsets ascend and its header agrees with its records."""
-    unit, start, stop = decoded.units[number], decoded.bounds[number], decoded.bounds[number + 1]
-    first, last = decoded.offsets[start], decoded.offsets[stop - 1]
-    if not decoded.is_ascending(start, stop) or last - first > WIDEST:
+    unit, rows = decoded.units[number], decoded.summary(decoded.bounds[number], decoded.bounds[number + 1])
+    if rows.falls or rows.last_offset - rows.first_offset > WIDEST:
         return False
     latest = -1 if unit.max_timestamp is None else unit.max_timestamp
-    if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not decoded.all_at(latest, start, stop):
+    if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not rows.all_at(latest):
         return False
     if shape.magic < BATCH_MAGIC:
-        return min(latest, min(decoded.timestamps[start:stop])) >= -1
+        return min(latest, rows.least_timestamp) >= -1
     if unit.magic < BATCH_MAGIC:
         return True
-    if unit.timestamp_type != LOG_APPEND and max(-1, max(decoded.timestamps[start:stop])) != latest:
+    if unit.timestamp_type != LOG_APPEND and max(-1, rows.greatest_timestamp) != latest:
         return False
     if unit.base_sequence is not None and unit.base_sequence < 0:
         return False
-    return unit.base_offset is not None and unit.base_offset <= first and last <= unit.last_offset
+    first = unit.base_offset
+    return first is not None and first <= rows.first_offset and rows.last_offset <= unit.last_offset

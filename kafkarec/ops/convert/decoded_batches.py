@@ -1,31 +1,62 @@
-"""The records of batches that are rewritten: columns for the writer, and lists of sizes, offsets and timestamps."""
+"""The records of batches that are rewritten: the writer's input, what rows have in common, and where they are split.
+
+Sizes are those of the uncompressed batch, so they do not depend on the codec, and a second conversion splits at the
+same records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from itertools import accumulate, pairwise
-from operator import add, lt
-from typing import Any
+from itertools import accumulate
+from typing import NamedTuple
 
-from kafkarec._core import Chunk, Source
-from kafkarec.format.varints import sizes_with_length, varint_size
+from kafkarec._core import Source
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
+from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
 
 from .source_batches import SourceBatch
 
 INT32_MAX = 2**31 - 1
+_INT64_MAX = 2**63 - 1
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
-_KEY, _VALUE, _HEADERS = (_COLUMNS.index(name) for name in ("key", "value", "headers"))
+_OFFSET = _COLUMNS.index("offset")
+
+
+class RowSummary(NamedTuple):
+    """What some rows have in common; a timestamp of -1 is none. Without rows all is 0.
+
+    falls               an offset is not above the one before: fall_from, fall_to are the first two such
+    with_timestamp, with_headers   numbers of rows
+    headers             number of headers
+    """
+
+    rows: int
+    first_offset: int
+    last_offset: int
+    least_offset: int
+    greatest_offset: int
+    falls: bool
+    fall_from: int
+    fall_to: int
+    least_timestamp: int
+    greatest_timestamp: int
+    with_timestamp: int
+    with_headers: int
+    headers: int
+
+    def all_at(self, time: int) -> bool:
+        """Whether all rows have the timestamp `time`."""
+        return self.least_timestamp == time == self.greatest_timestamp
 
 
 class DecodedBatches:
     """All records of some units (SourceBatch).
 
     bounds: unit i has the rows [bounds[i], bounds[i + 1])
-    offsets, timestamps: one per row; timestamp -1: none
+    offsets: one per row
+    record_input: the writer's input
     """
 
     def __init__(self, units: Sequence[SourceBatch], max_decompressed_bytes: int) -> None:
@@ -41,75 +72,19 @@ class DecodedBatches:
             read_request, Source(units[0].raw if len(units) == 1 else b"".join(unit.raw for unit in units))
         )
         self.units = units
-        self.columns = as_columns(read_request, part)
         self.bounds = [0, *accumulate(unit.rows for unit in units)]
-        self.offsets: list[int] = self.columns.column("offset")
-        stamps: list[int | None] = self.columns.column("timestamp")
-        self.timestamps = [-1 if stamp is None else stamp for stamp in stamps]
-        self._chunks: list[Chunk] = part.chunks
+        self.offsets = memoryview(b"".join(chunk.column(_OFFSET, 8)[1] for chunk in part.chunks)).cast("q")
+        self.record_input = record_input_of(as_columns(read_request, part))
 
-    @cached_property
-    def record_input(self) -> Any:
-        """The writer's input, created at first use."""
-        return record_input_of(self.columns)
+    def summary(self, start: int, stop: int, keep: bytes | None = None) -> RowSummary:
+        """That of the rows [start, stop), of those whose byte in `keep` is not 0."""
+        return RowSummary(*self.record_input.summary(start, stop, keep))
 
-    @cached_property
-    def key_lengths(self) -> list[int]:
-        """Bytes; -1: null."""
-        return [length for chunk in self._chunks for length in _lengths(chunk, _KEY)]
+    def split_points(self, start: int, stop: int, magic: int, limit: int) -> list[int]:
+        """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own.
 
-    @cached_property
-    def value_lengths(self) -> list[int]:
-        return [length for chunk in self._chunks for length in _lengths(chunk, _VALUE)]
-
-    @cached_property
-    def header_counts(self) -> list[int]:
-        """How many headers each record has."""
-        return [stop - start for chunk in self._chunks for start, stop in pairwise(_value_offsets(chunk, _HEADERS))]
-
-    @cached_property
-    def content_sizes(self) -> list[int]:
-        """Size in bytes of each record in magic 2, without its length field and its two deltas."""
-        keys, values = sizes_with_length(self.key_lengths), sizes_with_length(self.value_lengths)
-        headers = [size for chunk in self._chunks for size in _header_sizes(chunk)]
-        return [1 + key + value + header for key, value, header in zip(keys, values, headers, strict=True)]
-
-    def all_at(self, time: int, start: int, stop: int) -> bool:
-        """Whether all rows [start, stop) have the timestamp `time`."""
-        return self.timestamps[start:stop].count(time) == stop - start
-
-    def is_ascending(self, start: int, stop: int) -> bool:
-        """Whether the offsets of rows [start, stop) are strictly ascending."""
-        offsets = self.offsets[start:stop]
-        return all(map(lt, offsets, offsets[1:]))
-
-
-def _value_offsets(chunk: Chunk, column: int) -> list[int]:
-    """The offsets buffer of a column: row count + 1 numbers."""
-    _, offsets, _ = chunk.column(column, 0)
-    return offsets.cast("i")[: len(chunk) + 1].tolist()
-
-
-def _lengths(chunk: Chunk, column: int) -> list[int]:
-    validity, _, _ = chunk.column(column, 0)
-    return _null_as_minus_one([stop - start for start, stop in pairwise(_value_offsets(chunk, column))], validity)
-
-
-def _null_as_minus_one(lengths: list[int], validity: memoryview | None) -> list[int]:
-    if validity is None:
-        return lengths
-    return [length if validity[row >> 3] >> (row & 7) & 1 else -1 for row, length in enumerate(lengths)]
-
-
-def _header_sizes(chunk: Chunk) -> list[int]:
-    """Bytes of each record's headers in magic 2, their count included."""
-    lists = _value_offsets(chunk, _HEADERS)
-    if lists[0] == lists[-1]:
-        return [1] * len(chunk)
-    key_ends, _, validity, value_ends, _ = chunk.headers()
-    keys, values = (
-        [stop - start for start, stop in pairwise(ends.cast("i")[: lists[-1] + 1].tolist())]
-        for ends in (key_ends, value_ends)
-    )
-    upto = [0, *accumulate(map(add, sizes_with_length(keys), sizes_with_length(_null_as_minus_one(values, validity))))]
-    return [varint_size(stop - start) + upto[stop] - upto[start] for start, stop in pairwise(lists)]
+        All batches of a run have the same delete horizon or none; with one, it is stored as the base timestamp
+        (KIP-534).
+        """
+        header = BatchHeader(magic, delete_horizon_ms=self.units[0].delete_horizon_ms)
+        return [*self.record_input.batch_starts(header, start, stop, min(limit, _INT64_MAX)), stop]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from itertools import compress, pairwise
 from typing import NamedTuple
 
 from kafkarec import codecs
@@ -21,7 +20,7 @@ from kafkarec.write.header import BatchHeader
 
 from . import conversion_errors
 from .batch_joining import LOG_APPEND
-from .decoded_batches import INT32_MAX, DecodedBatches
+from .decoded_batches import INT32_MAX, DecodedBatches, RowSummary
 from .source_batches import SourceBatch
 from .stats import ConversionStats
 from .target import Shape, Target
@@ -107,14 +106,8 @@ def plan_group(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
     if shape.magic >= layout.BATCH_MAGIC:
         return GroupPlan(_batch_header(group, shape, target), group.stop - group.start)
     keep = _keep(group, shape, target)
-    offsets, timestamps = (
-        column[group.start : group.stop] for column in (group.decoded.offsets, group.decoded.timestamps)
-    )
-    if keep:
-        offsets, timestamps = list(compress(offsets, keep)), list(compress(timestamps, keep))
-    if not offsets:
-        return None
-    return GroupPlan(_wrapper_header(group, offsets, timestamps, shape, target), len(offsets), keep)
+    rows = group.decoded.summary(group.start, group.stop, keep)
+    return GroupPlan(_wrapper_header(group, rows, shape, target), rows.rows, keep) if rows.rows else None
 
 
 def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
@@ -143,26 +136,23 @@ def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
     keeps_time = (
         unit.magic >= layout.BATCH_MAGIC
         or shape.magic < unit.magic
-        or group.decoded.all_at(time, group.start, group.stop)
+        or group.decoded.summary(group.start, group.stop).all_at(time)
     )
     return (LOG_APPEND, time) if keeps_time else (0, -1)
 
 
-def _wrapper_header(
-    group: Group, offsets: list[int], timestamps: list[int], shape: Shape, target: Target
-) -> BatchHeader:
+def _wrapper_header(group: Group, rows: RowSummary, shape: Shape, target: Target) -> BatchHeader:
     """The header that RecordsUtil.convertRecordBatch passes to the builder. InvalidRecordError if that refuses it."""
     unit = group.decoded.units[group.first]
     timestamp_type, time = _timestamp_type_and_time(group, shape)
-    earliest = min(time, min(timestamps))
-    base = offsets[0]
-    disorder = next((pair for pair in pairwise(offsets) if pair[0] >= pair[1]), None)
-    if disorder:
-        raise conversion_errors.refused(unit, "offsets_out_of_order", expected=disorder[0], found=disorder[1])
+    earliest = min(time, rows.least_timestamp)
+    base = rows.first_offset
+    if rows.falls:
+        raise conversion_errors.refused(unit, "offsets_out_of_order", expected=rows.fall_from, found=rows.fall_to)
     if earliest < -1:
         raise conversion_errors.refused(unit, "timestamp_negative", expected=-1, found=earliest)
-    if offsets[-1] - base > INT32_MAX:
-        raise conversion_errors.too_wide(unit, base, offsets[-1])
+    if rows.last_offset - base > INT32_MAX:
+        raise conversion_errors.too_wide(unit, base, rows.last_offset)
     if base < 0 and shape.magic == 1 and shape.codec:  # Kafka writes it but cannot read it: inner offsets are relative
         detail = f"a wrapper cannot have inner offset {base}"
         raise conversion_errors.refused(unit, "magic_unfit", expected=2, found=1, detail=detail)
@@ -207,8 +197,8 @@ def _offset_range(group: Group) -> tuple[int, int]:
     offsets = decoded.offsets
     begins, ends = start == decoded.bounds[group.first], stop == decoded.bounds[group.last + 1]
     if unit.magic < layout.BATCH_MAGIC:
-        rows = offsets[start:stop]
-        return min(rows), max(max(rows), end.last_offset) if ends else max(rows)
+        rows = decoded.summary(start, stop)
+        return rows.least_offset, max(rows.greatest_offset, end.last_offset) if ends else rows.greatest_offset
     base = unit.base_offset if begins and unit.base_offset is not None else offsets[start]
     return base, end.last_offset if ends else offsets[stop] - 1
 
@@ -217,13 +207,11 @@ def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionS
     """Counts what magic 0 and 1 cannot store: of the rows that are written and of the units that end in the group."""
     decoded = group.decoded
     location = decoded.units[group.first].location
-    counts, timestamps = (column[group.start : group.stop] for column in (decoded.header_counts, decoded.timestamps))
-    if plan.keep:
-        counts, timestamps = list(compress(counts, plan.keep)), list(compress(timestamps, plan.keep))
-    stats.add_loss("headers", sum(counts), location)
-    stats.add_loss("records_with_headers", len(counts) - counts.count(0), location)
+    rows = decoded.summary(group.start, group.stop, plan.keep)
+    stats.add_loss("headers", rows.headers, location)
+    stats.add_loss("records_with_headers", rows.with_headers, location)
     if shape.magic == 0:
-        stats.add_loss("timestamps", len(timestamps) - timestamps.count(-1), location)
+        stats.add_loss("timestamps", rows.with_timestamp, location)
     for number in group.ended():
         unit = decoded.units[number]
         count_header_losses(unit, shape, stats)

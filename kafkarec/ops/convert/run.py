@@ -17,7 +17,6 @@ from kafkarec.read.threads import in_order
 
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
-from .batch_splitting import split_points
 from .decoded_batches import DecodedBatches
 from .rewrite import Group, count_header_losses, count_losses, plan_group, recompressed_batch, write_group
 from .source_batches import SourceBatch, SourceBatches
@@ -231,7 +230,7 @@ class Conversion(Iterator[bytes]):
             if shape.limit is None or not regular:
                 rows = decoded.bounds[start : stop + 1]
             else:
-                rows = split_points(decoded, first, last, shape.magic, shape.limit)
+                rows = decoded.split_points(first, last, shape.magic, shape.limit)
                 if not final and stop == len(run):
                     rows.pop()
                     self._keep_open(decoded, rows[-1])

@@ -418,3 +418,84 @@ def test_full_batches_of_rows_in_any_order() -> None:
         assert made == (record_input_of(rows).write(header, 0, end), end, 1.0), offsets
     with pytest.raises(ValueError, match="rows 1 to 3 of 2"):
         record_input_of(rows).write_full(header, 1, 3, INT_MAX, 1.0, may_continue=False)
+
+
+def summed_up(rows: Sequence[Row]) -> tuple[Any, ...]:
+    """RecordInput.summary, in Python."""
+    if not rows:
+        return (0,) * 13
+    offsets = [row[0] for row in rows]
+    times = [-1 if row[1] is None else row[1] for row in rows]
+    headers = [len(row[4]) for row in rows]
+    falls = [pair for pair in itertools.pairwise(offsets) if pair[0] >= pair[1]]
+    return (
+        *(len(rows), offsets[0], offsets[-1], min(offsets), max(offsets)),
+        *(bool(falls), *(falls[0] if falls else (0, 0))),
+        *(min(times), max(times), len(times) - times.count(-1)),
+        *(len(headers) - headers.count(0), sum(headers)),
+    )
+
+
+def odd_rows(chosen: random.Random, count: int) -> list[Row]:
+    """Rows whose offsets mostly rise; null and extreme timestamps, nulls, headers, sizes at the borders of varints."""
+    offset, rows = chosen.choice([-5, 0, 2**62]), []
+    for _ in range(count):
+        offset += chosen.choice([1, 1, 1, 1, 2, 60, 9000, 0, -1] if chosen.randrange(9) else [1])
+        time = chosen.choice([None, -1, 0, 1, 63, 64, 2**40, -(2**63), 2**63 - 1])
+        key, value = (chosen.choice([None, b"", b"k" * chosen.choice([1, 50, 54, 63, 64, 8190])]) for _ in range(2))
+        headers = [("h", b"v")] * chosen.choice([0, 0, 0, 1, 70])
+        rows.append((offset, time, key, value, headers))
+    return rows
+
+
+def test_a_summary_of_rows() -> None:
+    chosen = random.Random(11)
+    for _ in range(60):
+        rows = odd_rows(chosen, chosen.randrange(1, 40))
+        table = as_arrow(rows)
+        pieces = pa.concat_tables([table.slice(n, 1) for n in range(len(rows))])
+        start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
+        keep = bytes(chosen.choices([0, 1, 255], k=stop - start))
+        kept = [one for one, is_kept in zip(rows[start:stop], keep, strict=True) if is_kept]
+        for source in (table, pieces, rows):
+            record_input = record_input_of(source)
+            assert record_input.summary(0, len(rows)) == summed_up(rows)
+            assert record_input.summary(start, stop) == summed_up(rows[start:stop])
+            assert record_input.summary(start, stop, keep) == summed_up(kept)
+    without = record_input_of(pa.table({"value": pa.array([b"v", None])}))
+    assert without.summary(0, 2) == (2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
+    for start, stop in ((0, 3), (-1, 1), (2, 1)):
+        with pytest.raises(ValueError, match=f"rows {start} to {stop} of 2"):
+            without.summary(start, stop)
+    with pytest.raises(ValueError, match="`keep` has 1 bytes for 2 rows"):
+        without.summary(0, 2, b"1")
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_batches_begin_before_the_first_row_that_does_not_fit(magic: int) -> None:
+    """Each batch, written without a codec, is within the limit, and is above it with the row that follows."""
+    chosen = random.Random(12 + magic)
+    several = 0
+    for _ in range(60):
+        rows = [one if magic == 2 else (*one[:4], []) for one in odd_rows(chosen, chosen.randrange(1, 40))]
+        table = as_arrow(rows)
+        record_input = record_input_of(chosen.choice([table, pa.concat_tables([table[:3], table[3:]]), rows]))
+        horizon = chosen.choice([None, 0, 2**62]) if magic == 2 else None
+        start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
+
+        def size(begin: int, end: int) -> int:
+            header = BatchHeader(magic, base_offset=rows[begin][0], delete_horizon_ms=horizon)  # noqa: B023
+            return len(record_input.write(header, begin, end))  # noqa: B023
+
+        sizes = [size(at, at + 1) for at in range(start, stop)]
+        for limit in {1, *(chosen.choice(sizes) + chosen.randrange(-1, 200) for _ in range(9) if sizes), 2**63 - 1}:
+            header = BatchHeader(magic, delete_horizon_ms=horizon)
+            starts = record_input.batch_starts(header, start, stop, limit)
+            assert starts[:1] == ([start] if start < stop else [])
+            for begin, end in itertools.pairwise([*starts, stop]):
+                assert end == begin + 1 or size(begin, end) <= limit
+                assert end == stop or size(begin, end + 1) > limit
+                several += end > begin + 1
+    assert several > 100
+    with pytest.raises(ValueError, match="rows 0 to 2 of 1"):
+        record_input_of([row(0)]).batch_starts(BatchHeader(magic), 0, 2, 100)

@@ -1,7 +1,5 @@
 """Varints in Python: ByteUtils' rules, and the same as the engine's."""
 
-import random
-
 import pytest
 
 import kafkarec
@@ -28,7 +26,6 @@ def batch_of(record: bytes) -> bytes:
 def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
     data = zigzag(value)
     assert varints.read_signed(data, 0, len(data), varints.VARLONG_BYTES) == (value, len(data))
-    assert varints.varint_size(value) == len(data)
     (record,) = kafkarec.decode(batch_of(b"\0" + data + b"\0\1\1\0"))
     assert record.timestamp == (None if value == -1 else value)
 
@@ -75,23 +72,14 @@ def test_a_varint_is_not_read_beyond_its_end(length):
     assert raised.value.groups == sum(1 << 7 * number for number in range(length))
 
 
-def test_sizes_of_lengths_are_those_of_the_written_bytes():
-    chosen = random.Random(5)
-    lengths = [-1, 0, 63, 64, 1023, 1024, 8191, 8192, *(chosen.randrange(2**20) for _ in range(100))]
-    expected = [len(zigzag(length)) + max(length, 0) for length in lengths]
-    assert varints.sizes_with_length(lengths) == expected
-    assert [varints.size_with_length(length) for length in lengths] == expected
-    assert varints.sizes_with_length(lengths[:4]) == expected[:4]
-
-
 @pytest.mark.parametrize("delta", [value for value in BORDERS if -(2**63) <= value < 2**63])
 def test_sizes_of_records_are_those_of_the_engine(delta):
     key, header = b"k" * (delta % 200), ("h" * (delta % 70), None)
     for value in (None, b"", b"v" * 63, b"v" * 64, b"v" * 9000):
-        fields = [len(key), -1 if value is None else len(value), len(header[0]), -1]
-        deltas = varints.varint_size(delta) + varints.varint_size(~delta)
-        body = 1 + deltas + varints.varint_size(1) + sum(varints.sizes_with_length(fields))
-        assert record_size(2, delta, ~delta, key, value, [header]) == varints.varint_size(body) + body
+        lengths = [len(key), -1 if value is None else len(value), len(header[0]), -1]
+        numbers = b"".join(map(zigzag, [delta, ~delta, *lengths, 1]))
+        body = 1 + len(numbers) + sum(max(length, 0) for length in lengths)
+        assert record_size(2, delta, ~delta, key, value, [header]) == len(zigzag(body)) + body
         for magic in (0, 1):
             content = len(key) + len(value or b"")
             assert record_size(magic, delta, ~delta, key, value) == layout.LEAST_SIZES[magic] + content
