@@ -71,7 +71,7 @@ td b, td code { white-space: nowrap; }
 .n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 tbody tr:last-child td { border-bottom: 0; }
 @media (max-width: 640px) { main { padding: 10px 8px 40px; } header, section { padding: 14px 12px; }
-  h1 { font-size: 1.2rem; } }
+  h1 { font-size: 1.2rem; } .wide table { min-width: 640px; } }
 @media print { body { background: #fff; } section { break-inside: avoid-page; } }
 """
 
