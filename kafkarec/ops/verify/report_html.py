@@ -78,9 +78,9 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
             lost_offsets_short(one),
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
-        svg_map = _svg_map(list(_concatenated(one.files)), one.total("size"))
+        drawn = svg_map(list(_concatenated(one.files)), one.total("size"))
         yield f'<tr><td>{_text(one.name)}</td><td><b class="{one.state}">{one.state}</b></td>'
-        yield f"<td class=map>{svg_map}</td>{cells}</tr>\n"
+        yield f"<td class=map>{drawn}</td>{cells}</tr>\n"
     yield "</tbody></table></div>\n"
     if len(partitions) > _MAX_ROWS:
         yield f"<p>{len(partitions) - _MAX_ROWS} more, none of them worse.</p>\n"
@@ -103,7 +103,7 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
     shown = sorted(files, key=lambda file: not file.places)[:_MAX_ROWS] if len(files) > _MAX_ROWS else files
     for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
-        yield f"<div class=file>{_svg_map(file.ranges, file.size)}</div>\n"
+        yield f"<div class=file>{svg_map(file.ranges, file.size)}</div>\n"
         if file.size:
             yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
         if file.damage:
@@ -122,7 +122,7 @@ def _sums(file: FileReport) -> str:
     return f"{byte_size(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
 
 
-def _svg_map(ranges: Sequence[ByteRange], size: int) -> str:
+def svg_map(ranges: Sequence[ByteRange], size: int) -> str:
     """A file as a row of SVG rectangles. Ranges that are not good are drawn last and at least `_MIN_WIDTH` wide."""
     if not size:
         return "<span class=none>empty</span>"
