@@ -53,8 +53,8 @@ def _draw(explained: Explanation, title: str, shown: int) -> str:
         for at in range(row, min(row + _PER_ROW, shown)):
             parts.append(_cell(spans[at], at, data[at], _LEFT + (at - row) * _CELL, y))
         y += _HEIGHT + 2
-        for line in _wrapped([label for at, label in labels if row <= at < row + _PER_ROW]):
-            parts.append(marked(_LEFT, y + 13, line))
+        for marks in _wrapped([label for at, label in labels if row <= at < row + _PER_ROW]):
+            parts.append(marked(_LEFT, y + 13, marks))
             y += _LABELS
         y += 8
     return card(WIDTH, y + 6, f"{title}, byte by byte", "".join(parts))

@@ -63,7 +63,7 @@ def packages() -> str:
     boxes: dict[str, _Box] = {}
     for level in range(highest + 1):
         names = [row.name for row in rows if levels[row.name] == level]
-        widths = [len(name) * _CHARACTER + 12 for name in names]
+        widths = [len(name) * _CHARACTER + 12.0 for name in names]
         between = (WIDTH - sum(widths)) / (len(names) + 1)
         x = between
         for name, width in zip(names, widths, strict=True):
