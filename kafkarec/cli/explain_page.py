@@ -11,6 +11,7 @@ from itertools import groupby
 
 from kafkarec.damage import Restored
 from kafkarec.ops.explain import Explanation, Section, Span, field_groups
+from kafkarec.ops.explain.spans import SKIPPED
 from kafkarec.support import html_page
 from kafkarec.support.html_page import text as _text
 
@@ -71,13 +72,13 @@ def _body(
         if number:
             yield "<p>Positions are relative to its start.</p>\n"
         yield _legend(section.spans)
-        of_batch = _Damage(found, restored) if not number else _NO_DAMAGE
+        of_batch = _Marks(found, restored) if not number else _NONE
         yield from _grid(section, 0 if number else found.position, of_batch, redact, full)
         yield from _table(section, 0 if number else found.position, of_batch, redact, full)
         yield "</section>\n"
 
 
-class _Damage:
+class _Marks:
     """The bytes of a batch that the hints name, and the fields that can be restored."""
 
     def __init__(self, found: Explanation | None = None, restored: Restored | None = None) -> None:
@@ -104,11 +105,11 @@ class _Damage:
                 at = stop
 
 
-_NO_DAMAGE = _Damage()
+_NONE = _Marks()
 
 
 def _legend(spans: Iterable[Span]) -> str:
-    present = {field_groups.group_of(span) for span in spans if span.length and span.kind != "skipped"}
+    present = {field_groups.group_of(span) for span in spans if span.length and span.kind != SKIPPED}
     marks = (
         f'<span class="key g-{name}"><i></i>{_text(group.words)}</span>'
         for name, group in field_groups.GROUPS.items()
@@ -117,23 +118,27 @@ def _legend(spans: Iterable[Span]) -> str:
     return f'<p class="legend">{" ".join(marks)}</p>\n'
 
 
-def _grid(section: Section, absolute: int, damage: _Damage, redact: bool, full: bool) -> Iterator[str]:
+def _grid(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
     yield '<div class="bytes">\n'
     cells: list[tuple[Span, int]] = []
     for span in section.spans:
         at = span.start
-        for start, stop in damage.shown(span, shown_bytes(span, full)):
+        for start, stop in marks.shown(span, shown_bytes(span, full)):
             if at < start:
-                yield from _rows(section, cells, absolute, damage, redact)
+                yield from _row(section, cells, absolute, marks, redact)
                 yield _left_out(span, at, start)
                 cells = []
-            cells += ((span, position) for position in range(start, stop))
+            for at in range(start, stop):
+                cells.append((span, at))
+                if len(cells) == 2 * _HALF:
+                    yield from _row(section, cells, absolute, marks, redact)
+                    cells = []
             at = stop
         if at < span.start + span.length:
-            yield from _rows(section, cells, absolute, damage, redact)
+            yield from _row(section, cells, absolute, marks, redact)
             yield _left_out(span, at, span.start + span.length)
             cells = []
-    yield from _rows(section, cells, absolute, damage, redact)
+    yield from _row(section, cells, absolute, marks, redact)
     yield "</div>\n"
 
 
@@ -141,40 +146,39 @@ def _left_out(span: Span, start: int, stop: int) -> str:
     return f'<p class="more">{stop - start}{" more" * (start > span.start)} bytes: {_text(span.path)}</p>\n'
 
 
-def _rows(
-    section: Section, cells: list[tuple[Span, int]], absolute: int, damage: _Damage, redact: bool
-) -> Iterator[str]:
-    halves = [cells[at : at + _HALF] for at in range(0, len(cells), _HALF)]
-    for pair in (halves[at : at + 2] for at in range(0, len(halves), 2)):
-        yield '<div class="row">'
-        for half in pair:
-            yield f'<span class="half"><b>{absolute + half[0][1]}</b>'
-            for span, group in groupby(half, key=lambda cell: cell[0]):
-                yield _field(section, span, [at for _, at in group], damage, redact)
-            yield "</span>"
-        yield "</div>\n"
+def _row(section: Section, cells: list[tuple[Span, int]], absolute: int, marks: _Marks, redact: bool) -> Iterator[str]:
+    """A row of the grid, of at most two halves; nothing without cells."""
+    if not cells:
+        return
+    yield '<div class="row">'
+    for half in filter(None, (cells[:_HALF], cells[_HALF:])):
+        yield f'<span class="half"><b>{absolute + half[0][1]}</b>'
+        for span, group in groupby(half, key=lambda cell: cell[0]):
+            yield _field(section, span, [at for _, at in group], marks, redact)
+        yield "</span>"
+    yield "</div>\n"
 
 
-def _field(section: Section, span: Span, positions: list[int], damage: _Damage, redact: bool) -> str:
+def _field(section: Section, span: Span, positions: list[int], marks: _Marks, redact: bool) -> str:
     """The bytes of a field that are in one half of a row."""
     classes = ["f", f"g-{field_groups.group_of(span)}"]
-    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * damage.of(span)
+    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * marks.of(span)
     value = shown_value(span, redact)
     title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
     inside = "".join(
-        f"<i{' class=hit' * damage.at(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
+        f"<i{' class=hit' * marks.at(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
         for at in positions
     )
     return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
 
 
-def _table(section: Section, absolute: int, damage: _Damage, redact: bool, full: bool) -> Iterator[str]:
+def _table(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
     titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
     yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
     for span in section.spans:
         hexes = "\n".join(hex_lines(section, span, redact, full))
         note = "\n".join(map(_text, span.note.split("\n")))
-        kinds = "note" + " lines" * ("\n" in note) + " wrong" * damage.of(span)
+        kinds = "note" + " lines" * ("\n" in note) + " wrong" * marks.of(span)
         yield f'<tr class="g-{field_groups.group_of(span)}"><td class=n>{absolute + span.start}</td>'
         yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
         yield f'<td class="value">{_text(shown_value(span, redact))}</td><td class="{kinds}">{note}</td></tr>\n'

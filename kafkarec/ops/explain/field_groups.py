@@ -8,7 +8,7 @@ from typing import NamedTuple
 from .spans import SKIPPED, UNREAD, Span
 
 
-class Group(NamedTuple):
+class FieldGroup(NamedTuple):
     """`words` for a legend, and the background of its bytes on a light page and on a dark one."""
 
     words: str
@@ -17,20 +17,20 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "frame": Group("offset, length, epoch, magic", "#cfe3f7", "#1f4669"),
-    "crc": Group("checksum", "#f8d2dc", "#6b2439"),
-    "attributes": Group("attributes, last offset", "#fde3bd", "#6b4a17"),
-    "time": Group("timestamps", "#d9efd3", "#2a5a26"),
-    "producer": Group("producer", "#e2d8f5", "#4a3a73"),
-    "records": Group("record count", "#f3eba9", "#5f5817"),
-    "record": Group("a record's lengths and differences", "#e4e8ed", "#333a43"),
-    "other": Group("those of the next record", "#cdd4dc", "#48515c"),
-    "key": Group("key", "#bfe8e4", "#14565a"),
-    "value": Group("value", "#ffdccb", "#6e3a22"),
-    "header": Group("headers", "#f0d3f2", "#60316a"),
-    "compressed": Group("compressed", "#ddd8c9", "#4f4a3c"),
-    "unread": Group("cannot be read, or is not used", "#ffffff", "#1d2127"),
-    "skipped": Group("not shown", "#ffffff", "#1d2127"),
+    "frame": FieldGroup("offset, length, epoch, magic", "#cfe3f7", "#1f4669"),
+    "crc": FieldGroup("checksum", "#f8d2dc", "#6b2439"),
+    "attributes": FieldGroup("attributes, last offset", "#fde3bd", "#6b4a17"),
+    "time": FieldGroup("timestamps", "#d9efd3", "#2a5a26"),
+    "producer": FieldGroup("producer", "#e2d8f5", "#4a3a73"),
+    "records": FieldGroup("record count", "#f3eba9", "#5f5817"),
+    "record": FieldGroup("a record's lengths and differences", "#e4e8ed", "#333a43"),
+    "other": FieldGroup("those of the next record", "#cdd4dc", "#48515c"),
+    "key": FieldGroup("key", "#bfe8e4", "#14565a"),
+    "value": FieldGroup("value", "#ffdccb", "#6e3a22"),
+    "header": FieldGroup("headers", "#f0d3f2", "#60316a"),
+    "compressed": FieldGroup("compressed", "#ddd8c9", "#4f4a3c"),
+    "unread": FieldGroup("cannot be read, or is not used", "#ffffff", "#1d2127"),
+    "skipped": FieldGroup("not shown", "#ffffff", "#1d2127"),
 }
 COLOURS = {name: (group.light, group.dark) for name, group in GROUPS.items()}
 _FIELDS = {
