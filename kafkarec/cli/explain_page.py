@@ -36,7 +36,7 @@ _STYLE = """.wrong { color: var(--damaged); font-weight: 600; }
 .fields .hex, .fields .lines { font-family: ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
 .fields .hex { white-space: pre; } .fields .lines { font-size: .92em; }
 .fields .field { font-weight: 600; }
-.fields .field { white-space: nowrap; } .fields .value { min-width: 9.5em; } .fields td:first-child { width: 1%; }
+.fields .field { white-space: nowrap; } .fields .value { min-width: 13em; } .fields td:first-child { width: 1%; }
 @media (min-width: 761px) { .half + .half { grid-template-columns: repeat(8, 36px); }
   .half + .half b { display: none; } }
 @media (max-width: 760px) { .half { width: 100%; grid-template-columns: 46px repeat(8, minmax(0, 40px)); }
