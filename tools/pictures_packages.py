@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-import textwrap
+from html import escape
+from typing import NamedTuple
 
 import imports
-from pictures_style import card, text
+from pictures_style import WIDTH, card, text
 
-_W, _H, _GAP_X, _GAP_Y, _LEFT, _TOP = 164, 58, 20, 46, 24, 74
-_LINE = 26  # characters of a box's text
+_H, _GAP, _TOP, _CHARACTER = 26, 36, 82, 7
+
+
+class _Box(NamedTuple):
+    """A package's box: its left edge, its top, its width."""
+
+    x: float
+    y: float
+    width: float
+
+    @property
+    def middle(self) -> float:
+        return self.x + self.width / 2
 
 
 def edges() -> dict[str, set[str]]:
@@ -48,42 +60,37 @@ def packages() -> str:
     found, rows = edges(), imports.table()
     levels = _levels(found)
     highest = max(levels.values())
-    members = {level: [row for row in rows if levels[row.name] == level] for level in range(highest + 1)}
-    width = max(len(each) for each in members.values()) * (_W + _GAP_X) - _GAP_X + 2 * _LEFT
-    places = {}
-    for level, each in members.items():
-        start = (width - len(each) * (_W + _GAP_X) + _GAP_X) / 2
-        for at, row in enumerate(each):
-            places[row.name] = (start + at * (_W + _GAP_X), _TOP + (highest - level) * (_H + _GAP_Y))
+    boxes: dict[str, _Box] = {}
+    for level in range(highest + 1):
+        names = [row.name for row in rows if levels[row.name] == level]
+        widths = [len(name) * _CHARACTER + 12.0 for name in names]
+        between = (WIDTH - sum(widths)) / (len(names) + 1)
+        x = between
+        for name, width in zip(names, widths, strict=True):
+            boxes[name] = _Box(x, _TOP + (highest - level) * (_H + _GAP), width)
+            x += width + between
     drawn = [
-        _arrow(places[name], places[other], "edge")
-        for name, others in reduced(found).items()
-        for other in sorted(others)
+        _arrow(boxes[name], boxes[other], "edge") for name, others in reduced(found).items() for other in sorted(others)
     ]
     for row in rows:
         targets = {entry.partition(" -> ")[2].split(".")[0] for entry in row.upward}
-        drawn += [_arrow(places[row.name], places[target], "edge lazy") for target in sorted(targets)]
+        drawn += [_arrow(boxes[row.name], boxes[target], "edge lazy") for target in sorted(targets)]
     for row in rows:
-        x, y = places[row.name]
-        drawn.append(f'<rect class="box" x="{x:.1f}" y="{y:.1f}" width="{_W}" height="{_H}" rx="8"/>')
-        drawn.append(text(round(x + _W / 2, 1), y + 19, row.name, "package"))
-        for at, line in enumerate(_short(row.holds)):
-            drawn.append(text(round(x + _W / 2, 1), y + 35 + at * 12, line, "does"))
-    note = "an arrow: may import; what follows from two arrows is left out; dashed: only when a method is called"
-    head = text(_LEFT, 32, "The packages and their direction", "title") + text(_LEFT, 52, note, "soft")
-    return card(width, _TOP + (highest + 1) * (_H + _GAP_Y), "Packages with directions", head + "".join(drawn))
+        x, y, width = boxes[row.name]
+        label = text(round(boxes[row.name].middle, 1), y + 17, row.name, "package")
+        place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_H}"'
+        drawn.append(f'<g><title>{escape(row.holds)}</title><rect class="box" {place} rx="6"/>{label}</g>')
+    head = text(16, 28, "The packages and their direction", "title")
+    head += text(16, 48, "an arrow: may import; what follows from two others is", "soft")
+    head += text(16, 64, "left out; dashed: only when a method is called", "soft")
+    height = _TOP + highest * (_H + _GAP) + _H + 16
+    return card(WIDTH, height, "Packages with directions", head + "".join(drawn))
 
 
-def _short(words: str) -> list[str]:
-    """The first two lines of what a package holds, up to its first colon, semicolon or comma that ends a phrase."""
-    lines = textwrap.wrap(words.split(":")[0].split(";")[0], _LINE)
-    return lines[:2] if len(lines) < 3 else [lines[0], textwrap.shorten(" ".join(lines[1:]), _LINE, placeholder=" ...")]
-
-
-def _arrow(start: tuple[float, float], end: tuple[float, float], kind: str) -> str:
-    down = start[1] < end[1]
-    x1, y1 = start[0] + _W / 2, start[1] + (_H if down else 0)
-    x2, y2 = end[0] + _W / 2, end[1] + (0 if down else _H)
+def _arrow(start: _Box, end: _Box, kind: str) -> str:
+    down = start.y < end.y
+    x1, y1 = start.middle, start.y + (_H if down else 0)
+    x2, y2 = end.middle, end.y + (0 if down else _H)
     bend, tip = (y2 - y1) / 2, 7 if down else -7
     line = f"M {x1:.1f} {y1:.1f} C {x1:.1f} {y1 + bend:.1f} {x2:.1f} {y2 - bend:.1f} {x2:.1f} {y2 - tip:.1f}"
     head = f"M {x2:.1f} {y2:.1f} l -4 {-tip} h 8 z"

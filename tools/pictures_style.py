@@ -1,87 +1,75 @@
-"""What all pictures share: colours for light and dark pages, the frame, a line of text."""
+"""What all pictures share: colours for light and dark pages, the frame, a line of text.
+
+A picture is some 400 units wide, so that its text can be read on a phone, where that is about the page's width.
+"""
 
 from __future__ import annotations
 
 from html import escape
 
-_LIGHT = {
-    "page": "#ffffff",
-    "ink": "#1b1f24",
-    "soft": "#5b6470",
-    "line": "#d5dae1",
-    "frame": "#cfe3f7",
-    "crc": "#f8d2dc",
-    "attributes": "#fde3bd",
-    "time": "#d9efd3",
-    "producer": "#e2d8f5",
-    "records": "#f3eba9",
-    "record": "#e4e8ed",
-    "other": "#cdd4dc",
-    "good": "#2f9e63",
-    "damaged": "#d6336c",
-    "unreadable": "#e8590c",
-    "preallocated": "#b9c2cc",
-    "tail": "#f2b430",
-    "edge": "#8a94a1",
-    "box": "#f4f6f8",
+from kafkarec.ops.explain import field_groups
+from kafkarec.support import html_page
+
+WIDTH = 400
+_SHOWN = 1.25  # pixels per unit on a wide page
+_COLOURS = {
+    **html_page.COLOURS,
+    **field_groups.COLOURS,
+    "page": html_page.COLOURS["card"],
+    "edge": ("#8a94a1", "#7d8896"),
 }
-_DARK = {
-    "page": "#16191d",
-    "ink": "#e8eaed",
-    "soft": "#9aa4b0",
-    "line": "#343b44",
-    "frame": "#1f4669",
-    "crc": "#6b2439",
-    "attributes": "#6b4a17",
-    "time": "#2a5a26",
-    "producer": "#4a3a73",
-    "records": "#5f5817",
-    "record": "#333a43",
-    "other": "#48515c",
-    "good": "#3fb57a",
-    "damaged": "#ff5c93",
-    "unreadable": "#ff8a4c",
-    "preallocated": "#4a535e",
-    "tail": "#ffc94d",
-    "edge": "#7d8896",
-    "box": "#21262c",
-}
-_FILLED = ("frame", "crc", "attributes", "time", "producer", "records", "record", "other")
 _STATES = ("good", "damaged", "unreadable", "preallocated", "tail")
 _MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace"
 _SANS = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
-
-
-def _variables(colours: dict[str, str]) -> str:
-    return "".join(f"--{name}:{value};" for name, value in colours.items())
-
-
-STYLE = (
-    f"svg{{{_variables(_LIGHT)}}}"
-    f"@media (prefers-color-scheme: dark){{svg{{{_variables(_DARK)}}}}}"
-    ".page{fill:var(--page);stroke:var(--line)}"
-    f"text{{fill:var(--ink);font:14px {_SANS}}}"
-    f".title{{font:600 18px {_SANS}}}.soft{{fill:var(--soft);font-size:13px}}"
-    f".byte{{font:13px {_MONO};text-anchor:middle}}"
-    f".address{{font:12px {_MONO};fill:var(--soft);text-anchor:end}}"
-    ".label{font-size:13px}.mark{font-size:15px}"
-    ".edge{fill:none;stroke:var(--edge);stroke-width:1.4}.lazy{stroke-dasharray:4 4}.tip{fill:var(--edge)}"
-    ".box{fill:var(--box);stroke:var(--line)}"
-    f".package{{font:600 14px {_MONO};text-anchor:middle}}.does{{fill:var(--soft);font-size:12px;text-anchor:middle}}"
-    + "".join(f".{name}{{fill:var(--{name})}}" for name in (*_FILLED, *_STATES))
-    # a mark in a text has the colour of its field, stronger than a cell's background
-    + "".join(f".mark.{name}{{fill:var(--{name});stroke:var(--edge);stroke-width:.6}}" for name in _FILLED)
-)
+_STYLE = {
+    ".page": "fill:var(--page);stroke:var(--line)",
+    "text": f"fill:var(--ink);font:13px {_SANS}",
+    ".title": f"font:600 16px {_SANS}",
+    ".soft": "fill:var(--soft);font-size:12px",
+    ".label": "font-size:12.5px",
+    ".small": "font-size:11.5px",
+    ".mark": "font-size:14px",
+    ".byte": f"font:14px {_MONO};text-anchor:middle",
+    ".address": f"font:11.5px {_MONO};fill:var(--soft);text-anchor:end",
+    ".edge": "fill:none;stroke:var(--edge);stroke-width:1.4",
+    ".lazy": "stroke-dasharray:4 4",
+    ".tip": "fill:var(--edge)",
+    ".box": "fill:var(--code);stroke:var(--line)",
+    ".package": f"font:600 11.5px {_MONO};text-anchor:middle",
+    ".line": f"font:11.5px {_MONO};white-space:pre",
+    ".command": "font-weight:700",
+    **{f".{name}": f"fill:var(--{name})" for name in (*field_groups.GROUPS, *_STATES)},
+    # a mark in a text has the colour of its field, with an edge
+    **{f".mark.{name}": "stroke:var(--edge);stroke-width:.6" for name in field_groups.GROUPS},
+}
 
 
 def card(width: float, height: float, title: str, inside: str) -> str:
-    """A picture with its own border and background."""
+    """A picture with its own border and background, and only the rules and colours that it uses."""
+    rules = "".join(f"{name}{{{rule}}}" for name, rule in _STYLE.items() if _is_used(name, inside))
+    used = {name: both for name, both in _COLOURS.items() if f"var(--{name})" in rules + _STYLE[".page"]}
+    style = html_page.variables(used, "svg").replace("\n", "") + f".page{{{_STYLE['.page']}}}{rules}"
+    size = f'width="{width * _SHOWN:g}" height="{height * _SHOWN:g}" viewBox="0 0 {width:g} {height:g}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">'
+        f"<title>{escape(title)}</title><style>{style}</style>"
         f'<rect class="page" x=".5" y=".5" width="{width - 1:g}" height="{height - 1:g}" rx="10"/>{inside}</svg>\n'
     )
 
 
+def _is_used(name: str, inside: str) -> bool:
+    words = {word for classes in inside.split('class="')[1:] for word in classes.split('"')[0].split()}
+    return name == "text" or set(name.strip(".").split(".")) <= words
+
+
 def text(x: float, y: float, words: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:g}" y="{y:g}">{escape(words)}</text>'
+
+
+def marked(x: float, y: float, parts: list[tuple[str, str]]) -> str:
+    """A line of (colour, words), each behind a mark of its colour."""
+    spans = "".join(
+        f'<tspan class="mark {colour}" dx="{9 if at else 0}">■</tspan><tspan dx="4">{escape(words)}</tspan>'
+        for at, (colour, words) in enumerate(parts)
+    )
+    return f'<text class="label" x="{x:g}" y="{y:g}">{spans}</text>'

@@ -21,7 +21,7 @@ from kafkarec.ops.explain import explain
 from kafkarec.read.offset_order import WINDOW
 from kafkarec.support.command_line import command
 
-from . import explain_output, output_files, shared_options
+from . import explain_output, explain_page, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -32,7 +32,8 @@ with the byte at which it becomes invalid. Without --at, --offset or --batch the
 EXAMPLES = """examples:
   kafkarec explain orders-0 --offset 4711                the batch that contains offset 4711
   kafkarec explain 00000000000000000000.log --at 16384   the batch at byte 16384 (as reported by verify)
-  kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers"""
+  kafkarec explain orders-0 --batch -1 --redact          the last batch, without its keys, values and headers
+  kafkarec explain orders-0 --html batch.html            a page with every byte in colour"""
 
 _LARGEST_BATCH = (1 << 31) + 12
 _SECTOR = 512
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--records", type=how_many, default=5, metavar="N", help="records to print field by field, or all (default: 5)"
     )
     parser.add_argument("--full", action="store_true", help="print all bytes of long fields, not only the first 32")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with every byte in colour to FILE")
     shared_options.add_limit(parser)
     shared_options.add_output(parser, ("text", "json"))
 
@@ -76,7 +78,8 @@ class BatchPosition(NamedTuple):
 
 
 def run(args: argparse.Namespace) -> int:
-    with spooled(args.path) as path, storage_of(path) as logs, output_files.opened(args) as sink:
+    output_files.demand_output_folders(args)
+    with spooled(args.path) as path, storage_of(path) as logs:
         segments = [segment for log in logs for segment in log.segments]
         place = find(segments, args)
         name = "standard input" if args.path == "-" else str(place.segment.path)
@@ -84,12 +87,18 @@ def run(args: argparse.Namespace) -> int:
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
+    shown = {"redact": args.redact, "full": args.full}
+    if args.html:
+        with output_files.opened(args, "html") as sink:
+            for piece in explain_page.page(explanation, restored, name, remark, **shown):
+                sink.write(piece.encode())
+    with output_files.opened(args) as sink:
         if args.format == "json":
             sink.write(
                 (json.dumps(explain_output.as_json(explanation, restored, name, redact=args.redact)) + "\n").encode()
             )
         else:
-            for line in explain_output.text(explanation, restored, name, remark, redact=args.redact, full=args.full):
+            for line in explain_output.text(explanation, restored, name, remark, **shown):
                 sink.write(f"{line}\n".encode())
     return DAMAGED if explanation.faults or restored is not None else FINE
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from kafkarec.damage import Restored
 from kafkarec.ops.explain import Explanation, Section, Span, SpanFault
+from kafkarec.ops.explain.spans import FIELD, SKIPPED
 from kafkarec.support.text_table import safe
 
 _WIDTH = 8  # bytes per line
@@ -57,28 +58,39 @@ def _place(found: Explanation, fault: SpanFault) -> str:
 
 
 def _table(section: Section, absolute: int, redact: bool, full: bool) -> Iterator[str]:
-    rows = [(span, _shown_value(span, redact)) for span in section.spans]
+    rows = [(span, shown_value(span, redact)) for span in section.spans]
     at = max([4, *(len(str(absolute + span.start)) for span, _ in rows)])
     name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
     value = min(max([5, *(len(shown) for _, shown in rows)]), 44)
     hexes = 3 * _WIDTH - 1
     yield f"{'byte':>{at}}  {'bytes':<{hexes}}  {'field':<{name}}  {'value':<{value}}  meaning"
     for span, shown in rows:
-        left = _hex_lines(section, span, redact, full)
+        left = hex_lines(section, span, redact, full)
         right = span.note.split("\n")
         for line, (cell, note) in enumerate(zip_longest(left, right, fillvalue="")):
             head = (str(absolute + span.start), span.path, shown) if line == 0 else ("", "", "")
             yield f"{head[0]:>{at}}  {cell:<{hexes}}  {head[1]:<{name}}  {head[2]:<{value}}  {safe(note)}".rstrip()
 
 
-def _hex_lines(section: Section, span: Span, redact: bool, full: bool) -> list[str]:
+def shown_bytes(span: Span, full: bool) -> int:
+    """Return how many of the span's bytes are printed."""
+    return 0 if span.kind == SKIPPED else span.length if full else min(span.length, _WIDTH * _LINES)
+
+
+def hidden(span: Span, redact: bool) -> bool:
+    """Return whether the span's bytes are hidden."""
+    return redact and span.kind != FIELD
+
+
+def hex_lines(section: Section, span: Span, redact: bool, full: bool) -> list[str]:
+    """Return the cells of the column "bytes"."""
     if not span.length:
         return ["(no bytes)"]
-    if span.kind == "skipped":
+    if span.kind == SKIPPED:
         return [f"({span.length} bytes)"]
-    if redact and span.kind != "field":
+    if hidden(span, redact):
         return [f"({span.length} bytes hidden)"]
-    most = span.length if full else min(span.length, _WIDTH * _LINES)
+    most = shown_bytes(span, full)
     data = section.data[span.start : span.start + most]
     lines = [bytes(data[i : i + _WIDTH]).hex(" ") for i in range(0, most, _WIDTH)]
     if most < span.length:
@@ -86,7 +98,8 @@ def _hex_lines(section: Section, span: Span, redact: bool, full: bool) -> list[s
     return lines
 
 
-def _shown_value(span: Span, redact: bool) -> str:
+def shown_value(span: Span, redact: bool) -> str:
+    """Return the cell of the column "value"."""
     if span.value is None:
         return ""
     if not isinstance(span.value, bytes):
@@ -131,9 +144,9 @@ def as_json(found: Explanation, restored: Restored | None, name: str, *, redact:
 
 
 def _span(section: Section, span: Span, redact: bool) -> dict[str, Any]:
-    hidden = span.kind == "skipped" or (redact and span.kind != "field")
+    left_out = span.kind == SKIPPED or hidden(span, redact)
     out: dict[str, Any] = {"start": span.start, "length": span.length, "path": span.path, "kind": span.kind}
-    if not hidden:
+    if not left_out:
         out["hex"] = bytes(section.data[span.start : span.start + span.length]).hex()
     if not isinstance(span.value, bytes):
         out["value"] = span.value

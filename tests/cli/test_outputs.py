@@ -31,6 +31,7 @@ FILES = ("ls", "scan", "cat", "dump", "verify", "explain", "txn", "diff", "study
 CALLS = [
     *((verb, "-o", True) for verb in FILES),
     ("verify", "--html", True),
+    ("explain", "--html", True),
     ("study", "--plot", True),
     *((verb, "-o", True) for verb in ("convert", "compact", "build")),
     *((verb, "-o", False) for verb in ("salvage", "reindex")),
@@ -145,7 +146,9 @@ def test_no_output_is_written_below_a_data_folder(
             assert content(tree) == before, (target, force)
 
 
-@pytest.mark.parametrize("verb", [*FILES, "verify --html", "study --plot", "convert", "compact", "build", "doctor"])
+@pytest.mark.parametrize(
+    "verb", [*FILES, "verify --html", "explain --html", "study --plot", "convert", "compact", "build", "doctor"]
+)
 def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
     verb, _, option = verb.partition(" ")
     if option == "--plot":
@@ -227,7 +230,8 @@ def test_streams_are_written_as_standard_output_is(run: Here, tree: Path) -> Non
             assert ran.status == plain.status and (verb == "study" or ran.out == plain.out != b""), (verb, name)
         assert run(*call, "-o", "/dev/null").out == b""
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
-    assert run("verify", "other", "--html", "/dev/stdout", "-o", "/dev/null").out.startswith(b"<!doctype html>")
+    for call in (["verify", "other"], ["explain", "flat/txn-0"]):
+        assert run(*call, "--html", "/dev/stdout", "-o", "/dev/null").out.startswith(b"<!doctype html>")
     for verb in ("convert", "compact"):
         plain = run(verb, "flat/txn-0")
         assert run(verb, "flat/txn-0", "-o", "/dev/stdout").out == plain.out != b""
@@ -345,6 +349,7 @@ def test_standard_output_that_is_an_input_is_refused(tree: Path) -> None:
         (["convert", "flat/txn-0", "-o", "s3://b/x/"], "name a local file, and upload it afterwards"),
         (["salvage", "flat/txn-0", "-o", "file:///x"], "name it as a path: /x"),
         (["verify", "flat/txn-0", "--html", "a", "-o", "./a"], "-o ./a and --html a are the same file"),
+        (["explain", "flat/txn-0", "--html", "-"], "standard output and --html - are the same file"),
         (["study", "flat/txn-0", "--plot", "a.svg", "-o", "b/../a.svg"], "-o b/../a.svg and --plot a.svg are the same"),
         (["verify", "flat/txn-0", "--html", "plain.txt", "-o", "same", "--force"], "are the same file"),
         (["cat", "flat/txn-0", "-o", "flat"], "-o flat is a folder; name a file"),

@@ -57,6 +57,14 @@ def test_the_estimated_ratio_over_many_batches(codec: str, shrinks: bool, kafka:
     assert answer.out == f"same {len(kafkarec.scan(data))} {len(rows)}", answer.out + answer.err
 
 
+def test_the_worked_example_is_what_kafka_writes(kafka: Oracle, tmp_path: Path) -> None:
+    """The batch of docs/explanation/worked-example.md."""
+    rows = [{"timestamp": 1714000000000, "value": value} for value in (b"hello", b"world")]
+    (tmp_path / "batches").write_bytes(kafkarec.encode(rows))
+    answer = kafka.ask("encoded", tmp_path / "batches", 16384)
+    assert answer.out == "same 1 2", answer.out + answer.err
+
+
 def test_a_wrong_batch_border_is_noticed(kafka: Oracle, tmp_path: Path) -> None:
     """Check of the comparison: the same batches under another size limit are reported as different."""
     rows = [(None, NOW, None, b"v" * 50, [])] * 50

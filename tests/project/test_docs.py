@@ -15,6 +15,8 @@ import doc_standins
 import pytest
 from paths import ROOT
 
+import kafkarec
+
 PAGES = [page for page in map(doc_blocks.read, doc_blocks.pages()) if page.blocks]
 
 
@@ -160,8 +162,6 @@ def test_examples_of_a_verb_are_valid_commands(verb: str) -> None:
 
 
 def test_every_public_name_is_on_the_page() -> None:
-    import kafkarec
-
     page = (ROOT / "docs" / "reference" / "api.md").read_text()
     for name in kafkarec.__all__:
         assert name.startswith("__") or f"\n### {name}\n" in page, name
@@ -188,7 +188,7 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-    assert [path.stem for path in pictures] == ["batch", "damage", "packages", "speed"]
+    assert [path.stem for path in pictures] == ["batch", "damage", "packages", "speed", "terminal", "worked-example"]
     for path in pictures:
         text = path.read_text()
         ElementTree.fromstring(text)
@@ -196,8 +196,20 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
         assert "<script" not in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_picture_of_a_batch_shows_its_bytes() -> None:
-    text = (ROOT / "docs" / "pictures" / "batch.svg").read_text()
-    data = (ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes()
+def test_pictures_are_narrow_enough_for_a_phone() -> None:
+    """400 units on 358 pixels: no text is smaller than 10 pixels."""
+    for path in (ROOT / "docs" / "pictures").glob("*.svg"):
+        text = path.read_text()
+        assert float(re.findall(r'viewBox="0 0 (\S+) ', text)[0]) <= 400, path.name
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?:(?:[67]00 )?([\d.]+)px", text)]
+        assert min(sizes) * 358 / 400 > 10, path.name
+
+
+@pytest.mark.parametrize(("name", "count"), [("batch", 104), ("worked-example", 85)])
+def test_the_pictures_of_batches_show_their_bytes(name: str, count: int) -> None:
+    text = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text()
+    records = [{"timestamp": 1714000000000, "value": value} for value in (b"hello", b"world")]
+    path = ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log"
+    data = path.read_bytes() if name == "batch" else kafkarec.encode(records)
     shown = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)
-    assert bytes.fromhex("".join(shown)) == data[: len(shown)] and len(shown) == 112
+    assert bytes.fromhex("".join(shown)) == data[:count] and len(shown) == count

@@ -8,6 +8,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, CHECKED_FROM, MAGICS
@@ -15,6 +16,14 @@ from kafkarec.format.layout import BATCH_MAGIC, CHECKED_FROM, MAGICS
 _CASTAGNOLI, _ZIP = 0x82F63B78, 0xEDB88320
 _LONGEST_SEARCH = 8 << 20  # bytes; a second or so of plain Python
 _SECTOR = 512
+_LENGTH = range(8, 12)
+
+
+class Hint(NamedTuple):
+    """A guess, and the bytes of the batch that it names."""
+
+    words: str
+    suspects: range
 
 
 def _table(polynomial: int) -> list[int]:
@@ -42,25 +51,28 @@ def flipped_bit(magic: int, difference: int, start: int, stop: int) -> tuple[int
     return None
 
 
-def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field: int, start: int) -> Iterator[str]:
+def of_checksum(data: memoryview, magic: int, stored: int, computed: int, field: int, start: int) -> Iterator[Hint]:
     """Guesses about a checksum mismatch; `field`: position of the stored CRC, `start`: of the first byte it covers."""
     difference = stored ^ computed
     if difference.bit_count() == 1:
-        yield (
+        words = (
             f"the stored checksum and the computed one differ in one bit: only the checksum itself (bytes {field} to "
             f"{field + 3} of the batch) may be damaged"
         )
+        yield Hint(words, range(field, field + 4))
         return
     bit = flipped_bit(magic, difference, start, len(data))
     if bit:
-        yield f"one flipped bit explains it: bit {bit[1]} of byte {bit[0]} of the batch (0x{1 << bit[1]:02x})"
+        words = f"one flipped bit explains it: bit {bit[1]} of byte {bit[0]} of the batch (0x{1 << bit[1]:02x})"
+        yield Hint(words, range(bit[0], bit[0] + 1))
         return
     if stored == 0:
-        yield "the stored checksum is 0: it was never written, or zeros were written over it"
+        words = "the stored checksum is 0: it was never written, or zeros were written over it"
+        yield Hint(words, range(field, field + 4))
     yield from _zeros(data, start)
 
 
-def _zeros(data: memoryview, start: int) -> Iterator[str]:
+def _zeros(data: memoryview, start: int) -> Iterator[Hint]:
     """A guess if there is a run of 512 or more zeros, a disk sector."""
     view = bytes(data)
     at = view.find(bytes(_SECTOR), start)
@@ -69,16 +81,18 @@ def _zeros(data: memoryview, start: int) -> Iterator[str]:
     end = at + _SECTOR
     while end < len(view) and not view[end]:
         end += 1
-    yield f"bytes {at} to {end - 1} of the batch are zeros: sectors that were never written, or could not be read"
+    words = f"bytes {at} to {end - 1} of the batch are zeros: sectors that were never written, or could not be read"
+    yield Hint(words, range(at, end))
 
 
-def of_length(data: memoryview, stored: int, magic: int) -> Iterator[str]:
+def of_length(data: memoryview, stored: int, magic: int) -> Iterator[Hint]:
     """Guesses about an invalid length, from the bytes up to the next batch."""
     if magic not in MAGICS or len(data) <= CHECKED_FROM[magic]:
         return
     stored_crc, computed = batch_checksums(data, magic)
     if computed == stored_crc:
-        yield (
+        words = (
             f"the checksum matches for a length of {len(data) - 12} (stored: {stored}): only the length field is "
             "damaged, the rest of the batch is intact"
         )
+        yield Hint(words, _LENGTH)

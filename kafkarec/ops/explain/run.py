@@ -43,7 +43,9 @@ def explain(
     sections = _walk(writer, fault, max_decompressed_bytes, records)
     faults = tuple(sorted(writer.faults, key=lambda found: (found.section, found.position)))
     found = Explanation(position, size, "", (Section("batch", view, tuple(writer.spans)), *sections), faults)
-    return Explanation(position, size, _headline(found), found.sections, faults, tuple(_hints(found)))
+    hints = _hints(found)
+    words, suspects = tuple(hint.words for hint in hints), tuple(hint.suspects for hint in hints)
+    return Explanation(position, size, _headline(found), found.sections, faults, words, suspects)
 
 
 def _extent(view: memoryview) -> tuple[int, UnreadableField | None]:
@@ -145,7 +147,7 @@ def _headline(found: Explanation) -> str:
     return f"{size}, not a complete batch"
 
 
-def _hints(found: Explanation) -> list[str]:
+def _hints(found: Explanation) -> list[damage_hints.Hint]:
     view = found.sections[0].data
     magic = view[layout.V2_AT.magic] if len(view) >= layout.UP_TO_MAGIC else -1
     reasons = {fault.reason: fault for fault in found.faults if fault.section == 0}

@@ -74,6 +74,7 @@ class Explanation:
     sections    [0] the batch, [1] its decompressed payload if there is one
     faults      errors in the order of the bytes; empty for a good batch
     hints       guesses about the cause of the damage, such as a single flipped bit
+    suspects    bytes of the batch that the hints name
     """
 
     position: int
@@ -82,6 +83,7 @@ class Explanation:
     sections: tuple[Section, ...]
     faults: tuple[SpanFault, ...] = ()
     hints: tuple[str, ...] = ()
+    suspects: tuple[range, ...] = ()
 
     @property
     def spans(self) -> tuple[Span, ...]:

@@ -1,24 +1,21 @@
-"""A report as one HTML page: maps of the files' bytes, the findings, the next commands.
-
-The page has no script and loads no font or image; its Content-Security-Policy forbids them. All text is escaped, as
-names of topics and files may contain any character.
-"""
+"""A report as one HTML page: maps of the files' bytes, the findings, the next commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS
-from kafkarec.support.text_table import counted, noun, safe
+from kafkarec.support import html_page
+from kafkarec.support.html_page import text as _text
+from kafkarec.support.text_table import counted, noun
 
 from . import advice
 from .finding_kinds import ERROR, KINDS, SEVERITIES
 from .findings import Finding
-from .html_style import STYLE
+from .html_style import STATES, STYLE
 from .report import Report
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport, PartitionReport
+from .report_data import GOOD, ByteRange, FileReport, PartitionReport
 from .report_text import byte_size, expected_and_found, file_name, lost_offsets_short, offsets, summary, zeros_text
 
 _WIDTH = 1000
@@ -27,21 +24,15 @@ _MAX_RANGES = 400
 _MAX_ROWS = 200
 _MAX_SECTIONS = 100
 _FEW_FILES = 12
-_STATES = (GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL)
-_HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-"""
 
 
 def render(report: Report) -> Iterator[str]:
-    """Yields the page in pieces."""
+    """The page in pieces."""
     head, *details = summary(report).split("\n")
-    yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+    return html_page.page(head, _body(report, head, details), STYLE)
+
+
+def _body(report: Report, head: str, details: Sequence[str]) -> Iterator[str]:
     yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
     yield f"<p>{_text(' '.join(details))}</p>\n</header>\n"
     yield from _next(report)
@@ -57,11 +48,6 @@ def render(report: Report) -> Iterator[str]:
         yield "<section><h2>The data folder</h2>\n"
         yield from _findings(report.own_findings)
         yield "</section>\n"
-    yield "</main>\n</body>\n</html>\n"
-
-
-def _text(text: object) -> str:
-    return escape(safe(str(text)))
 
 
 def _next(report: Report) -> Iterator[str]:
@@ -73,7 +59,7 @@ def _next(report: Report) -> Iterator[str]:
 
 
 def _legend() -> str:
-    marks = "".join(f'<span class="key"><i class="{state}"></i>{state}</span>' for state in _STATES)
+    marks = "".join(f'<span class="key"><i class="{state}"></i>{state}</span>' for state in STATES)
     return f'<p class="legend">{marks}<span>each bar is a file from its first to its last byte</span></p>\n'
 
 
@@ -92,9 +78,9 @@ def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
             lost_offsets_short(one),
         )
         cells = "".join(f"<td class=n>{_text(number)}</td>" for number in numbers)
-        svg_map = _svg_map(list(_concatenated(one.files)), one.total("size"))
+        drawn = svg_map(list(_concatenated(one.files)), one.total("size"))
         yield f'<tr><td>{_text(one.name)}</td><td><b class="{one.state}">{one.state}</b></td>'
-        yield f"<td class=map>{svg_map}</td>{cells}</tr>\n"
+        yield f"<td class=map>{drawn}</td>{cells}</tr>\n"
     yield "</tbody></table></div>\n"
     if len(partitions) > _MAX_ROWS:
         yield f"<p>{len(partitions) - _MAX_ROWS} more, none of them worse.</p>\n"
@@ -117,7 +103,7 @@ def _section(one: PartitionReport, number: int) -> Iterator[str]:
     shown = sorted(files, key=lambda file: not file.places)[:_MAX_ROWS] if len(files) > _MAX_ROWS else files
     for file in shown:
         yield f"<h3>{_text(file.name)} <small>{_text(_sums(file))}</small></h3>\n"
-        yield f"<div class=file>{_svg_map(file.ranges, file.size)}</div>\n"
+        yield f"<div class=file>{svg_map(file.ranges, file.size)}</div>\n"
         if file.size:
             yield f"<p class=scale><span>0</span><span>{file.size}</span></p>\n"
         if file.damage:
@@ -136,7 +122,7 @@ def _sums(file: FileReport) -> str:
     return f"{byte_size(file.size)}, {counted(file.batches, 'good batch')}, {counted(file.records, 'record')}, {span}"
 
 
-def _svg_map(ranges: Sequence[ByteRange], size: int) -> str:
+def svg_map(ranges: Sequence[ByteRange], size: int) -> str:
     """A file as a row of SVG rectangles. Ranges that are not good are drawn last and at least `_MIN_WIDTH` wide."""
     if not size:
         return "<span class=none>empty</span>"

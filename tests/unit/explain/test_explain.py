@@ -12,6 +12,7 @@ import kafkarec
 from kafkarec.errors import REASONS
 from kafkarec.format import layout
 from kafkarec.ops.explain import Explanation, SpanFault, explain
+from kafkarec.ops.explain.field_groups import GROUPS, group_of
 
 CASES = [*golden.vectors(), *golden.invalid()]
 # The engine's fast path reads beyond a record's end until a length is compared, so its first error in a
@@ -34,6 +35,7 @@ def check_covers_all(explained: Explanation) -> None:
         for span in section.spans:
             assert span.start == at and span.length >= 0, (section.name, span)
             at += span.length
+            assert group_of(span) in GROUPS
         assert at == len(section.data), section.name
     for fault in explained.faults:
         assert fault.reason in REASONS
@@ -135,6 +137,7 @@ def test_a_flipped_bit_is_found(name: str) -> None:
     for at in range(start, len(data), max(1, len(data) // 50)):
         hints = explain(spoiled(data, at, 0x20)).hints
         assert hints == (f"one flipped bit explains it: bit 5 of byte {at} of the batch (0x20)",)
+        assert explain(spoiled(data, at, 0x20)).suspects == (range(at, at + 1),)
     crc = 17 if data[16] == 2 else 12
     (hint,) = explain(spoiled(data, crc, 1)).hints
     assert "the checksum itself" in hint

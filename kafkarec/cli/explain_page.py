@@ -1,0 +1,185 @@
+"""The output of `explain` as one HTML page: a grid of the bytes, coloured by groups of fields, and the table of fields.
+
+A row of the grid has 16 bytes, on a phone 8. What the text output leaves out (records, the rest of long fields,
+redacted bytes) is left out here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from kafkarec.damage import Restored
+from kafkarec.ops.explain import Explanation, Section, Span, field_groups
+from kafkarec.ops.explain.spans import SKIPPED
+from kafkarec.support import html_page
+from kafkarec.support.html_page import text as _text
+
+from .explain_output import hex_lines, hidden, shown_bytes, shown_value, verdict
+
+_HALF = 8
+_STYLE = """.wrong { color: var(--damaged); font-weight: 600; }
+.bytes { font: 13px/30px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 18px; }
+.row { display: flex; flex-wrap: wrap; column-gap: 10px; }
+.half { display: grid; grid-template-columns: 54px repeat(8, 36px); margin-bottom: 3px; }
+.half b { color: var(--soft); font-weight: 400; font-size: 11px; text-align: right; padding-right: 8px; }
+.f { display: contents; }
+.f i { background: var(--group); font-style: normal; text-align: center; }
+.f.end i:last-child { border-right: 2px solid var(--card); }
+.f:hover i { filter: brightness(.9) saturate(1.4); }
+.f.wrong i { box-shadow: inset 0 2px var(--damaged), inset 0 -2px var(--damaged); color: var(--ink); }
+.f i.hit { background: var(--damaged); color: var(--card); font-weight: 700; }
+.g-unread i { background: repeating-linear-gradient(45deg, var(--line) 0 3px, transparent 3px 8px); }
+.more { color: var(--soft); margin: 0 0 3px 54px; }
+.key i { background: var(--group); border: 1px solid var(--line); }
+.fields td:first-child { border-left: 7px solid var(--group); }
+.fields .hex, .fields .lines { font-family: ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
+.fields .hex { white-space: pre; } .fields .lines { font-size: .92em; }
+.fields .field { font-weight: 600; }
+.fields .field { white-space: nowrap; } .fields .value { min-width: 13em; } .fields td:first-child { width: 1%; }
+@media (min-width: 761px) { .half + .half { grid-template-columns: repeat(8, 36px); }
+  .half + .half b { display: none; } }
+@media (max-width: 760px) { .half { width: 100%; grid-template-columns: 46px repeat(8, minmax(0, 40px)); }
+  .fields, .fields tbody { display: block; } .fields thead { display: none; }
+  .fields tr { display: flex; flex-wrap: wrap; gap: 0 12px; padding: 8px 0 8px 10px;
+    border-left: 7px solid var(--group); border-bottom: 1px solid var(--line); }
+  .fields td, .fields td:first-child { border: 0; padding: 0; width: auto; } .fields td:empty { display: none; }
+  .fields .field { order: -3; } .fields .value { order: -2; min-width: 0; } .fields .n { order: -1; }
+  .fields .hex, .fields .note { width: 100%; }
+  .fields .n { margin-left: auto; color: var(--soft); } .fields .n::before { content: "byte "; } }
+""" + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
+
+
+def page(
+    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
+) -> Iterator[str]:
+    """Return the page in pieces."""
+    title = f"{name}, byte {found.position}: {found.headline}"
+    return html_page.page(title, _body(found, restored, name, remark, redact, full), _STYLE, field_groups.COLOURS)
+
+
+def _body(
+    found: Explanation, restored: Restored | None, name: str, remark: str, redact: bool, full: bool
+) -> Iterator[str]:
+    wrong = bool(found.faults or restored)
+    yield f'<header{" class=damaged" * wrong}>\n<p class="kicker">kafkarec explain</p>\n'
+    yield f"<h1>{_text(found.headline)}</h1>\n<p class=path>{_text(name)}, byte {found.position}</p>\n"
+    for line in filter(None, (remark, *verdict(found, restored))):
+        yield f"<p{' class=wrong' * line.startswith(('WRONG', 'RESTORED'))}>{_text(line)}</p>\n"
+    yield "</header>\n"
+    for number, section in enumerate(found.sections):
+        yield f"<section><h2>{_text(section.name)}, {len(section.data)} bytes</h2>\n"
+        if number:
+            yield "<p>Positions are relative to its start.</p>\n"
+        yield _legend(section.spans)
+        of_batch = _Marks(found, restored) if not number else _NONE
+        yield from _grid(section, 0 if number else found.position, of_batch, redact, full)
+        yield from _table(section, 0 if number else found.position, of_batch, redact, full)
+        yield "</section>\n"
+
+
+class _Marks:
+    """The bytes of a batch that the hints name, and the fields that can be restored."""
+
+    def __init__(self, found: Explanation | None = None, restored: Restored | None = None) -> None:
+        self._suspects = found.suspects if found else ()
+        self._restored = restored.fields if restored else {}
+
+    def of(self, span: Span) -> bool:
+        """Whether the field is wrong."""
+        return span.fault is not None or span.path in self._restored
+
+    def at(self, position: int) -> bool:
+        """Whether a hint names the byte."""
+        return any(position in one for one in self._suspects)
+
+    def shown(self, span: Span, count: int) -> Iterator[tuple[int, int]]:
+        """The [start, stop) of the span's bytes in the grid: the first `count`, and those around the suspects."""
+        at, end = span.start + count, span.start + span.length
+        if count:
+            yield span.start, at
+        for one in sorted(self._suspects, key=lambda one: one.start):
+            start, stop = max(at, one.start - _HALF), min(end, one.start + 4 * _HALF, max(one.stop, one.start + _HALF))
+            if start < stop:
+                yield start, stop
+                at = stop
+
+
+_NONE = _Marks()
+
+
+def _legend(spans: Iterable[Span]) -> str:
+    present = {field_groups.group_of(span) for span in spans if span.length and span.kind != SKIPPED}
+    marks = (
+        f'<span class="key g-{name}"><i></i>{_text(group.words)}</span>'
+        for name, group in field_groups.GROUPS.items()
+        if name in present
+    )
+    return f'<p class="legend">{" ".join(marks)}</p>\n'
+
+
+def _grid(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
+    yield '<div class="bytes">\n'
+    cells: list[tuple[Span, int]] = []
+    for span in section.spans:
+        at = span.start
+        for start, stop in marks.shown(span, shown_bytes(span, full)):
+            if at < start:
+                yield from _row(section, cells, absolute, marks, redact)
+                yield _left_out(span, at, start)
+                cells = []
+            for at in range(start, stop):
+                cells.append((span, at))
+                if len(cells) == 2 * _HALF:
+                    yield from _row(section, cells, absolute, marks, redact)
+                    cells = []
+            at = stop
+        if at < span.start + span.length:
+            yield from _row(section, cells, absolute, marks, redact)
+            yield _left_out(span, at, span.start + span.length)
+            cells = []
+    yield from _row(section, cells, absolute, marks, redact)
+    yield "</div>\n"
+
+
+def _left_out(span: Span, start: int, stop: int) -> str:
+    return f'<p class="more">{stop - start}{" more" * (start > span.start)} bytes: {_text(span.path)}</p>\n'
+
+
+def _row(section: Section, cells: list[tuple[Span, int]], absolute: int, marks: _Marks, redact: bool) -> Iterator[str]:
+    """A row of the grid, of at most two halves; nothing without cells."""
+    if not cells:
+        return
+    yield '<div class="row">'
+    for half in filter(None, (cells[:_HALF], cells[_HALF:])):
+        yield f'<span class="half"><b>{absolute + half[0][1]}</b>'
+        for span, group in groupby(half, key=lambda cell: cell[0]):
+            yield _field(section, span, [at for _, at in group], marks, redact)
+        yield "</span>"
+    yield "</div>\n"
+
+
+def _field(section: Section, span: Span, positions: list[int], marks: _Marks, redact: bool) -> str:
+    """The bytes of a field that are in one half of a row."""
+    classes = ["f", f"g-{field_groups.group_of(span)}"]
+    classes += ["end"] * (positions[-1] == span.start + span.length - 1) + ["wrong"] * marks.of(span)
+    value = shown_value(span, redact)
+    title = "; ".join(filter(None, (f"{span.path}{' = ' * bool(value)}{value}", *span.note.split("\n"))))
+    inside = "".join(
+        f"<i{' class=hit' * marks.at(at)}>{'··' if hidden(span, redact) else f'{section.data[at]:02x}'}</i>"
+        for at in positions
+    )
+    return f'<span class="{" ".join(classes)}" title="{_text(title)}">{inside}</span>'
+
+
+def _table(section: Section, absolute: int, marks: _Marks, redact: bool, full: bool) -> Iterator[str]:
+    titles = "<th class=n>byte</th><th>bytes</th><th>field</th><th>value</th><th>meaning</th>"
+    yield f'<table class="fields"><thead><tr>{titles}</tr></thead><tbody>\n'
+    for span in section.spans:
+        hexes = "\n".join(hex_lines(section, span, redact, full))
+        note = "\n".join(map(_text, span.note.split("\n")))
+        kinds = "note" + " lines" * ("\n" in note) + " wrong" * marks.of(span)
+        yield f'<tr class="g-{field_groups.group_of(span)}"><td class=n>{absolute + span.start}</td>'
+        yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
+        yield f'<td class="value">{_text(shown_value(span, redact))}</td><td class="{kinds}">{note}</td></tr>\n'
+    yield "</tbody></table>\n"

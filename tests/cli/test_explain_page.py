@@ -1,0 +1,112 @@
+"""`kafkarec explain --html`: every byte in its colour, damage marked, nothing hidden shown, one safe page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import builders
+import pytest
+from command import Here
+from html_pages import parsed
+from paths import SEGMENTS
+
+from kafkarec.ops.explain import explain, field_groups
+
+LOG = SEGMENTS / "txn-0" / "00000000000000000030.log"
+CELL = re.compile(r"<i( class=hit)?>([0-9a-f]{2}|··)</i>")
+FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
+
+
+def page(run: Here, to: Path, *arguments: object, status: int = 0) -> str:
+    ran = run("explain", *arguments, "--html", to, "--force")
+    assert ran.status == status, ran
+    parsed(to)  # well-formed, and loads nothing
+    return to.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("batch", range(12))
+def test_the_grid_has_every_byte_in_the_colour_of_its_field(run: Here, tmp_path: Path, batch: int) -> None:
+    text = page(run, tmp_path / "x.html", LOG, "--batch", batch, "--records", "all", "--full")
+    at = int(re.findall(r"byte (\d+): ", text)[0])
+    explained = explain(LOG.read_bytes(), at)
+    sections = text.split("<section>")[1:]
+    assert len(sections) == len(explained.sections)
+    for number, (section, drawn) in enumerate(zip(explained.sections, sections, strict=True)):
+        fields = FIELD.findall(drawn)
+        shown = [(group, byte) for group, _, _, cells in fields for _, byte in CELL.findall(cells)]
+        assert bytes.fromhex("".join(byte for _, byte in shown)) == bytes(section.data)
+        expected = [field_groups.group_of(span) for span in section.spans for _ in range(span.length)]
+        assert [group for group, _ in shown] == expected
+        starts = [int(label) for label in re.findall(r'<span class="half"><b>(\d+)</b>', drawn)]
+        assert starts == [(0 if number else at) + 8 * i for i in range(len(starts))]
+        assert drawn.count("<tr class=") == len(section.spans)
+        for span in section.spans:
+            assert f'<td class="field">{span.path}</td>' in drawn
+
+
+def test_what_the_text_leaves_out_is_counted(run: Here, tmp_path: Path) -> None:
+    records = [builders.record(value=bytes(100), offset_delta=i) for i in range(9)]
+    (tmp_path / "x.log").write_bytes(builders.batch(records))
+    text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", 2)
+    skipped = explain((tmp_path / "x.log").read_bytes(), records=2).spans[-1].length
+    assert text.count("68 more bytes: records[") == 2 and f">{skipped} bytes: records[2..8]<" in text
+    assert len(CELL.findall(text)) == (tmp_path / "x.log").stat().st_size - 2 * 68 - skipped
+
+
+@pytest.mark.parametrize(("at", "records"), [(30, 5), (70, 5), (500, 0)])
+def test_a_flipped_byte_is_marked_even_in_a_record_that_is_not_shown(
+    run: Here, tmp_path: Path, at: int, records: int
+) -> None:
+    data = bytearray(builders.batch([builders.record(value=bytes(90), offset_delta=i) for i in range(9)]))
+    data[at] ^= 0x10
+    (tmp_path / "x.log").write_bytes(data)
+    text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", records, status=1)
+    assert [byte for hit, byte in CELL.findall(text) if hit] == [f"{data[at]:02x}"]
+    assert [group for group, classes, *_ in FIELD.findall(text) if "wrong" in classes.split()] == ["crc"]
+    assert "<header class=damaged>" in text and "<p class=wrong>WRONG at byte 17, crc: crc mismatch" in text
+    assert f"bit 4 of byte {at} of the batch" in text
+
+
+def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
+    data = bytearray(LOG.read_bytes())
+    at = explain(bytes(data)).size
+    data[at] ^= 0x40  # the second batch's base offset
+    (tmp_path / "00000000000000000030.log").write_bytes(data)
+    text = page(run, tmp_path / "x.html", tmp_path / "00000000000000000030.log", "--at", at, status=1)
+    assert "<p class=wrong>RESTORED" in text
+    assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
+@pytest.mark.parametrize("damage", [None, 70, 300])
+def test_a_redacted_page_holds_no_payload(run: Here, tmp_path: Path, codec: str, damage: int | None) -> None:
+    secret = b"QXZKWJ7QPLVW"
+    records = [builders.record(key=secret, value=secret, headers=[(secret, secret)], offset_delta=i) for i in range(9)]
+    data = bytearray(builders.batch(records, codec=codec))
+    if damage:
+        data[min(damage, len(data) - 1)] ^= 0xFF
+    (tmp_path / "x.log").write_bytes(data)
+    for most in ("all", "0"):
+        arguments = (tmp_path / "x.log", "--full", "--records", most, "--redact")
+        text = page(run, tmp_path / "x.html", *arguments, status=1 if damage else 0)
+        shown = "".join(byte for _, byte in CELL.findall(text)) + text
+        for at in range(len(secret) - 4):
+            piece = secret[at : at + 4]
+            assert piece.hex() not in shown and piece.hex(" ") not in shown and piece.decode() not in shown
+
+
+def test_names_and_values_are_escaped(run: Here, tmp_path: Path) -> None:
+    path = tmp_path / "<i>&\x1b'\".log"
+    path.write_bytes(builders.batch([builders.record(value=b"<script>'\"</td>")]))
+    text = page(run, tmp_path / "x.html", path)
+    assert "<script" not in text and "&lt;script&gt;" in text and "\x1b" not in text
+    page(run, tmp_path / "x.html", path, "--at", "0", "--format", "json")
+
+
+def test_damaged_and_odd_inputs_have_a_page(run: Here, tmp_path: Path) -> None:
+    good = builders.batch(builders.records(3))
+    for data in (b"", b"\0" * 700, good[:40], good[:16] + b"\x07" + good[17:], good[:8] + b"\x7f" + good[9:]):
+        (tmp_path / "x.log").write_bytes(data)
+        text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--full", status=1 if data else 0)
+        assert "".join(byte for _, byte in CELL.findall(text)) == data.hex()
