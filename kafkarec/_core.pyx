@@ -438,8 +438,8 @@ cdef class TransactionMatcher:
         free(self.m.listed)
 
     def begin_segment(self, listed):
-        """listed: the entries of the segment's .txnindex as (marker's offset, producer id, first offset), in order; None:
-        it has no index."""
+        """listed: the entries of the segment's .txnindex as (marker's offset, producer id, first offset), in order;
+        None: it has no index."""
         cdef int64_t i
         free(self.m.listed)
         self.m.listed, self.m.listed_count = NULL, 0

@@ -8,9 +8,7 @@ the .txnindex, and Python goes on from there. Numbers are those of the headers; 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
-from kafkarec._c.batch cimport (
-    ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow, is_wrapper,
-)
+from kafkarec._c.batch cimport ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow
 from kafkarec._c.columns cimport Buffer, Bytes, Columns, Run, buffer_reserve
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_add
@@ -85,9 +83,8 @@ cdef struct Matcher:
 # ---- codes
 
 cdef inline uint8_t data_code(int32_t attributes) noexcept nogil:
-    if attributes & (TRANSACTIONAL | CONTROL) != TRANSACTIONAL:
-        return NOTHING
-    return STAMPED if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) else DATA
+    cdef uint8_t code = STAMPED if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) else DATA
+    return code if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL else NOTHING
 
 
 cdef inline const uint8_t* bytes_of(const Bytes* column, int64_t row, int64_t* length) noexcept nogil:
@@ -132,8 +129,8 @@ cdef inline void set_codes(BatchRow* rows, int64_t count, const Columns* markers
 
 
 cdef inline int64_t offset_of(const BatchRow* row) noexcept nogil:
-    """The first offset of a batch; of a wrapper, whose first is not known, the last."""
-    return row.last_offset if is_wrapper(row) or row.base_offset < 0 else row.base_offset
+    """The first offset of a batch; of a wrapper, whose first is not known, or below 0, the last."""
+    return row.last_offset if row.base_offset < 0 else row.base_offset
 
 
 cdef inline int64_t newest(const BatchRow* rows, int64_t count) noexcept nogil:
@@ -180,6 +177,13 @@ cdef inline bint has_markers(const Matcher* m, const BatchRow* rows, const uint8
 
 # ---- matching
 
+cdef inline bint matcher_reserve(Matcher* m, int64_t batches) noexcept nogil:
+    """Reserves space for the most that so many batches add. False: out of memory."""
+    cdef size_t rows = <size_t>batches * sizeof(Ended), producers = <size_t>m.producer_count * sizeof(Producer)
+    return (buffer_reserve(&m.ended, 0, rows) == OK and buffer_reserve(&m.without_data, 0, rows) == OK
+            and buffer_reserve(&m.producers, producers, producers + <size_t>batches * sizeof(Producer)) == OK)
+
+
 cdef inline Producer* producer_of(Matcher* m, int64_t id_) noexcept nogil:
     """NULL: out of memory."""
     cdef Producer* producer
@@ -187,9 +191,6 @@ cdef inline Producer* producer_of(Matcher* m, int64_t id_) noexcept nogil:
     if slot == NULL:
         return NULL
     if slot.offset == ABSENT:
-        if buffer_reserve(&m.producers, <size_t>m.producer_count * sizeof(Producer),
-                          <size_t>(m.producer_count + 1) * sizeof(Producer)) != OK:
-            return NULL
         slot.offset = m.producer_count
         m.producer_count += 1
         producer = <Producer*>m.producers.data + slot.offset
@@ -218,68 +219,55 @@ cdef inline void add_data(Transaction* txn, const BatchRow* row) noexcept nogil:
     txn.bytes += row.size_in_bytes
 
 
-cdef inline void without_data(Transaction* txn, int64_t epoch, int64_t first, int64_t segment) noexcept nogil:
+cdef inline void without_data(Transaction* txn, int64_t epoch, int64_t segment) noexcept nogil:
     """A transaction without data in the input."""
     memset(txn, 0, sizeof(Transaction))
-    txn.epoch, txn.first, txn.segment = epoch, first, segment
-    txn.last = txn.first_time = txn.last_time = txn.position = ABSENT
+    txn.epoch, txn.segment = epoch, segment
+    txn.first = txn.last = txn.first_time = txn.last_time = ABSENT
 
 
-cdef inline bint agrees(const Matcher* m, uint8_t code, Listed* entry, Transaction* txn, bint* has_data) noexcept nogil:
-    """Whether a marker and the .txnindex agree. The first offset of the entry is that of a transaction that began
-    before the input. has_data: whether the transaction has data; set to True where the entry has its first offset."""
+cdef inline bint agrees(const Matcher* m, uint8_t code, Listed* entry, Transaction* txn,
+                        bint* has_data) noexcept nogil:
+    """Whether a marker and its entry of the .txnindex agree. If so, the transaction gets the entry's first offset,
+    which may be before the input, and counts as one with data."""
     if code == COMMIT:
         return entry == NULL
     if entry == NULL:
         return not has_data[0]
     if has_data[0] and entry.first_offset >= m.first_offset and entry.first_offset != txn.first:
         return False
-    if not has_data[0] or entry.first_offset < m.first_offset:
-        txn.first = entry.first_offset
-    has_data[0] = True
+    txn.first, has_data[0] = entry.first_offset, True
     entry.state |= MATCHED
     return True
 
 
-cdef inline int end_transaction(Matcher* m, const Transaction* txn, const BatchRow* row, uint8_t code, int64_t segment,
-                                bint has_data) noexcept nogil:
-    cdef Buffer* rows = &m.ended if has_data else &m.without_data
-    cdef int64_t count = m.ended_count if has_data else m.without_count
+cdef inline void add_ended(Matcher* m, const Transaction* txn, const BatchRow* row, uint8_t code, int64_t segment,
+                           bint has_data) noexcept nogil:
     cdef Ended* ended
-    cdef int status = buffer_reserve(rows, <size_t>count * sizeof(Ended), <size_t>(count + 1) * sizeof(Ended))
-    if status != OK:
-        return status
-    ended = <Ended*>rows.data + count
+    if has_data:
+        ended = <Ended*>m.ended.data + m.ended_count
+        m.ended_count += 1
+    else:
+        ended = <Ended*>m.without_data.data + m.without_count
+        m.without_count += 1
     ended.producer_id, ended.code, ended.last_segment = row.producer_id, code, segment
     ended.marker_offset, ended.marker_timestamp = row.last_offset, row.max_timestamp
     ended.coordinator_epoch = row.record_count
     memcpy(ended.data, txn, sizeof(ended.data))
-    if has_data:
-        m.ended_count += 1
-    else:
-        m.without_count += 1
-    return OK
 
 
-cdef inline int match_marker(Matcher* m, Producer* producer, const BatchRow* row, uint8_t code, int64_t segment,
-                             bint* agreed) noexcept nogil:
-    """Ends the open transaction of a producer, unless the .txnindex does not agree."""
-    cdef Transaction txn
+cdef inline bint match_marker(Matcher* m, Producer* producer, const BatchRow* row, uint8_t code,
+                              int64_t segment) noexcept nogil:
+    """Ends the open transaction of a producer. False: the .txnindex does not agree, and nothing was done."""
+    cdef Transaction txn = producer.open
     cdef bint has_data = producer.opened != ABSENT
-    cdef int status
-    if has_data:
-        txn = producer.open
-    else:
-        without_data(&txn, row.producer_epoch, ABSENT, segment)
-    agreed[0] = not m.has_index or agrees(
-        m, code, listed_at(m, row.last_offset, row.producer_id), &txn, &has_data
-    )
-    if not agreed[0]:
-        return OK
-    status = end_transaction(m, &txn, row, code, segment, has_data)
-    if status == OK:
-        producer.opened, producer.has_marker, producer.coordinator_epoch = ABSENT, True, row.record_count
-    return status
+    if not has_data:
+        without_data(&txn, row.producer_epoch, segment)
+    if m.has_index and not agrees(m, code, listed_at(m, row.last_offset, row.producer_id), &txn, &has_data):
+        return False
+    add_ended(m, &txn, row, code, segment, has_data)
+    producer.opened, producer.has_marker, producer.coordinator_epoch = ABSENT, True, row.record_count
+    return True
 
 
 cdef inline int match_rows(Matcher* m, const BatchRow* rows, const uint8_t* codes, int64_t* next_row, int64_t stop,
@@ -288,22 +276,22 @@ cdef inline int match_rows(Matcher* m, const BatchRow* rows, const uint8_t* code
     next_row to it."""
     cdef const BatchRow* row
     cdef Producer* producer
-    cdef int status
-    cdef bint agreed = True
+    cdef uint8_t code
+    if not matcher_reserve(m, stop - next_row[0]):
+        return OUT_OF_MEMORY
     while next_row[0] < stop:
-        row = rows + next_row[0]
-        if codes[next_row[0]] != NOTHING and row.producer_id >= 0:
-            if codes[next_row[0]] == UNREADABLE:
+        row, code = rows + next_row[0], codes[next_row[0]]
+        if code != NOTHING and row.producer_id >= 0:
+            if code == UNREADABLE:
                 return OK
             producer = producer_of(m, row.producer_id)
             if producer == NULL:
                 return OUT_OF_MEMORY
-            if codes[next_row[0]] == ABORT or codes[next_row[0]] == COMMIT:
-                status = match_marker(m, producer, row, codes[next_row[0]], segment, &agreed)
-                if status != OK or not agreed:
-                    return status
+            if code == ABORT or code == COMMIT:
+                if not match_marker(m, producer, row, code, segment):
+                    return OK
             elif producer.opened == ABSENT:
-                open_transaction(m, producer, row, codes[next_row[0]], segment)
+                open_transaction(m, producer, row, code, segment)
             elif producer.open.epoch != row.producer_epoch:
                 return OK
             else:

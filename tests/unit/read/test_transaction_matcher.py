@@ -81,7 +81,8 @@ def data_batch(chosen: random.Random, base: int, who: dict[str, int]) -> bytes:
     attributes = builders.TRANSACTIONAL if chosen.randrange(5) else 0
     attributes |= chosen.choice([0, 0, 0, builders.LOG_APPEND, builders.DELETE_HORIZON])
     records = [builders.record(offset_delta=delta, value=b"v") for delta in range(count)]
-    return builders.batch(records, base_offset=base, attributes=attributes, base_sequence=0, **times(chosen), **who)
+    fields = {"base_offset": base, "attributes": attributes, "base_sequence": 0, **times(chosen), **who}
+    return builders.batch(records, codec=chosen.choice(["none", "gzip", "snappy"]), **fields)  # type: ignore[arg-type]
 
 
 def message(base: int) -> bytes:
@@ -94,7 +95,7 @@ def odd_log(seed: int, *, sound: bool = False) -> Parts:
     """Segments of some producers, with the .txnindex that their markers have, or one that contradicts them."""
     chosen = random.Random(seed)
     epochs = dict.fromkeys(range(chosen.randrange(1, 6)), 0)
-    base = chosen.choice([0, 5, 2**40])
+    base = chosen.choice([0, 5, 2**40, -3])
     first: dict[int, int] = {}
     parts: Parts = []
     sound = bool(chosen.randrange(2)) or sound
@@ -159,7 +160,8 @@ def expected_codes(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, 
         codes.append((code, -1 if number is None else number))
     begin = table[0]["base_offset"]
     times = [-1 if row["max_timestamp"] is None else row["max_timestamp"] for row in table]
-    return codes, (table[0]["last_offset"] if begin is None else begin, table[-1]["last_offset"], max(times))
+    first_offset = table[0]["last_offset"] if begin is None or begin < 0 else begin
+    return codes, (first_offset, table[-1]["last_offset"], max(times))
 
 
 kinds = {0: ABORT, 1: COMMIT, None: UNREADABLE}
@@ -232,6 +234,27 @@ def test_a_transaction_begun_before_the_first_segment() -> None:
         found = same_in_python([(other + data + last, [AbortedTransaction(3, first, 11, 12)])])
         assert len(found["notes"]) == notes
         assert found["ended"][at] == (10 if notes else first)
+
+
+def test_entries_and_markers_with_the_same_offset() -> None:
+    """The producer decides which entry is that of a marker."""
+
+    def of(producer: int, base: int) -> bytes:
+        flags = builders.TRANSACTIONAL
+        return builders.good_batch(1, base_offset=base, attributes=flags, producer_id=producer, base_sequence=0)
+
+    def end(producer: int) -> bytes:
+        return builders.end_marker(commit=False, producer_id=producer, base_offset=4)
+
+    log = b"".join([*(of(producer, producer) for producer in (1, 2, 3)), end(2), end(3), end(1)])
+    index = [AbortedTransaction(producer, producer, 4, 5) for producer in (1, 2, 3)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Match, "_match_one_by_one", None)
+        alone = outcome([(log, index)], raises=True)
+    assert alone == same_in_python([(log, index)]) and not alone["notes"] and not alone["open"]
+    assert len(alone["ended"]) == 3 * marker_matching.WIDTH
+    found = same_in_python([(of(1, 1) + end(1), [AbortedTransaction(2, 1, 4, 5)])])
+    assert {note.reason for note in found["notes"]} == {"marker_missing", "txnindex_differs"}
 
 
 def test_wrong_arguments_are_refused() -> None:
