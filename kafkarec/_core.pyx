@@ -4,10 +4,12 @@ The parsing is done in `_c`. This module keeps buffers alive, calls codecs, conv
 Arrow capsules.
 """
 cimport cython
+from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uintptr_t
+from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -20,7 +22,8 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve, columns_release, columns_reserve,
+    WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
+    columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
     ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
@@ -41,6 +44,10 @@ from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, MOST_LENGTHS, Candidate, is_valid_batch, looks_plausible, run_continues,
 )
 from kafkarec._c.status cimport Fault
+from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
+from kafkarec._c.transactions cimport (
+    MATCHED, Ended, Listed, Matcher, Producer, Transaction, has_markers, match_rows, newest, offset_of, set_codes,
+)
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
@@ -56,6 +63,7 @@ from kafkarec._entry.py_columns cimport (
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
 
+import os
 from atexit import register
 from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
@@ -378,6 +386,29 @@ cdef class Rows:
         """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
         return window(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
 
+    def mark(self, Chunk markers):
+        """(code of each batch, first offset, last offset, greatest max timestamp) of at least one batch.
+
+        markers: key and value of the records of control batches, or None. Sets the record count of these batches to the
+        coordinator epoch of their first record. See `_c/transactions.pxd`.
+        """
+        cdef Columns none
+        cdef const Columns* columns = &none
+        cdef bytearray codes = PyByteArray_FromStringAndSize(NULL, self.count)
+        cdef uint8_t* to = <uint8_t*>PyByteArray_AsString(codes)
+        cdef BatchRow* first = self.at(0)
+        cdef uint32_t both = WANT_KEY | WANT_VALUE
+        if self.count == 0:
+            raise ValueError("no batches")
+        memset(&none, 0, sizeof(Columns))
+        if markers is not None:
+            columns = &markers.storage.columns
+            if markers.rows is not self or columns.want & (both | WANT_VIEWS) != both:
+                raise ValueError("copied keys and values of these batches are needed")
+        with nogil:
+            set_codes(first, self.count, columns, to)
+        return codes, offset_of(first), self.at(self.count - 1).last_offset, newest(first, self.count)
+
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)
@@ -396,6 +427,93 @@ cdef class Rows:
         chunk.rows = self
         chunk.adopt(&columns, layout, self.at(0), NULL, None)
         return chunk
+
+
+@cython.final
+cdef class TransactionMatcher:
+    """Matches markers to the transactions of one log as far as it is undamaged: see `_c/transactions.pxd`."""
+    cdef Matcher m
+
+    def __cinit__(self):
+        if not offset_map_begin(&self.m.producer_map, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+            raise MemoryError
+
+    def __dealloc__(self):
+        offset_map_end(&self.m.producer_map)
+        pages_free(self.m.producers.data, self.m.producers.capacity)
+        pages_free(self.m.ended.data, self.m.ended.capacity)
+        pages_free(self.m.without_data.data, self.m.without_data.capacity)
+        free(self.m.listed)
+
+    def begin_segment(self, listed):
+        """listed: the entries of the segment's .txnindex as (marker's offset, producer id, first offset), in order;
+        None: it has no index."""
+        cdef int64_t i
+        free(self.m.listed)
+        self.m.listed, self.m.listed_count = NULL, 0
+        self.m.has_index = listed is not None
+        if listed:
+            self.m.listed = <Listed*>calloc(<size_t>len(listed), sizeof(Listed))
+            if self.m.listed == NULL:
+                raise MemoryError
+            for i, entry in enumerate(listed):
+                self.m.listed[i].marker_offset, self.m.listed[i].producer_id, self.m.listed[i].first_offset = entry
+            self.m.listed_count = len(listed)
+
+    def has_markers(self, Rows rows, bytearray codes):
+        """Whether each entry up to the last of these batches has its marker, in them or before."""
+        return has_markers(&self.m, rows.at(0), codes_of(rows, codes), rows.count)
+
+    def matched(self):
+        """The indexes of the entries with which markers were matched."""
+        return [i for i in range(self.m.listed_count) if self.m.listed[i].state & MATCHED]
+
+    def run(self, Rows rows, bytearray codes, int64_t start, int64_t stop, int64_t first_offset, int64_t segment):
+        """Matches batches from `start` on: (the first one that is left, the ended transactions, the markers without
+        data), the latter two as bytes of rows of marker_matching.ROW. It leaves those from `stop` on, or from one that
+        contradicts what came before. first_offset: of the log."""
+        cdef int64_t at = start
+        cdef int status
+        cdef const uint8_t* given = codes_of(rows, codes)
+        cdef const BatchRow* first = rows.at(0)
+        if not 0 <= start <= stop <= rows.count:
+            raise ValueError(f"batches {start} to {stop} of {rows.count}")
+        self.m.first_offset = first_offset
+        self.m.ended_count = self.m.without_count = 0
+        with nogil:
+            status = match_rows(&self.m, first, given, &at, stop, segment)
+        if status != st.OK:
+            raise MemoryError
+        return at, rows_of(&self.m.ended, self.m.ended_count), rows_of(&self.m.without_data, self.m.without_count)
+
+    def transactions(self):
+        """({producer id: open transaction, a list by marker_matching.EPOCH ...}, {producer id: coordinator epoch of its
+        last marker}); the former in the order in which they were opened."""
+        cdef const Producer* producer
+        cdef const int64_t* fields
+        cdef int64_t i, k
+        cdef list opened = []
+        cdef dict coordinators = {}
+        for i in range(self.m.producer_count):
+            producer = <const Producer*>self.m.producers.data + i
+            if producer.has_marker:
+                coordinators[producer.id] = producer.coordinator_epoch
+            if producer.opened >= 0:
+                fields = <const int64_t*>&producer.open
+                opened.append((producer.opened, producer.id,
+                               [fields[k] for k in range(<int64_t>(sizeof(Transaction) // sizeof(int64_t)))]))
+        opened.sort()
+        return {id_: transaction for _, id_, transaction in opened}, coordinators
+
+
+cdef bytes rows_of(const Buffer* ended, int64_t count):
+    return PyBytes_FromStringAndSize(<const char*>ended.data, count * <Py_ssize_t>sizeof(Ended))
+
+
+cdef const uint8_t* codes_of(Rows rows, bytearray codes) except NULL:
+    if len(codes) != rows.count:
+        raise ValueError(f"{len(codes)} codes of {rows.count} batches")
+    return <const uint8_t*>PyByteArray_AsString(codes)
 
 
 @cython.final

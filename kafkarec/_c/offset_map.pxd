@@ -148,6 +148,22 @@ cdef inline bint offset_map_store(
     return True
 
 
+cdef inline Slot* offset_map_add(OffsetMap* table, const uint8_t* key, uint64_t length) noexcept nogil:
+    """The slot of a key; that of a new one has the offset -1. NULL: out of memory."""
+    cdef uint64_t hash = kr_key_hash(key, length, table.seed)
+    cdef Slot* slot = offset_map_find(table, key, length, hash)
+    if slot.place != 0:
+        return slot
+    if (table.count + 1) * 4 > (table.mask + 1) * 3:
+        if not offset_map_grow(table):
+            return NULL
+        slot = offset_map_find(table, key, length, hash)
+    if not offset_map_store(table, slot, key, length, hash):
+        return NULL
+    slot.offset = -1
+    return slot
+
+
 cdef inline void offset_map_hash(
     const OffsetMap* table, const int32_t* ends, const uint8_t* data, int64_t start, int64_t stop, uint64_t* hashes
 ) noexcept nogil:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import compress
 from typing import Any, NamedTuple
 
 from kafkarec.damage import UndecidedTransaction
@@ -63,13 +64,8 @@ def _open_first_offsets(matched: Match) -> tuple[int, ...]:
 
 def _aborted(matched: Match) -> tuple[Span, ...]:
     ended = matched.ended
-    return tuple(
-        (producer, first, marker)
-        for code, producer, first, marker in zip(
-            ended[_CODE::WIDTH], ended[_PRODUCER::WIDTH], ended[_FIRST::WIDTH], ended[_MARKER::WIDTH], strict=True
-        )
-        if code == ABORT
-    )
+    spans = zip(ended[_PRODUCER::WIDTH], ended[_FIRST::WIDTH], ended[_MARKER::WIDTH], strict=True)
+    return tuple(compress(spans, map(ABORT.__eq__, ended[_CODE::WIDTH])))
 
 
 def _abort_markers(matched: Match) -> dict[int, list[int]]:

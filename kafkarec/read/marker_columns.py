@@ -1,6 +1,6 @@
 """Reads the columns that matching markers to transactions needs: batch headers, and first records of control batches.
 
-    MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of up to 64 Ki batches
+    MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of some batches
 
 Each batch has a code. Iterating the rows skips those with the code NOTHING.
 """
@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import accumulate, compress
-from typing import Any, NamedTuple, TypeVar
+from functools import cached_property
+from itertools import compress
+from typing import Any
 
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source
 from kafkarec.damage import Damage
@@ -32,23 +33,10 @@ from .decode_options import (
 )
 from .restoring import NO_FACTS, LogFacts
 
-# Codes of batches; data has odd ones. STAMPED data: the base timestamp is not that of the first record, because of log
-# append time (KIP-32) or because it holds the delete horizon (KIP-534).
+# Codes of batches, from `_c/transactions.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
+# first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
 NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
 
-_TRANSACTIONAL, _CONTROL, _LOG_APPEND, _HORIZON = 0x10, 0x20, 0x08, 0x40
-
-
-def _data_code(attributes: int) -> int:
-    if attributes & (_TRANSACTIONAL | _CONTROL) != _TRANSACTIONAL:
-        return NOTHING
-    return STAMPED if attributes & (_LOG_APPEND | _HORIZON) else DATA
-
-
-_DATA_CODES = bytes(map(_data_code, range(256)))
-_MARKER_CODES = {control.ControlRecordType.ABORT.value: ABORT, control.ControlRecordType.COMMIT.value: COMMIT}
-
-# In a marker's row `record_count` holds the coordinator epoch of the marker's value.
 COLUMNS = (
     "producer_id",
     "base_offset",
@@ -60,12 +48,9 @@ COLUMNS = (
     "producer_epoch",
     "position",
 )
-_COUNT = COLUMNS.index("record_count")
-_BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in ("attributes", *COLUMNS)))
+_BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in COLUMNS))
 _MARKERS = Layout(record_schema(("key", "value"), "ms"))
 _NOTHING = Layout(record_schema((), "ms"))
-_ROWS_AT_ONCE = 1 << 16
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,111 +105,51 @@ class MarkerInput:
         return engine_decoder(layout, options, skip=skip, **named)
 
 
-@dataclass(slots=True)
 class MarkerColumns:
-    """Columns of some batches, in the log's order.
+    """Some batches, at least one, in the log's order.
 
-    codes         one code per batch
-    columns       lists of ints in the order of COLUMNS; -1: absent
-    unreadable    (row, error text) for each control batch whose first record has no readable key
+    table, codes             BatchRow structs, and one code for each; in those of markers `record_count` is the
+                             coordinator epoch
+    first_offset, last_offset, max_timestamp   of all these batches
     """
 
-    codes: bytearray
-    columns: list[list[int]]
-    unreadable: list[tuple[int, str]]
+    def __init__(self, table: Rows, markers: Chunk | None) -> None:
+        self.table = table
+        self.codes, self.first_offset, self.last_offset, self.max_timestamp = table.mark(markers)
+        self._markers = markers
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @cached_property
+    def columns(self) -> list[list[int]]:
+        """Lists of ints in the order of COLUMNS; -1: absent."""
+        table = self.table.chunk(_BATCHES)
+        return [_ints(table, at) for at in range(len(COLUMNS))]
 
     def column(self, name: str) -> list[int]:
         return self.columns[COLUMNS.index(name)]
 
     def rows(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, ...]]:
         """(code, *columns) of the rows [start, stop) whose code is not NOTHING."""
-        if start == 0 and stop is None:
-            return compress(zip(self.codes, *self.columns, strict=True), self.codes)
         codes = self.codes[start:stop]
         return compress(zip(codes, *(column[start:stop] for column in self.columns), strict=True), codes)
 
-
-class _Cache(dict[_T, int]):
-    """Caches the results of a function: keys and values of markers repeat."""
-
-    def __init__(self, compute: Callable[[_T], int]) -> None:
-        super().__init__()
-        self._compute = compute
-
-    def __missing__(self, value: _T) -> int:
-        self[value] = result = self._compute(value)
-        return result
-
-
-def _marker_code(key: bytes | None) -> int:
-    try:
-        return _MARKER_CODES.get(control.type_id(key), NOTHING)
-    except InvalidRecordError:
-        return UNREADABLE
+    def why_unreadable(self, row: int) -> str:
+        """The error text of a control batch with the code UNREADABLE."""
+        assert self._markers is not None
+        runs = self._markers.runs().cast("q").tolist()
+        record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
+        [key] = cells(self._markers, 0, "z", record, record + 1)
+        try:
+            control.type_id(key)
+        except InvalidRecordError as error:
+            return str(error)
+        return ""
 
 
-def _coordinator_epoch(value: bytes | None) -> int:
-    """The coordinator epoch in a marker's value, any version from 0 on (Kafka: EndTransactionMarker); -1: none."""
-    if value is None or len(value) < 6 or value[0] >= 0x80:
-        return -1
-    return int.from_bytes(value[2:6], "big", signed=True)
-
-
-class _Marker(NamedTuple):
-    row: int
-    code: int
-    epoch: int
-    detail: str
-
-
-def _markers(chunk: Chunk | None) -> Iterator[_Marker]:
-    """The markers: the first record of each control batch, the only one that is relevant. Skips empty batches."""
-    if chunk is None:
-        return
-    runs = chunk.runs().cast("q").tolist()
-    rows, counts = runs[::2], runs[1::2]
-    if len(rows) == len(chunk):
-        keys, values = (cells(chunk, column, "z", 0, len(chunk)) for column in (0, 1))
-    else:
-        firsts = list(accumulate(counts[:-1], initial=0))
-        keys, values = ([cells(chunk, column, "z", at, at + 1)[0] for at in firsts] for column in (0, 1))
-    codes, epochs = _Cache(_marker_code), _Cache(_coordinator_epoch)
-    for row, key, value in zip(rows, keys, values, strict=True):
-        code = codes[key]
-        yield _Marker(row, code, epochs[value], _error_text(key) if code == UNREADABLE else "")
-
-
-def _error_text(key: bytes | None) -> str:
-    try:
-        control.type_id(key)
-    except InvalidRecordError as error:
-        return str(error)
-    return ""
-
-
-def _steps(chunk: Chunk | None, rows: Rows) -> Iterator[MarkerColumns]:
-    table = rows.chunk(_BATCHES)
-    _, attributes, _ = table.column(0, 2)
-    low_bytes = bytes(attributes[::2])
-    markers = _markers(chunk)
-    marker = next(markers, None)
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        stop = min(start + _ROWS_AT_ONCE, len(rows))
-        codes = bytearray(low_bytes[start:stop].translate(_DATA_CODES))
-        columns = [_ints(table, at, start, stop) for at in range(1, 1 + len(COLUMNS))]
-        step = MarkerColumns(codes, columns, [])
-        while marker is not None and marker.row < stop:
-            row = marker.row - start
-            codes[row] = marker.code
-            columns[_COUNT][row] = marker.epoch
-            if marker.detail:
-                step.unreadable.append((row, marker.detail))
-            marker = next(markers, None)
-        yield step
-
-
-def _ints(table: Chunk, column: int, start: int, stop: int) -> list[int]:
-    values = cells(table, column, _BATCHES.schema[column].format, start, stop)
+def _ints(table: Chunk, column: int) -> list[int]:
+    values = cells(table, column, _BATCHES.schema[column].format, 0, len(table))
     return [-1 if value is None else value for value in values] if None in values else values
 
 
@@ -251,7 +176,7 @@ def read(
             damage.extend(one for _, _, one in decoder.pop_damage(not more))
             chunk, rows = decoder.take()
             if len(rows):
-                yield from _steps(chunk, rows)
+                yield MarkerColumns(rows, chunk)
         if decoder.remaining:
             tails.append((source.size - decoder.remaining, decoder.remaining))
 

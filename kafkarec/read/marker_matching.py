@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from kafkarec._core import TransactionMatcher
 from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
@@ -116,9 +117,7 @@ class Match:
     """The transactions of a log, matched with its markers.
 
     ended               rows of WIDTH int64, in the order of the markers
-    open                producer id -> the open transaction
     without_data        rows as in `ended` for markers of transactions without data in the input
-    coordinator_epochs  producer id -> that of its last marker
     decisions           the transactions whose markers are lost in damage
     known_holes         holes of a log whose damaged bytes were removed, in order
     prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
@@ -131,8 +130,6 @@ class Match:
     inputs: list[MarkerInput] = field(default_factory=list)
     ended: array[int] = field(default_factory=lambda: array("q"))
     without_data: array[int] = field(default_factory=lambda: array("q"))
-    open: dict[int, list[int]] = field(default_factory=dict)
-    coordinator_epochs: dict[int, int] = field(default_factory=dict)
     first_offset: int | None = None
     next_offset: int | None = None
     max_timestamp: int = -1
@@ -144,6 +141,10 @@ class Match:
     prepared: Mapping[tuple[int, int], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._matcher: TransactionMatcher | None = TransactionMatcher()  # has what is open until `_leave_matcher`
+        self._open: dict[int, list[int]] = {}
+        self._coordinator_epochs: dict[int, int] = {}
+        self._listed: list[tuple[int, int, int]] = []  # entries of the .txnindex: (marker's offset, producer, first)
         self._segment = -1
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
@@ -154,6 +155,18 @@ class Match:
         self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
+
+    @property
+    def open(self) -> dict[int, list[int]]:
+        """Producer id -> the open transaction."""
+        self._leave_matcher()
+        return self._open
+
+    @property
+    def coordinator_epochs(self) -> dict[int, int]:
+        """Producer id -> that of its last marker."""
+        self._leave_matcher()
+        return self._coordinator_epochs
 
     @property
     def _file(self) -> str | None:
@@ -170,12 +183,14 @@ class Match:
         self._segment += 1
         self._segment_start = None
         self._index = self._read_index(marker_input)
+        self._begin_index()
         tails: list[tuple[int, int]] = []
         for step in read(marker_input, check_all=check_all, damage=self.damage, tails=tails):
             self._step(step)
         self._wait_for_damage()
         if marker_input.later_segment:  # a broker trims a segment when it rolls: if offsets are missing, it is a hole
             self._waiting += [_Lost(self._segment, *tail) for tail in tails]
+        self._end_index()
         self._after_last_batch += (self._index or {}).values()
 
     def finish(self) -> None:
@@ -215,14 +230,31 @@ class Match:
             return None
         return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
 
+    def _begin_index(self) -> None:
+        """Gives the matcher the .txnindex of its next segment."""
+        if self._matcher is not None:
+            entries = None if self._index is None else self._index.values()
+            self._listed = sorted((one.last_offset, one.producer_id, one.first_offset) for one in entries or ())
+            self._matcher.begin_segment(None if entries is None else self._listed)
+
+    def _end_index(self) -> None:
+        """Removes the entries of the .txnindex with which the matcher matched markers."""
+        if self._matcher is not None and self._index:
+            for last_offset, producer, _ in map(self._listed.__getitem__, self._matcher.matched()):
+                self._index.pop((producer, last_offset), None)
+
+    def _leave_matcher(self) -> None:
+        """From here on batches are matched one by one in Python: the log has damage or contradictions, or has ended."""
+        if self._matcher is not None:
+            self._end_index()
+            self._open, self._coordinator_epochs = self._matcher.transactions()
+            self._matcher = None
+
     def _step(self, step: MarkerColumns) -> None:
-        last_offsets = step.column("last_offset")
-        base = step.column("base_offset")[0]
-        first_offset = last_offsets[0] if base < 0 else base
         if self.first_offset is None:
-            self.first_offset = first_offset
+            self.first_offset = step.first_offset
         if self._segment_start is None:
-            self._segment_start = first_offset
+            self._segment_start = step.first_offset
         holes = self._holes_of(step)
         legible = {(hole.marker.producer_id, hole.marker.offset) for _, hole in holes if hole.marker}
         if holes and holes[0][0] == 0:
@@ -231,15 +263,15 @@ class Match:
             self._after_last_batch = [
                 entry for entry in self._after_last_batch if (entry.producer_id, entry.last_offset) not in legible
             ]
-            self._end_lost_transactions(first_offset)
-        self.next_offset = last_offsets[-1] + 1
-        self.max_timestamp = max(self.max_timestamp, max(step.column("max_timestamp")))
+            self._end_lost_transactions(step.first_offset)
+        self.next_offset = step.last_offset + 1
+        self.max_timestamp = max(self.max_timestamp, step.max_timestamp)
         lost = self._entries_without_marker(step) if self._index else []
         start = 0
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
         places += [
-            (bisect_right(last_offsets, entry.last_offset), 1, entry)
+            (bisect_right(step.column("last_offset"), entry.last_offset), 1, entry)
             for entry in lost
             if (entry.producer_id, entry.last_offset) not in legible
         ]
@@ -250,10 +282,21 @@ class Match:
             else:
                 self._end_by_index(found)
             start = stop
-        self._match(step, start, None)
+        self._match(step, start, len(step))
 
-    def _match(self, step: MarkerColumns, start: int, stop: int | None) -> None:
-        """Matches the rows [start, stop). The inner loop: 0.5 us per batch."""
+    def _match(self, step: MarkerColumns, start: int, stop: int) -> None:
+        """Matches the rows [start, stop)."""
+        if self._matcher is not None:
+            assert self.first_offset is not None
+            found = self._matcher.run(step.table, step.codes, start, stop, self.first_offset, self._segment)
+            start, ended, without_data = found
+            self.ended.frombytes(ended)
+            self.without_data.frombytes(without_data)
+        if start < stop:
+            self._match_one_by_one(step, start, stop)
+
+    def _match_one_by_one(self, step: MarkerColumns, start: int, stop: int) -> None:
+        """As `match_rows` of `_c/transactions.pxd`, with damage and contradictions."""
         opened, coordinator, ended, segment = self.open, self.coordinator_epochs, self.ended, self._segment
         held = self._held
         compared = self._index is not None
@@ -303,8 +346,7 @@ class Match:
         txn[EPOCH] = epoch
 
     def _unreadable(self, step: MarkerColumns, producer: int, position: int, size: int, offset: int) -> None:
-        row = step.column("position").index(position)
-        detail = next(what for at, what in step.unreadable if at == row)
+        detail = step.why_unreadable(step.column("position").index(position))
         if self.raises:
             fault = {
                 "position": position,
@@ -345,9 +387,11 @@ class Match:
 
     def _entries_without_marker(self, step: MarkerColumns) -> list[AbortedTransaction]:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
-        assert self._index is not None and self.first_offset is not None
-        end = step.column("last_offset")[-1]
-        due = {key for key in self._index if key[1] <= end}
+        if self._matcher is not None and self._matcher.has_markers(step.table, step.codes):
+            return []
+        self._leave_matcher()
+        assert self._index is not None
+        due = {key for key in self._index if key[1] <= step.last_offset}
         if not due:
             return []
         due.difference_update((row[1], row[3]) for row in step.rows() if row[0] in (ABORT, COMMIT))

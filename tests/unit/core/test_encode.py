@@ -454,10 +454,11 @@ def test_a_summary_of_rows() -> None:
         rows = odd_rows(chosen, chosen.randrange(1, 40))
         table = as_arrow(rows)
         pieces = pa.concat_tables([table.slice(n, 1) for n in range(len(rows))])
+        halves = pa.concat_tables([table[: len(rows) // 2], table[len(rows) // 2 :]])
         start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
         keep = bytes(chosen.choices([0, 1, 255], k=stop - start))
         kept = [one for one, is_kept in zip(rows[start:stop], keep, strict=True) if is_kept]
-        for source in (table, pieces, rows):
+        for source in (table, pieces, halves, rows):
             record_input = record_input_of(source)
             assert record_input.summary(0, len(rows)) == summed_up(rows)
             assert record_input.summary(start, stop) == summed_up(rows[start:stop])
