@@ -1,17 +1,14 @@
-"""A report as one HTML page: maps of the files' bytes, the findings, the next commands.
-
-The page has no script and loads no font or image; its Content-Security-Policy forbids them. All text is escaped, as
-names of topics and files may contain any character.
-"""
+"""A report as one HTML page: maps of the files' bytes, the findings, the next commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS
-from kafkarec.support.text_table import counted, noun, safe
+from kafkarec.support import html_page
+from kafkarec.support.html_page import text as _text
+from kafkarec.support.text_table import counted, noun
 
 from . import advice
 from .finding_kinds import ERROR, KINDS, SEVERITIES
@@ -28,22 +25,12 @@ _MAX_ROWS = 200
 _MAX_SECTIONS = 100
 _FEW_FILES = 12
 _STATES = (GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL)
-_HEAD = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-"""
 
 
 def render(report: Report) -> Iterator[str]:
     """Yields the page in pieces."""
     head, *details = summary(report).split("\n")
-    yield f"{_HEAD}<title>{_text(head)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-    yield f'<header class="{report.state}">\n<p class="kicker">kafkarec verify</p>\n<h1>{_text(head)}</h1>\n'
-    yield f"<p>{_text(' '.join(details))}</p>\n</header>\n"
+    yield from html_page.begin(head, "kafkarec verify", [" ".join(details)], style=STYLE, state=report.state)
     yield from _next(report)
     yield _legend()
     if len(report.partitions) > 1:
@@ -57,11 +44,7 @@ def render(report: Report) -> Iterator[str]:
         yield "<section><h2>The data folder</h2>\n"
         yield from _findings(report.own_findings)
         yield "</section>\n"
-    yield "</main>\n</body>\n</html>\n"
-
-
-def _text(text: object) -> str:
-    return escape(safe(str(text)))
+    yield html_page.END
 
 
 def _next(report: Report) -> Iterator[str]:
