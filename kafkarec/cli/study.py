@@ -47,6 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("what to try")
     group.add_argument(
         "--formats",
+        dest="record_formats",
         type=_formats,
         metavar="LIST",
         help=f"record formats of {','.join(FORMATS)} (default 2), and what is claimed of them beside the figures here; "
@@ -155,13 +156,13 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
             try:
                 one = study(
                     log,
-                    formats=args.formats or ("2",),
+                    formats=args.record_formats or ("2",),
                     codecs=args.codecs,
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     threads=shared_options.threads(args),
-                    claims=args.formats is not None,
+                    claims=args.record_formats is not None,
                     done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:

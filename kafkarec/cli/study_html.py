@@ -15,8 +15,9 @@ from .study_output import Named
 
 _MAX_SECTIONS = 100
 _STYLE = """
-td:not(.n) { min-width: 4.5rem; } table.claims td { min-width: 8rem; }
-@media (max-width: 600px) { main { padding: 10px 8px 40px; } header, section { padding: 14px 12px; } }
+table.results td { white-space: nowrap; } table.claims td { min-width: 9rem; overflow-wrap: normal; }
+@media (max-width: 600px) { main { padding: 10px 8px 40px; } header, section { padding: 14px 12px; }
+  table.claims td { min-width: 6.5rem; padding: 5px 6px; } }
 """
 
 
@@ -30,7 +31,11 @@ def as_html(found: Sequence[Named], other_sizes: Sequence[int]) -> Iterator[str]
         yield from html_page.table(study_output.overview(found))
         yield "</section>\n"
     for name, one in study_output.by_saving(found)[:_MAX_SECTIONS]:
-        yield from _section(name, one)
+        yield f"<section><h2>{text(name)}</h2>\n"
+        if several:
+            yield f"<p class=path>{text(study_output.sample_text(one))}</p>\n"
+        yield from _details(name, one)
+        yield "</section>\n"
     if len(found) > _MAX_SECTIONS:
         more = len(found) - _MAX_SECTIONS
         yield f"<p>{more} more {noun(more, 'partition')}: in --format json.</p>\n"
@@ -58,8 +63,7 @@ def _summary(found: Sequence[Named], other_sizes: Sequence[int]) -> list[str]:
     return [said, f"{many}; {study_output.read_text(found, other_sizes)}"]
 
 
-def _section(name: str, one: Study) -> Iterator[str]:
-    yield f"<section><h2>{text(name)}</h2>\n<p class=path>{text(study_output.sample_text(one))}</p>\n"
+def _details(name: str, one: Study) -> Iterator[str]:
     if one.smallest is not None:
         yield f"<pre>{text(study_output.convert_command(name, one.smallest))}</pre>\n"
     yield "<h3>what the decompressed bytes are</h3>\n"
@@ -70,10 +74,9 @@ def _section(name: str, one: Study) -> Iterator[str]:
     yield "<h3>size, % of the current bytes, against write speed</h3>\n"
     yield from study_pictures.size_and_speed(one)
     yield "<h3>everything that was tried</h3>\n"
-    yield from html_page.table(study_output.results(one))
+    yield from html_page.table(study_output.results(one), "results")
     yield f"<p>* {text(study_output.starred(one))}</p>\n"
     if one.claims:
         yield "<h3>what is claimed of the formats, and what holds here</h3>\n"
         yield from html_page.table(study_output.claims(one.claims), "claims")
         yield f"<p>{text(study_output.CLAIMS_NOTE)}</p>\n"
-    yield "</section>\n"

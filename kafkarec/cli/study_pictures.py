@@ -25,7 +25,7 @@ STYLE = """
 svg.bar { height: 26px; border-radius: 4px; }
 svg.plot { max-width: 680px; }
 svg text { fill: var(--ink); font: 11px system-ui, sans-serif; }
-svg text.soft { fill: var(--soft); }
+svg text.soft { fill: var(--soft); } svg text.value { stroke: var(--card); stroke-width: 3px; paint-order: stroke; }
 svg .grid { stroke: var(--line); fill: none; } svg .now { stroke: var(--soft); stroke-dasharray: 4 3; }
 svg .mark { fill-opacity: .7; stroke: var(--card); stroke-width: .5; } svg .mark.best { fill-opacity: 1;
   stroke: var(--ink); stroke-width: 1; }
@@ -110,7 +110,7 @@ def smallest_sizes(one: Study) -> Iterator[str]:
         key = row.candidate.format, study_output.codec(row.candidate)
         least[key] = min(row, least.get(key, row), key=lambda each: each.share)
     most = max(1.0, *(row.share for row in least.values()))
-    left, right = 92, 44
+    left, right = 60 if one.formats == ["2"] else 116, 46
     parts = []
     for number, ((name, codec), row) in enumerate(least.items()):
         y = 4 + 16 * number
@@ -119,10 +119,10 @@ def smallest_sizes(one: Study) -> Iterator[str]:
         parts.append(_label(left - 5, y + 9, label, "end"))
         parts.append(f'<rect class="s{_CODECS.index(row.candidate.compression)}" x="{left}" y="{y}" ')
         parts.append(f'width="{width:.1f}" height="12"><title>{text(_described(row))}</title></rect>')
-        parts.append(_label(left + width + 4, y + 9, f"{100 * row.share:.1f} %", "start"))
+        parts.append(_label(left + width + 4, y + 9, f"{100 * row.share:.1f} %", "start", "value"))
     height = 8 + 16 * len(least)
     now = left + (_WIDTH - left - right) / most
-    parts.append(f'<path class="now" d="M{now:.1f} 0V{height}"/>')
+    parts.insert(0, f'<path class="now" d="M{now:.1f} 0V{height}"/>')
     yield _plot(height, "smallest size of each codec", parts)
 
 
@@ -130,8 +130,8 @@ def _plot(height: int, name: str, parts: Sequence[str]) -> str:
     return f'<svg class="plot" viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{name}">{"".join(parts)}</svg>\n'
 
 
-def _label(x: float, y: float, words: str, anchor: str) -> str:
-    return f'<text class="soft" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(words)}</text>'
+def _label(x: float, y: float, words: str, anchor: str, kind: str = "soft") -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{text(words)}</text>'
 
 
 def _described(row: Outcome) -> str:

@@ -281,7 +281,7 @@ class Format(ABC):
         for keep in (False, True) if options.keep_attributes is None else (options.keep_attributes,):
             bits, parts = 0 if keep else NO_ATTRIBUTES, [payload]
             if header.record_count:
-                chosen = options._replace(keep_attributes=keep)
+                chosen = options._replace(keep_attributes=keep, level=options.level if codec else None)
                 written = self.written(frame, header, payload, codec, chosen)
                 if written is None:
                     continue

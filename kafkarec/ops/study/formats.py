@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from kafkarec.experimental import header_first, v3
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.ops.convert import convert
@@ -91,7 +92,13 @@ class Proposed(Format):
         return made
 
 
-FORMATS: dict[str, Format] = {"0": Format(0), "1": Format(1), "2": Format(2)}
+FORMATS: dict[str, Format] = {
+    "0": Format(0),
+    "1": Format(1),
+    "2": Format(BATCH_MAGIC),
+    "3": Proposed(BATCH_MAGIC, True, v3),
+    "header-first": Proposed(BATCH_MAGIC, True, header_first),
+}
 """By name."""
 
 
