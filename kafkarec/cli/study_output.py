@@ -118,8 +118,8 @@ def results(one: Study) -> Columns:
     ]
     if not _has_formats(one):
         return columns
-    for _, cells in columns[2:]:
-        cells += [none] * len(one.not_tried)
+    for title, cells in columns[2:]:
+        cells += [none if title else ""] * len(one.not_tried)
     columns[0][1].extend("any" for _ in one.not_tried)
     columns[1][1].extend(row.compression for row in one.not_tried)
     formats = ["current", *(row.candidate.format for row in rows), *(row.format for row in one.not_tried)]

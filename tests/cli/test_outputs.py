@@ -32,6 +32,7 @@ CALLS = [
     *((verb, "-o", True) for verb in FILES),
     ("verify", "--html", True),
     ("study", "--plot", True),
+    ("study", "--html", True),
     *((verb, "-o", True) for verb in ("convert", "compact", "build")),
     *((verb, "-o", False) for verb in ("salvage", "reindex")),
 ]
@@ -145,7 +146,9 @@ def test_no_output_is_written_below_a_data_folder(
             assert content(tree) == before, (target, force)
 
 
-@pytest.mark.parametrize("verb", [*FILES, "verify --html", "study --plot", "convert", "compact", "build", "doctor"])
+@pytest.mark.parametrize(
+    "verb", [*FILES, "verify --html", "study --plot", "study --html", "convert", "compact", "build", "doctor"]
+)
 def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
     verb, _, option = verb.partition(" ")
     if option == "--plot":

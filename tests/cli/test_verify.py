@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command import COMMAND, ENVIRONMENT, Here, own_process
+from html_pages import parsed
 from paths import SEGMENTS
 from verify_reports import data_folder, good, made
 
@@ -126,41 +126,6 @@ def test_control_characters_and_markup_in_names_are_escaped(run: Here, tmp_path:
     no_text.write_bytes(good(0) + BAD)
     for arguments in ((), ("--format", "json"), ("--html", page, "--force")):
         assert run("verify", no_text, *arguments).status == 1
-
-
-class Page(html.parser.HTMLParser):
-    """Asserts that every tag is closed, and that nothing is loaded from elsewhere."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.text = ""
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        names = {name for name, _ in attrs}
-        assert not names & {"src", "href", "srcset", "action", "style"} and not any(n.startswith("on") for n in names)
-        assert tag not in ("script", "link", "iframe", "img", "object", "embed", "base", "form")
-        self.seen.append(tag)
-        if tag not in ("meta",):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
-def parsed(path: Path) -> Page:
-    page = Page()
-    page.feed(path.read_text(encoding="utf-8"))
-    page.close()
-    assert page.open == []
-    return page
 
 
 def test_the_page_has_a_map_the_tables_and_the_next_command(run: Here, damaged: Path, tmp_path: Path) -> None:

@@ -1,0 +1,41 @@
+"""Parses the HTML pages that verbs write."""
+
+from __future__ import annotations
+
+import html.parser
+from pathlib import Path
+
+
+class Page(html.parser.HTMLParser):
+    """Asserts that every tag is closed, and that nothing is loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attrs}
+        assert not names & {"src", "href", "srcset", "action", "style"} and not any(n.startswith("on") for n in names)
+        assert tag not in ("script", "link", "iframe", "img", "object", "embed", "base", "form")
+        self.seen.append(tag)
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parsed(path: Path) -> Page:
+    page = Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    assert page.open == []
+    return page
