@@ -94,7 +94,7 @@ _ROWS = (
     ),
     _Row(
         "header_short",
-        "... up to 8,191 ms between base and max timestamp",
+        "format 3: ... up to 8,191 ms from base to max time",
         "10 up to 16,383 ms",
         "{short_saved:.2f}, in {short_share:.1p} of batches",
         "10, zig-zag ends at 8,191 ms",
@@ -102,7 +102,7 @@ _ROWS = (
     ),
     _Row(
         "header_long",
-        "... above 8,191 ms",
+        "format 3: ... above 8,191 ms",
         "10 up to 16,383 ms",
         "{long_saved:.2f}, in {long_share:.1p} of batches",
         "9",
@@ -110,7 +110,7 @@ _ROWS = (
     ),
     _Row(
         "header_small_delta",
-        "... with a lastOffsetDelta up to 63",
+        "format 3: ... with a lastOffsetDelta up to 63",
         "1 to 2 bytes for it",
         "1 of these bytes, in {small_delta_share:.1p} of batches",
         "1 more saved",
@@ -137,7 +137,7 @@ _ROWS = (
         "format 3: bytes saved a record",
         "1 of 7, 14 %",
         "{record_saved:.3f} of {record_framing:.1f}, {record_saved_share:.1p}",
-        "1 of 9 to 11",
+        "11 in its example",
     ),
     _Row("size_3 {codec}", "format 3 against 2, {codec}", "considerable", "{size_3:+.2p}"),
     _Row("size_header_first {codec}", "header-first against format 2, {codec}", "-", "{size_header_first:+.2p}"),
@@ -155,7 +155,7 @@ _ROWS = (
     ),
     _Row(
         "validation_time {codec}",
-        "... with kafkarec's checks, {codec}",
+        "header-first: ... with kafkarec's checks, {codec}",
         "less",
         "{validation_time:.2g} times that of format 2; Python around C, format 2 is C alone",
     ),
@@ -165,7 +165,7 @@ _ROWS = (
         "format 2: bytes of a record beside key, value, headers",
         "4 to 5",
         "{v2_framing:.1f}; with the batch's header {v2_overhead:.1f}, as a batch has {batch_records:.1f} records",
-        "9 to 11, and 61 a batch",
+        "9 to 11 in its example, and 61 a batch",
     ),
     _Row("v1_to_v2", "format 2 against 1, none", "-19 % with 1,000 x 100 bytes", "{v1_to_v2:+.1p}"),
     _Row("v1_to_v2_lz4", "format 2 against 1, both lz4", "-", "{v1_to_v2_lz4:+.1p}"),
