@@ -339,6 +339,7 @@ class _Decoding:
         self.next_offset: int | None = None
         self.bad: list[tuple[int, int, str, dict[str, Any], int | None, int]] = []
         self.crc_left = len(view) * _CRC_BUDGET + 4096
+        self.searched = len(view), -1  # where the last search began, and what it found
 
     def run(self) -> RecordColumns:
         at, remaining = 0, 0
@@ -429,6 +430,13 @@ class _Decoding:
 
     def search(self, at: int) -> int:
         """The position of the first batch with a right checksum from byte `at` on; the end if there is none."""
+        start, found = self.searched
+        if not start <= at <= found:
+            found = self._search(at)
+            self.searched = at, found
+        return found
+
+    def _search(self, at: int) -> int:
         while (beginning := _BEGINNING.search(self.view, at)) is not None:
             at = beginning.start()
             if self.is_batch(at):
