@@ -68,7 +68,6 @@ _FIXED = Struct(">qiibIhqhii")
 _CHECKED = Struct(">hqhii")
 _CHECKED_FROM = V2_AT.attributes
 _LEAST_SIZES = {BATCH_MAGIC: V2_OVERHEAD, MAGIC: _FIXED.size + 3}
-_OTHER_MAGIC = {BATCH_MAGIC: "magic 2 is needed, which kafkarec.convert makes", MAGIC: "magic 3 is needed"}
 _NOT_SKIPPED = {"missing_codec", "out_of_memory"}
 _CRC_BUDGET = 8  # bytes of CRC work of all searches, per byte of input
 _BEGINNING = re.compile(rb"(?s)(?=[\x00-\x7f].{7}[\x00-\x7f].{7}\x03)")
@@ -118,7 +117,7 @@ def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> Frame | 
         return None
     found = start_of(view, at).magic
     if found != magic:
-        raise error("unsupported_magic", {**place, "found": found, "detail": _OTHER_MAGIC[magic]})
+        raise error("unsupported_magic", {**place, "found": found, "detail": f"magic {magic} is needed here"})
     if left < LOG_OVERHEAD + length:
         return None
     frame = Frame(at, base_offset, view[at : at + LOG_OVERHEAD + length])
@@ -156,7 +155,8 @@ def read_header(frame: Frame) -> tuple[V2Header, memoryview]:
     except BadVarint as bad:
         raise frame.error("message_truncated" if bad.cut else "varint_too_long", expected=1, found=0) from None
     times = base_timestamp, wrapped(base_timestamp + max_delta, 64)
-    return V2Header(*start, last_delta, *times, producer, producer_epoch, sequence, count), data[at:]
+    fields = *start, last_delta, *times, producer, producer_epoch, sequence, count
+    return V2Header._make(fields), data[at:]
 
 
 def signed_varint(number: int) -> bytes:
@@ -339,6 +339,7 @@ class _Decoding:
         self.next_offset: int | None = None
         self.bad: list[tuple[int, int, str, dict[str, Any], int | None, int]] = []
         self.crc_left = len(view) * _CRC_BUDGET + 4096
+        self.searched = len(view), -1  # where the last search began, and what it found
 
     def run(self) -> RecordColumns:
         at, remaining = 0, 0
@@ -429,6 +430,13 @@ class _Decoding:
 
     def search(self, at: int) -> int:
         """The position of the first batch with a right checksum from byte `at` on; the end if there is none."""
+        start, found = self.searched
+        if not start <= at <= found:
+            found = self._search(at)
+            self.searched = at, found
+        return found
+
+    def _search(self, at: int) -> int:
         while (beginning := _BEGINNING.search(self.view, at)) is not None:
             at = beginning.start()
             if self.is_batch(at):
