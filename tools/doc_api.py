@@ -70,7 +70,7 @@ PACKAGES: dict[str, set[str]] = {
     "ops.explain": set(),
     "ops.verify": {"KINDS"},
     "ops.salvage": set(),
-    "ops.study": {"BATCH_SIZES", "CODECS", "codec_and_level"},
+    "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
 }
 # module -> its names for users

@@ -32,7 +32,6 @@ from kafkarec.format.layout import (
 from kafkarec.format.varints import read_signed, size_with_length, varint_size
 from kafkarec.ops.convert import convert
 from kafkarec.read.reader import decode
-from kafkarec.tables.records import RecordColumns
 
 from .formats import FORMATS, Settings
 from .trial import seconds
@@ -128,7 +127,7 @@ _ROWS = (
         "format 3: a broker sets LogAppendTime in place",
         "-",
         "{append_changes:.1p} of headers would change their length, if appended 1 s after the last record",
-        "no longer possible",
+        "not in general",
         MODELLED,
         "every batch has it already",
     ),
@@ -232,18 +231,19 @@ class ClaimTotals:
         self._sizes: Counter[int] = Counter()  # size of a header of format 3 -> batches
         self._records: Counter[int] = Counter()  # records -> batches
 
-    def add(self, data: bytes, columns: RecordColumns, plain: bytes) -> None:
-        """data: a piece; columns: its records; plain: the piece in format 2, uncompressed."""
+    def add(self, plain: bytes) -> None:
+        """plain: a piece in format 2, uncompressed."""
         self._sums["plain"] += len(plain)
-        self._sums["records"] += len(columns)
         for header in batch_headers(plain):
             self._add_header(header)
-        self._add_record_headers(columns)
-        self._add_older(data)
+        self._add_record_headers(plain)
+        self._add_older(plain)
         self._add_proposed(plain)
 
     def claims(self, content: int) -> list[Claim]:
         """All rows, those with a codec for each one. content: bytes of the pieces' keys, values and headers."""
+        if not self._sizes:
+            return []
         self._sums["content"] = content
         figures = dict(self._figures())
         found = []
@@ -263,6 +263,7 @@ class ClaimTotals:
         kind = "short" if 0 <= span <= _SHORT_MS else "long"
         self._sizes[size] += 1
         self._records[header.record_count] += 1
+        self._sums["records"] += header.record_count
         self._sums[kind] += 1
         self._sums[f"{kind} saved"] += V2_OVERHEAD - size
         self._sums["small delta"] += header.last_offset_delta <= _SMALL_DELTA
@@ -270,27 +271,28 @@ class ClaimTotals:
             self._sums["create time"] += 1
             self._sums["append changes"] += varint_size(span + _APPENDED_LATER_MS) != varint_size(span)
 
-    def _add_record_headers(self, columns: RecordColumns) -> None:
+    def _add_record_headers(self, plain: bytes) -> None:
         """The bytes of headers, and of those which all records of a batch have."""
+        options: dict[str, Any] = {"control": True, "header_keys": "binary", "max_decompressed_bytes": self._limit}
+        columns = decode(plain, columns=("headers",), **options)
         rows = iter(columns.column("headers"))
         for count in columns.batches.column("record_count"):
-            of_batch = [frozenset(headers or ()) for headers in islice(rows, count)]
-            sizes = [sum(map(_header_size, headers)) for headers in of_batch]
-            self._sums["headers"] += sum(sizes)
-            if len(of_batch) > 1 and any(sizes):
-                shared = sum(map(_header_size, frozenset.intersection(*of_batch)))
-                self._sums["shared headers"] += (len(of_batch) - 1) * shared
+            of_batch = [headers or () for headers in islice(rows, count)]
+            size = sum(_header_size(header) for headers in of_batch for header in headers)
+            self._sums["headers"] += size
+            if size and len(of_batch) > 1:
+                shared = frozenset.intersection(*map(frozenset, of_batch))
+                self._sums["shared headers"] += (len(of_batch) - 1) * sum(map(_header_size, shared))
 
-    def _add_older(self, data: bytes) -> None:
+    def _add_older(self, plain: bytes) -> None:
         """Format 1, and format 2 with the same records in the same batches: what format 1 loses counts in neither."""
         options: dict[str, Any] = {"errors": "skip", "max_decompressed_bytes": self._limit}
-        wrapped = convert(data, magic=1, compression="lz4", **options)
+        wrapped = convert(plain, magic=1, compression="lz4", **options)
         again = convert(wrapped, magic=2, compression="none", **options)
         columns = decode(again, columns=("key", "value"), max_decompressed_bytes=self._limit)
-        content = sum(len(one) for name in ("key", "value") for one in columns.column(name) if one)
         self._sums["1 records"] += len(columns)
         self._sums["1 batches"] += len(columns.batches)
-        self._sums["1 content"] += content
+        self._sums["1 content"] += sum(len(one) for name in ("key", "value") for one in columns.column(name) if one)
         self._sums["1 none"] += len(convert(wrapped, magic=1, compression="none", **options))
         self._sums["1 lz4"] += len(wrapped)
         self._sums["1 to 2 none"] += len(again)

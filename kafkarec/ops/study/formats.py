@@ -39,7 +39,7 @@ class Made(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Format:
+class RecordFormat:
     """One format. magic: of the batches that `convert` makes; no_broker: whether no broker reads it."""
 
     magic: int
@@ -71,7 +71,7 @@ class Format:
 
 
 @dataclass(frozen=True)
-class Proposed(Format):
+class ProposedFormat(RecordFormat):
     """A format of kafkarec.experimental, written from uncompressed batches of magic 2. module: has from_v2, encode,
     decode."""
 
@@ -92,12 +92,12 @@ class Proposed(Format):
         return made
 
 
-FORMATS: dict[str, Format] = {
-    "0": Format(0),
-    "1": Format(1),
-    "2": Format(BATCH_MAGIC),
-    "3": Proposed(BATCH_MAGIC, True, v3),
-    "header-first": Proposed(BATCH_MAGIC, True, header_first),
+FORMATS: dict[str, RecordFormat] = {
+    "0": RecordFormat(0),
+    "1": RecordFormat(1),
+    "2": RecordFormat(BATCH_MAGIC),
+    "3": ProposedFormat(BATCH_MAGIC, True, v3),
+    "header-first": ProposedFormat(BATCH_MAGIC, True, header_first),
 }
 """By name."""
 

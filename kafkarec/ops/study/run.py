@@ -79,7 +79,7 @@ def study(
         plain = convert(piece.data, compression="none", **limits)
         makeup.add(columns, len(plain))
         if claim_totals:
-            claim_totals.add(piece.data, columns, plain)
+            claim_totals.add(plain)
         seconds += read_seconds(piece.data, max_decompressed_bytes)
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):

@@ -160,5 +160,14 @@ def test_logs_without_records_or_with_old_messages_have_claims() -> None:
     assert old["v1_overhead"] == {"v1_overhead": 34} and old["size_3 lz4"]["size_3"] < 0
 
 
+def test_wrappers_before_batches_with_headers() -> None:
+    """The headers of wrappers have no number of records; those of the batches after them are still counted."""
+    rows = [(n, NOW, b"k", b"v", [("app", b"shop")]) for n in range(10)]
+    old = kafkarec.encode([(n, NOW, b"k", b"v", []) for n in range(10)], magic=0, compression="gzip")
+    found = figures(old + kafkarec.encode(rows, base_offset=10))
+    assert found["batch_headers"]["shared_headers"] == 0.9
+    assert found["v1_overhead"] == {"v1_overhead": 34}
+
+
 def test_claims_are_only_made_when_asked_for() -> None:
     assert study(SEGMENTS / "txn-0", formats=[3], codecs=["none"], batch_sizes=[None]).claims == []
