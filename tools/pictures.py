@@ -3,6 +3,7 @@
 | picture | drawn from |
 |---|---|
 | batch.svg | the spans of `kafkarec.ops.explain` for a batch of examples/data |
+| magic3.svg | that batch, as `kafkarec.experimental` writes it (`pictures_magic3.py`) |
 | damage.svg | the report of `kafkarec.verify` for a file that is damaged here, with verify's own map |
 | packages.svg | docs/packages.toml (`pictures_packages.py`) |
 | speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
@@ -18,8 +19,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+import pictures_magic3
 import pictures_packages
 import pictures_speed
+from pictures_bytes import CELL_H, PER_ROW, cells
 from pictures_style import card, text
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,7 +47,7 @@ _FIELDS = {
     "base_sequence": ("producer", "base sequence"),
     "record_count": ("records", "record count"),
 }
-_PER_ROW, _CELL_W, _CELL_H, _TOP = 16, 29, 30, 66
+_TOP = 66
 
 
 def batch() -> str:
@@ -55,30 +58,11 @@ def batch() -> str:
     data = bytes(explained.sections[0].data)[: explained.size]
     parts = [
         text(24, 32, "A record batch on disk", "title"),
-        text(24, 52, f"{explained.headline}; the first {_PER_ROW * 7} of its {explained.size} bytes", "soft"),
+        text(24, 52, f"{explained.headline}; the first {PER_ROW * 7} of its {explained.size} bytes", "soft"),
     ]
-    shown = _PER_ROW * 7
-    labels: dict[int, list[tuple[str, str]]] = {}
-    for span in explained.spans:
-        if span.start >= shown:
-            break
-        group, words = _named(span.path)
-        title = f"{span.path}: bytes {span.start} to {span.start + span.length - 1}"
-        for at in range(span.start, min(span.start + span.length, shown)):
-            row, column = divmod(at, _PER_ROW)
-            x, y = 76 + column * _CELL_W, _TOP + row * _CELL_H
-            parts.append(
-                f'<g><title>{escape(title)}</title><rect class="{group}" x="{x + 1}" y="{y + 1}" '
-                f'width="{_CELL_W - (2 if at == span.start + span.length - 1 else 0)}" height="{_CELL_H - 3}"/>'
-                f"{text(x + _CELL_W / 2, y + 19, f'{data[at]:02x}', 'byte')}</g>"
-            )
-        if words:
-            labels.setdefault(span.start // _PER_ROW, []).append((group, words))
-    for row in range(7):
-        y = _TOP + row * _CELL_H + 19
-        parts.append(text(66, y, str(row * _PER_ROW), "address"))
-        parts.append(_labels(562, y, labels.get(row, [])))
-    return card(1180, _TOP + 7 * _CELL_H + 16, "A record batch, byte by byte", "".join(parts))
+    spans = [(span.start, span.length, span.path, *_named(span.path)) for span in explained.spans]
+    parts.append(cells(data, spans, 7, _TOP))
+    return card(1180, _TOP + 7 * CELL_H + 16, "A record batch, byte by byte", "".join(parts))
 
 
 def _named(path: str) -> tuple[str, str]:
@@ -91,15 +75,6 @@ def _named(path: str) -> tuple[str, str]:
         return group, f"record {number}: the same again" if name == "length" else ""
     words = {"length": "record 0: length", "attributes": "attr.", "timestamp_delta": "time"}
     return group, words.get(name, name.replace("_", " "))
-
-
-def _labels(x: float, y: float, found: list[tuple[str, str]]) -> str:
-    """The fields that begin in a row, each with its colour."""
-    spans = "".join(
-        f'<tspan class="mark {group}" dx="{10 if at else 0}">■</tspan><tspan dx="4">{escape(words)}</tspan>'
-        for at, (group, words) in enumerate(found)
-    )
-    return f'<text class="label" x="{x}" y="{y}">{spans}</text>'
 
 
 # ---- a file and its damage -----------------------------------------------------------------------------------
@@ -167,6 +142,7 @@ def _places(file: object) -> Iterator[tuple[float, str, str]]:
 PICTURES = {
     "batch.svg": batch,
     "damage.svg": damage,
+    "magic3.svg": pictures_magic3.magic3,
     "packages.svg": pictures_packages.packages,
     "speed.svg": pictures_speed.speed,
 }

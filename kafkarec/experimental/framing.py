@@ -6,7 +6,7 @@
         12      4  partition leader epoch
         16      1  magic                    3
         17      4  crc                      CRC-32C of byte 21 to the end
-        21      2  attributes               bits 0-6 as in magic 2, 7 to 9: see BITS
+        21      2  attributes               bits 0-6 as in magic 2; 7 to 9 below
         23      8  producer id
         31      2  producer epoch
         33      4  base sequence
@@ -60,7 +60,6 @@ from kafkarec.read.decode_options import NO_CHECKS, checked_limit, request
 from kafkarec.tables.records import RecordColumns
 
 MAGIC = 3
-MAX_DECOMPRESSED_BYTES = 128 << 20
 NO_ATTRIBUTES, HEADER_FIRST, TWO_FRAMES = 0x80, 0x100, 0x200
 """Attribute bits 7 (ignoreMessageAttributes), 8 and 9."""
 

@@ -29,7 +29,6 @@ from kafkarec.write.encoding import encode as encode_v2
 from .framing import (
     HEADER_FIRST,
     MAGIC,
-    MAX_DECOMPRESSED_BYTES,
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
@@ -42,18 +41,15 @@ from .framing import (
     whole_frames,
 )
 
-__all__ = ["FRAMES", "OffsetCheck", "decode", "encode", "from_v2", "offsets", "to_v2"]
-
-FRAMES = 2
-"""How many frames are written by default."""
+__all__ = ["OffsetCheck", "decode", "encode", "from_v2", "offsets", "to_v2"]
 
 
 class OffsetCheck(NamedTuple):
     """The result of `offsets`.
 
-    batches, records: int
-    compressed_bytes: int     of payloads that were read
-    decompressed_bytes: int   that were made of them
+    batches, records: int     how many were validated
+    compressed_bytes: int     of their payloads that were read
+    decompressed_bytes: int   that were made of these
     """
 
     batches: int
@@ -107,7 +103,7 @@ def _two_frames(frame: Frame, payload: memoryview) -> tuple[memoryview, memoryvi
 _FORMAT = _HeaderFirst()
 
 
-def encode(source: Any, *, frames: int = FRAMES, keep_attributes: bool = False, **options: Any) -> bytes:
+def encode(source: Any, *, frames: int = 2, keep_attributes: bool = False, **options: Any) -> bytes:
     """Consecutive header-first batches of records or Arrow columns: those that `kafkarec.encode` makes, converted.
 
     source, options: as for `kafkarec.encode`, but `magic`. A batch has the records that it would have in magic 2
@@ -157,11 +153,11 @@ def decode(
 def from_v2(
     data: Any,
     *,
-    frames: int = FRAMES,
+    frames: int = 2,
     compression: Compression | str | None = None,
     level: int | None = None,
     keep_attributes: bool | None = None,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_decompressed_bytes: int = 128 << 20,
 ) -> bytes:
     """Batches of magic 2 as header-first batches.
 
@@ -172,7 +168,7 @@ def from_v2(
     return _FORMAT.from_v2(data, Options.of(compression, level, keep_attributes, max_decompressed_bytes, frames))
 
 
-def to_v2(data: Any, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
     """Header-first batches as batches of magic 2, with their codecs at Kafka's default level.
 
     Without a codec the result is the batch that `from_v2` got, if its records' lengths were as short as possible.
@@ -180,7 +176,7 @@ def to_v2(data: Any, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) ->
     return _FORMAT.to_v2(data, max_decompressed_bytes)
 
 
-def offsets(data: Any, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) -> OffsetCheck:
+def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> OffsetCheck:
     """Validates what a broker validates of a producer's batches, and decompresses no more than their fields.
 
     data: any buffer of whole header-first batches

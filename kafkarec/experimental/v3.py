@@ -19,7 +19,6 @@ from kafkarec.write.encoding import encode as encode_v2
 
 from .framing import (
     HEADER_FIRST,
-    MAX_DECOMPRESSED_BYTES,
     NO_ATTRIBUTES,
     Format,
     Frame,
@@ -116,7 +115,7 @@ def from_v2(
     compression: Compression | str | None = None,
     level: int | None = None,
     keep_attributes: bool | None = None,
-    max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_decompressed_bytes: int = 128 << 20,
 ) -> bytes:
     """Batches of magic 2 as batches of magic 3.
 
@@ -133,10 +132,10 @@ def from_v2(
     return _FORMAT.from_v2(data, Options.of(compression, level, keep_attributes, max_decompressed_bytes))
 
 
-def to_v2(data: Any, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
     """Batches of magic 3 as batches of magic 2, with their codecs at Kafka's default level.
 
-    Of bit 7 = 0 the payload is copied; so the result is then, and without a codec, the batch that `from_v2` got, if its
+    With bit 7 = 0 the payload is copied, so the result is the batch that `from_v2` got. So it is without a codec, if its
     records' lengths were as short as possible.
     """
     return _FORMAT.to_v2(data, max_decompressed_bytes)

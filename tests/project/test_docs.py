@@ -188,7 +188,7 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-    assert [path.stem for path in pictures] == ["batch", "damage", "packages", "speed"]
+    assert [path.stem for path in pictures] == ["batch", "damage", "magic3", "packages", "speed"]
     for path in pictures:
         text = path.read_text()
         ElementTree.fromstring(text)
@@ -196,8 +196,13 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
         assert "<script" not in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_picture_of_a_batch_shows_its_bytes() -> None:
-    text = (ROOT / "docs" / "pictures" / "batch.svg").read_text()
-    data = (ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes()
-    shown = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)
-    assert bytes.fromhex("".join(shown)) == data[: len(shown)] and len(shown) == 112
+def test_the_pictures_of_a_batch_show_its_bytes() -> None:
+    import kafkarec
+    from kafkarec.experimental import header_first, v3
+
+    first = next(kafkarec.batches((ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes())).raw
+    pictures = {"batch": [bytes(first)], "magic3": [v3.from_v2(first), header_first.from_v2(first)]}
+    for name, shown in pictures.items():
+        text = (ROOT / "docs" / "pictures" / f"{name}.svg").read_text()
+        cells = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)
+        assert bytes.fromhex("".join(cells)) == b"".join(data[:112] for data in shown)
