@@ -15,6 +15,7 @@ from .study_output import Named
 
 _MAX_SECTIONS = 100
 _STYLE = """
+pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 table.results td { white-space: nowrap; } table.claims td { min-width: 9rem; overflow-wrap: normal; }
 @media (max-width: 600px) { main { padding: 10px 8px 40px; } header, section { padding: 14px 12px; }
   table.claims td { min-width: 6.5rem; padding: 5px 6px; } }
@@ -28,7 +29,7 @@ def as_html(found: Sequence[Named], other_sizes: Sequence[int]) -> Iterator[str]
     yield from html_page.begin(title, "kafkarec study", lines, style=study_pictures.STYLE + _STYLE)
     if several:
         yield "<section><h2>Partitions, the largest saving first</h2>\n"
-        yield from html_page.table(study_output.overview(found))
+        yield from html_page.table(study_output.overview(found), "results")
         yield "</section>\n"
     for name, one in study_output.by_saving(found)[:_MAX_SECTIONS]:
         yield f"<section><h2>{text(name)}</h2>\n"

@@ -110,7 +110,7 @@ def smallest_sizes(one: Study) -> Iterator[str]:
         key = row.candidate.format, study_output.codec(row.candidate)
         least[key] = min(row, least.get(key, row), key=lambda each: each.share)
     most = max(1.0, *(row.share for row in least.values()))
-    left, right = 60 if one.formats == ["2"] else 116, 46
+    left, right = 60 if one.formats == ["2"] else 116, 54
     parts = []
     for number, ((name, codec), row) in enumerate(least.items()):
         y = 4 + 16 * number
