@@ -69,7 +69,7 @@ def _details(name: str, one: Study) -> Iterator[str]:
         yield f"<pre>{text(study_output.convert_command(name, one.smallest))}</pre>\n"
     yield "<h3>what the decompressed bytes are</h3>\n"
     yield from study_pictures.byte_shares(one)
-    yield f"<p>{text(study_output.current_text(one.makeup))}</p>\n"
+    yield f"<p>current: {text(study_output.current_text(one.makeup))}</p>\n"
     yield "<h3>smallest size of each codec, % of the current bytes</h3>\n"
     yield from study_pictures.smallest_sizes(one)
     yield "<h3>size, % of the current bytes, against write speed</h3>\n"
