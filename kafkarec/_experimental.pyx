@@ -26,7 +26,7 @@ cdef object refusal(const Fault* fault, int status, dict batch):
 
 
 @cython.final
-cdef class Memory:
+cdef class HeldBytes:
     """The bytes of an object, which stay where they are."""
     cdef Py_buffer view
 
@@ -49,7 +49,7 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     to_attributes     with an attributes byte in each
     batch             arguments of damage.error that are about the batch, for refused records
     """
-    cdef Memory first = Memory(fields), second = Memory(b"" if data is None else data)
+    cdef HeldBytes first = HeldBytes(fields), second = HeldBytes(b"" if data is None else data)
     cdef bytearray made, made_data = None
     cdef RecordsIn records
     cdef RecordsOut out
@@ -85,7 +85,7 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
 
 @cython.final
 cdef class FieldReader:
-    """Reads the fields of `count` header-first records as they are decompressed.
+    """Reads the fields of `count` header-first records as they are decompressed. batch: see rewrite_records.
 
     at              bytes of the fields that were read
     data_size       bytes of the keys, values and headers of these records
@@ -95,8 +95,7 @@ cdef class FieldReader:
     cdef FieldScan scan
     cdef dict batch
 
-    def __cinit__(self, int64_t count, bint has_attributes, dict batch):
-        """batch: see rewrite_records."""
+    def __init__(self, int64_t count, bint has_attributes, dict batch):
         memset(&self.scan, 0, sizeof(FieldScan))
         self.scan.count, self.scan.has_attributes, self.batch = count, has_attributes, batch
         self.scan.last_delta = self.scan.unordered = -1
@@ -121,7 +120,7 @@ cdef class FieldReader:
 
     def read(self, content, bint is_all):
         """Reads on in all that was decompressed so far; whether the last record was read. is_all: no more will come."""
-        cdef Memory memory = Memory(content)
+        cdef HeldBytes memory = HeldBytes(content)
         cdef Fault fault
         cdef int status
         memset(&fault, 0, sizeof(Fault))

@@ -89,7 +89,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 # module -> its names for users; the section has the text of their package first
 EXPERIMENTAL: dict[str, tuple[str, ...]] = {
     "v3": ("encode", "decode", "from_v2", "to_v2"),
-    "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "OffsetCheck"),
+    "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "ValidatedOffsets"),
 }
 # public methods that are for kafkarec's own modules only
 INTERNAL_METHODS = {

@@ -72,7 +72,7 @@ _CRC_BUDGET = 8  # bytes of CRC work of all searches, per byte of input
 _BEGINNING = re.compile(rb"(?s)(?=[\x00-\x7f].{7}[\x00-\x7f].{7}\x03)")
 
 
-class Frame(NamedTuple):
+class WholeBatch(NamedTuple):
     """A whole batch: where it begins in the input, and its bytes."""
 
     position: int
@@ -99,7 +99,7 @@ def view_of(data: Any) -> memoryview:
     return view.cast("B") if view.nbytes else memoryview(b"")
 
 
-def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> Frame | None:
+def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> WholeBatch | None:
     """The batch of this magic at byte `at`; None if the input ends before its end. Raises what decode raises for
     magic 2, with the checks in its order."""
     left = len(view) - at
@@ -119,7 +119,7 @@ def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> Frame | 
         raise error("unsupported_magic", {**place, "found": found, "detail": f"magic {magic} is needed here"})
     if left < LOG_OVERHEAD + length:
         return None
-    frame = Frame(at, base_offset, view[at : at + LOG_OVERHEAD + length])
+    frame = WholeBatch(at, base_offset, view[at : at + LOG_OVERHEAD + length])
     if len(frame.data) < _LEAST_SIZES[magic]:
         raise frame.error("batch_too_small", expected=_LEAST_SIZES[magic], found=len(frame.data))
     if check_crc:
@@ -130,7 +130,7 @@ def frame_at(view: memoryview, at: int, magic: int, check_crc: bool) -> Frame | 
     return frame
 
 
-def whole_frames(view: memoryview, magic: int) -> Iterator[Frame]:
+def whole_frames(view: memoryview, magic: int) -> Iterator[WholeBatch]:
     """Every batch of a buffer that ends with a whole one; length_beyond_end if it does not."""
     at = 0
     while at < len(view):
@@ -143,7 +143,7 @@ def whole_frames(view: memoryview, magic: int) -> Iterator[Frame]:
         at = frame.end
 
 
-def read_header(frame: Frame) -> tuple[V2Header, memoryview]:
+def read_header(frame: WholeBatch) -> tuple[V2Header, memoryview]:
     """The header of a batch of magic 3, and its payload."""
     data = frame.data
     *start, producer, producer_epoch, sequence, count = _FIXED.unpack_from(data)
@@ -163,7 +163,7 @@ def signed_varint(number: int) -> bytes:
     return unsigned_varint((number << 1 ^ number >> 63) & 0xFFFFFFFFFFFFFFFF)
 
 
-def _v3_batch(frame: Frame, header: V2Header, attributes: int, payload: list[Any]) -> bytes:
+def _v3_batch(frame: WholeBatch, header: V2Header, attributes: int, payload: list[Any]) -> bytes:
     """A batch of magic 3 with the fields of `header`."""
     fields = _CHECKED.pack(
         attributes, header.producer_id, header.producer_epoch, header.base_sequence, header.record_count
@@ -173,13 +173,13 @@ def _v3_batch(frame: Frame, header: V2Header, attributes: int, payload: list[Any
     return _framed(frame, header, MAGIC, b"".join((fields, *trail, *payload)))
 
 
-def _v2_batch(frame: Frame, header: V2Header, attributes: int, payload: Any) -> bytes:
+def _v2_batch(frame: WholeBatch, header: V2Header, attributes: int, payload: Any) -> bytes:
     """A batch of magic 2 with the fields of `header`."""
     fields = V2.pack(*header._replace(attributes=attributes))[_CHECKED_FROM:]
     return _framed(frame, header, BATCH_MAGIC, b"".join((fields, payload)))
 
 
-def _framed(frame: Frame, header: V2Header, magic: int, checked: bytes) -> bytes:
+def _framed(frame: WholeBatch, header: V2Header, magic: int, checked: bytes) -> bytes:
     length = _CHECKED_FROM - LOG_OVERHEAD + len(checked)
     if length > MAX_BATCH_LENGTH:
         raise frame.error("batch_too_large", expected=MAX_BATCH_LENGTH, found=length)
@@ -188,7 +188,7 @@ def _framed(frame: Frame, header: V2Header, magic: int, checked: bytes) -> bytes
 
 
 @contextmanager
-def codec_errors(frame: Frame, limit: int) -> Iterator[None]:
+def codec_errors(frame: WholeBatch, limit: int) -> Iterator[None]:
     """Raises the errors of codecs as those of the batch."""
     try:
         yield
@@ -201,7 +201,7 @@ def codec_errors(frame: Frame, limit: int) -> Iterator[None]:
         raise frame.error("payload_corrupt", detail=wrong.detail) from None
 
 
-def codec_of(frame: Frame, header: V2Header) -> int:
+def codec_of(frame: WholeBatch, header: V2Header) -> int:
     codec = header.attributes & CODEC_MASK
     if codec > LATEST_CODEC:
         raise frame.error("unsupported_codec", expected=LATEST_CODEC, found=codec)
@@ -252,12 +252,12 @@ class Format(ABC):
     other_form: str
 
     @abstractmethod
-    def written(self, frame: Frame, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
         """(attribute bits, [parts of the payload]) for a batch of magic 2, or None if attributes that are not zero
         would be lost. options.keep_attributes is not None."""
 
     @abstractmethod
-    def records(self, frame: Frame, header: V2Header, payload: memoryview, limit: int) -> Any:
+    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
         """The uncompressed records in the form of magic 2."""
 
     def has_v2_payload(self, header: V2Header) -> bool:
@@ -269,7 +269,7 @@ class Format(ABC):
     def from_v2(self, data: Any, options: Options) -> bytes:
         return b"".join(self._from_v2(frame, options) for frame in whole_frames(view_of(data), BATCH_MAGIC))
 
-    def _from_v2(self, frame: Frame, options: Options) -> bytes:
+    def _from_v2(self, frame: WholeBatch, options: Options) -> bytes:
         header, payload = v2_header(frame.data), frame.data[V2_OVERHEAD:]
         if header.attributes & self.own_bits:
             detail = f"magic 3 has another meaning for attribute bits {self.own_bits:#x}"
@@ -296,14 +296,14 @@ class Format(ABC):
         limit = checked_limit(max_decompressed_bytes)
         return b"".join(self._as_v2(one, limit, compressed=True) for one in whole_frames(view_of(data), MAGIC))
 
-    def own_header(self, frame: Frame) -> tuple[V2Header, memoryview]:
+    def own_header(self, frame: WholeBatch) -> tuple[V2Header, memoryview]:
         """The header and the payload of a batch of this form."""
         header, payload = read_header(frame)
         if header.attributes & HEADER_FIRST != self.fixed_bits:
             raise frame.error("unsupported_magic", found=MAGIC, detail=self.other_form)
         return header, payload
 
-    def _as_v2(self, frame: Frame, limit: int, compressed: bool) -> bytes:
+    def _as_v2(self, frame: WholeBatch, limit: int, compressed: bool) -> bytes:
         header, payload = self.own_header(frame)
         attributes = header.attributes & ~self.own_bits
         if not header.record_count or self.has_v2_payload(header):
@@ -369,7 +369,7 @@ class _Decoding:
         self.take()
         return self.columns(remaining)
 
-    def read(self, frame: Frame) -> None:
+    def read(self, frame: WholeBatch) -> None:
         """Decodes a batch to the columns."""
         header, _ = self.form.own_header(frame)
         self.decoder.feed(self.form._as_v2(frame, self.request.options.limit, compressed=False))

@@ -32,8 +32,8 @@ from .framing import (
     NO_ATTRIBUTES,
     TWO_FRAMES,
     Format,
-    Frame,
     Options,
+    WholeBatch,
     codec_errors,
     codec_of,
     signed_varint,
@@ -41,10 +41,10 @@ from .framing import (
     whole_frames,
 )
 
-__all__ = ["OffsetCheck", "decode", "encode", "from_v2", "offsets", "to_v2"]
+__all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
 
 
-class OffsetCheck(NamedTuple):
+class ValidatedOffsets(NamedTuple):
     """The result of `offsets`.
 
     batches, records: int     how many were validated
@@ -62,7 +62,7 @@ class _HeaderFirst(Format):
     fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
     other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
 
-    def written(self, frame: Frame, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
         keep = bool(options.keep_attributes)
         with codec_errors(frame, options.limit):
             content = codecs.decompress(codec_of(frame, header), payload, options.limit)
@@ -75,7 +75,7 @@ class _HeaderFirst(Format):
             first, second = (codecs.compress(codec, part, options.level) for part in parts)
         return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
 
-    def records(self, frame: Frame, header: V2Header, payload: memoryview, limit: int) -> Any:
+    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
         codec, has_attributes = codec_of(frame, header), not header.attributes & NO_ATTRIBUTES
         with codec_errors(frame, limit):
             if header.attributes & TWO_FRAMES:
@@ -90,7 +90,7 @@ class _HeaderFirst(Format):
         return rewrite_records(fields, data, header.record_count, has_attributes, False, True, frame.place)
 
 
-def _two_frames(frame: Frame, payload: memoryview) -> tuple[memoryview, memoryview]:
+def _two_frames(frame: WholeBatch, payload: memoryview) -> tuple[memoryview, memoryview]:
     try:
         length, at = read_signed(payload, 0, len(payload))
     except BadVarint:
@@ -176,7 +176,7 @@ def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
     return _FORMAT.to_v2(data, max_decompressed_bytes)
 
 
-def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> OffsetCheck:
+def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
     """Validates what a broker validates of a producer's batches, and decompresses no more than their fields.
 
     data: any buffer of whole header-first batches
@@ -187,15 +187,15 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> OffsetChec
     Keys, values and headers are neither read nor decompressed where the codec's blocks allow it.
     """
     limit = checked_limit(max_decompressed_bytes)
-    found = OffsetCheck(0, 0, 0, 0)
+    found = ValidatedOffsets(0, 0, 0, 0)
     for frame in whole_frames(view_of(data), MAGIC):
         header, payload = _FORMAT.own_header(frame)
         read, made = _checked_offsets(frame, header, payload, limit)
-        found = OffsetCheck(found[0] + 1, found[1] + header.record_count, found[2] + read, found[3] + made)
+        found = ValidatedOffsets(found[0] + 1, found[1] + header.record_count, found[2] + read, found[3] + made)
     return found
 
 
-def _checked_offsets(frame: Frame, header: V2Header, payload: memoryview, limit: int) -> tuple[int, int]:
+def _checked_offsets(frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> tuple[int, int]:
     """The bytes of the payload that were read, and of the content that was made."""
     count, codec = header.record_count, codec_of(frame, header)
     if count < 0:

@@ -21,8 +21,8 @@ from .framing import (
     HEADER_FIRST,
     NO_ATTRIBUTES,
     Format,
-    Frame,
     Options,
+    WholeBatch,
     codec_errors,
     codec_of,
 )
@@ -34,7 +34,7 @@ class _V3(Format):
     fixed_bits, own_bits = 0, NO_ATTRIBUTES | HEADER_FIRST
     other_form = "attribute bit 8 is set: kafkarec.experimental.header_first reads it"
 
-    def written(self, frame: Frame, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
         old, keep = codec_of(frame, header), options.keep_attributes
         if keep and codec == old and options.level is None:
             return 0, [payload]
@@ -46,7 +46,7 @@ class _V3(Format):
                     return None
             return 0 if keep else NO_ATTRIBUTES, [codecs.compress(codec, content, options.level)]
 
-    def records(self, frame: Frame, header: V2Header, payload: memoryview, limit: int) -> Any:
+    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
         with codec_errors(frame, limit):
             content = codecs.decompress(codec_of(frame, header), payload, limit)
         return rewrite_records(content, None, header.record_count, False, False, True, frame.place)
@@ -135,7 +135,7 @@ def from_v2(
 def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
     """Batches of magic 3 as batches of magic 2, with their codecs at Kafka's default level.
 
-    With bit 7 = 0 the payload is copied, so the result is the batch that `from_v2` got. So it is without a codec, if its
-    records' lengths were as short as possible.
+    With bit 7 = 0 the payload is copied, so the result is the batch that `from_v2` got. The same holds without a codec,
+    if its records' lengths were as short as possible.
     """
     return _FORMAT.to_v2(data, max_decompressed_bytes)
