@@ -17,7 +17,7 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
+    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
 )
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
@@ -1218,6 +1218,14 @@ cdef class Decoder:
 
     cdef object first_offset(self, int64_t batch):
         return (<BatchRow*>self.e.rows.data)[batch].first_offset if batch < self.e.row_count else None
+
+    def set_last_frame(self, int64_t position, int32_t size, signed char magic, uint32_t crc, short attributes):
+        """Sets these fields of the last batch, which was made of another one: kafkarec.experimental."""
+        cdef BatchRow* row = <BatchRow*>self.e.rows.data + self.e.row_count - 1
+        if self.e.row_count == 0:
+            raise ValueError("no batch")
+        row.position, row.size_in_bytes, row.batch_length = position, size, size - LOG_OVERHEAD
+        row.magic, row.crc, row.attributes, row.codec = magic, crc, attributes, attributes & CODEC_MASK
 
     def take(self, bint empty=False):
         """(Chunk of the records so far, Rows of their batches); the decoder begins new ones. Without records the chunk

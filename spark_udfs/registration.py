@@ -66,6 +66,7 @@ def register(spark: Any) -> Registered:
         ("spark_udfs.splits(spark, path)", "which bytes of which files each task of a read gets"),
         ("spark_udfs.count(spark, path)", "the number of records, by the headers of their batches"),
         ("spark_udfs.offsets_at(spark, path, time)", "the offset at a time, in each partition"),
+        ("spark_udfs.study(spark, path)", "what other codecs, batch sizes and formats would save"),
         ("spark_udfs.lag(query)", "how many offsets a stream has still to read"),
         ("spark_udfs.doctor(spark)", "the Python and kafkarec of each executor"),
         ("spark_udfs.activate()", "makes `import kafkarec` work in this process"),

@@ -70,7 +70,7 @@ PACKAGES: dict[str, set[str]] = {
     "ops.explain": set(),
     "ops.verify": {"KINDS"},
     "ops.salvage": set(),
-    "ops.study": {"BATCH_SIZES", "CODECS", "codec_and_level"},
+    "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
 }
 # module -> its names for users
@@ -85,6 +85,11 @@ MODULES: dict[str, tuple[str, ...]] = {
         "preallocated_from",
     ),
     "storage.segment_summary": ("summarize", "SegmentSummary"),
+}
+# module -> its names for users; the section has the text of their package first
+EXPERIMENTAL: dict[str, tuple[str, ...]] = {
+    "v3": ("encode", "decode", "from_v2", "to_v2"),
+    "header_first": ("encode", "decode", "from_v2", "to_v2", "offsets", "ValidatedOffsets"),
 }
 # public methods that are for kafkarec's own modules only
 INTERNAL_METHODS = {
@@ -127,7 +132,23 @@ def page() -> str:
         lines += [f"\n## kafkarec.{place}\n", split(inspect.getdoc(module) or "")[0]]
         lines += [_entry(name, getattr(module, name), described_in) for name in for_users]
     lines += ["\n## kafkarec.sidecars\n", _small_files()]
+    lines += ["\n## kafkarec.experimental\n", _experimental(described_in)]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+def _experimental(described_in: dict[type, str]) -> str:
+    """The modules of formats that no broker reads."""
+    package = importlib.import_module("kafkarec.experimental")
+    lines = ["**No broker reads these formats.**", split(inspect.getdoc(package) or "")[0]]
+    lines.append("More in [Magic 3, an experiment](../explanation/magic-3.md).\n")
+    for name, for_users in EXPERIMENTAL.items():
+        module = importlib.import_module(f"kafkarec.experimental.{name}")
+        lines += [f"### kafkarec.experimental.{name}\n", split(inspect.getdoc(module) or "")[0]]
+        lines += [
+            re.sub(r"(?m)^###(#?) (?=\w)", rf"####\1 {name}.", _entry(one, getattr(module, one), described_in))
+            for one in for_users
+        ]
+    return "\n".join(lines)
 
 
 def _small_files() -> str:

@@ -4,6 +4,7 @@
 |---|---|
 | terminal.svg, damage.svg | what verify and salvage say of a file that is damaged here (`pictures_damage.py`) |
 | batch.svg, worked-example.svg | the spans of `kafkarec.ops.explain` (`pictures_batch.py`) |
+| magic3.svg | the broker's batch, as `kafkarec.experimental` writes it (`pictures_magic3.py`) |
 | packages.svg | docs/packages.toml (`pictures_packages.py`) |
 | speed.svg | benchmarks/RESULTS.md (`pictures_speed.py`); `make bench` draws it, too |
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import pictures_batch
 import pictures_damage
+import pictures_magic3
 import pictures_packages
 import pictures_speed
 
@@ -22,6 +24,7 @@ PICTURES = {
     "damage.svg": pictures_damage.damage,
     "batch.svg": pictures_batch.batch,
     "worked-example.svg": pictures_batch.worked_example,
+    "magic3.svg": pictures_magic3.magic3,
     "packages.svg": pictures_packages.packages,
     "speed.svg": pictures_speed.speed,
 }

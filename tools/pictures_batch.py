@@ -1,4 +1,4 @@
-"""Batches byte by byte: a cell for each byte, a colour for each group of fields, the fields below their row.
+"""Batches byte by byte.
 
 | picture | the batch |
 |---|---|
@@ -9,11 +9,10 @@
 from __future__ import annotations
 
 import re
-import textwrap
-from html import escape
 from pathlib import Path
 
-from pictures_style import WIDTH, card, marked, text
+from pictures_bytes import Field, panel
+from pictures_style import WIDTH, card
 
 import kafkarec
 from kafkarec.ops.explain import Explanation, Span, explain
@@ -22,9 +21,6 @@ from kafkarec.ops.explain.field_groups import group_of
 ROOT = Path(__file__).resolve().parent.parent
 BROKERS = ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log"
 EXAMPLE = [{"timestamp": 1714000000000, "value": b"hello"}, {"timestamp": 1714000000000, "value": b"world"}]
-_PER_ROW, _CELL, _HEIGHT, _LEFT, _LABELS = 8, 43, 28, 38, 17
-_CHARACTER = 7  # of a label: its width in a wide font
-_MARK = 3.5  # characters
 _WORDS = {"crc": "CRC-32C", "timestamp_delta": "time", "offset_delta": "offset", "header_count": "headers"}
 
 
@@ -39,40 +35,11 @@ def worked_example() -> str:
 
 
 def _draw(explained: Explanation, title: str, shown: int) -> str:
-    data = bytes(explained.sections[0].data)
-    parts, labels = [text(16, 28, title, "title")], _labels(explained)
     only = "" if shown == explained.size else f"; the first {shown} bytes"
-    y = 31
-    for line in textwrap.wrap(explained.headline + only, 58):
-        y += 17
-        parts.append(text(16, y, line, "soft"))
-    y += 12
-    spans = [span for span in explained.spans for _ in range(span.length)]
-    for row in range(0, shown, _PER_ROW):
-        parts.append(text(_LEFT - 6, y + 19, str(row), "address"))
-        for at in range(row, min(row + _PER_ROW, shown)):
-            parts.append(_cell(spans[at], at, data[at], _LEFT + (at - row) * _CELL, y))
-        y += _HEIGHT + 2
-        for marks in _wrapped([label for at, label in labels if row <= at < row + _PER_ROW]):
-            parts.append(marked(_LEFT, y + 13, marks))
-            y += _LABELS
-        y += 8
-    return card(WIDTH, y + 6, f"{title}, byte by byte", "".join(parts))
-
-
-def _cell(span: Span, at: int, byte: int, x: float, y: float) -> str:
-    last = span.start + span.length - 1
-    title = f"{span.path}: byte {at}" if span.length == 1 else f"{span.path}: bytes {span.start} to {last}"
-    return (
-        f'<g><title>{escape(title)}</title><rect class="{group_of(span)}" x="{x}" y="{y}" '
-        f'width="{_CELL - (2 if at == last else 0)}" height="{_HEIGHT}"/>'
-        f"{text(x + _CELL / 2, y + 19, f'{byte:02x}', 'byte')}</g>"
-    )
-
-
-def _labels(explained: Explanation) -> list[tuple[int, tuple[str, str]]]:
-    """(first byte, (group, words)) of each field."""
-    return [(span.start, (group_of(span), _words(span))) for span in explained.spans]
+    fields = [Field(span.start, span.length, span.path, group_of(span), _words(span)) for span in explained.spans]
+    data = bytes(explained.sections[0].data)
+    drawn, end = panel(title, explained.headline + only, data, fields, shown, 0)
+    return card(WIDTH, end, f"{title}, byte by byte", drawn)
 
 
 def _words(span: Span) -> str:
@@ -86,17 +53,3 @@ def _words(span: Span) -> str:
         value = int(value, 16)
     number = re.sub(r"records\[(\d+)\]", r"record \1: ", record) if name == "length" else ""
     return f"{number}{_WORDS.get(name, name.replace('_', ' '))} {value}"
-
-
-def _wrapped(labels: list[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """The labels in lines that fit below the cells."""
-    lines: list[list[tuple[str, str]]] = []
-    left = 0.0
-    for group, words in labels:
-        needed = (len(words) + _MARK) * _CHARACTER
-        if not lines or needed > left:
-            lines.append([])
-            left = WIDTH - _LEFT - 10
-        lines[-1].append((group, words))
-        left -= needed
-    return lines

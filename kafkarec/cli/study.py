@@ -6,23 +6,34 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kafkarec.ops.study import BATCH_SIZES, CODECS, NothingToTry, Study, codec_and_level, study
+from kafkarec.ops.study import (
+    BATCH_SIZES,
+    CODECS,
+    FORMATS,
+    NothingToTry,
+    Study,
+    codec_and_level,
+    format_name,
+    study,
+)
 from kafkarec.ops.study.sampling import shares
 from kafkarec.storage import Log
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
-from . import input_logs, new_log, output_files, progress, shared_options, study_output
+from . import input_logs, new_log, output_files, progress, shared_options, study_html, study_output
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
-DESCRIPTION = """Estimates the size of a log with other codecs, levels and batch sizes. Tries each of them on pieces
-spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error; --all
-reads everything. Speeds are those of this machine on one processor, including checksums."""
+DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
+pieces spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error;
+--all reads everything. Speeds are those of this machine on one processor, including checksums."""
 EXAMPLES = """examples:
   kafkarec study /kafka-logs/orders-0                            codecs, levels and batch sizes, side by side
   kafkarec study /kafka-logs                                     a line per partition read, the largest saving first
   kafkarec study orders-0 --codecs zstd:3,zstd:12,zstd:19 --batch-sizes 64k,256k,1m
+  kafkarec study orders-0 --formats 0,1,2 --codecs lz4,zstd      also other formats, and what is claimed of them
+  kafkarec study orders-0 --html study.html                      a page with plots
   kafkarec study orders-0 --plot orders.svg                      size against speed (pip install 'kafkarec[study]')
 
 exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"""
@@ -34,6 +45,14 @@ _SAMPLE = 16 << 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared_options.add_inputs(parser)
     group = parser.add_argument_group("what to try")
+    group.add_argument(
+        "--formats",
+        dest="record_formats",
+        type=_formats,
+        metavar="LIST",
+        help=f"record formats of {','.join(FORMATS)} (default 2), and what is claimed of them beside the figures here; "
+        "0 and 1 lose headers, producers and markers; no broker reads 3 and header-first",
+    )
     group.add_argument(
         "--codecs",
         type=_codecs,
@@ -61,8 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser)
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with plots to FILE")
     parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))
+
+
+def _formats(text: str) -> list[str]:
+    try:
+        return list(map(format_name, _words(text)))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _codecs(text: str) -> list[str]:
@@ -100,6 +127,10 @@ def run(args: argparse.Namespace) -> int:
     with output_files.opened(args) as sink:
         for text in write(studies, other_sizes, args.full):
             sink.write(text.encode())
+    if args.html:
+        with output_files.opened(args, "html") as sink:
+            for text in study_html.as_html(studies, other_sizes):
+                sink.write(text.encode())
     if draw is not None:
         with output_files.opened(args, "plot") as sink:
             sink.write(draw(*studies[0]))
@@ -125,11 +156,13 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
             try:
                 one = study(
                     log,
+                    formats=args.record_formats or ("2",),
                     codecs=args.codecs,
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     threads=shared_options.threads(args),
+                    claims=args.record_formats is not None,
                     done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:

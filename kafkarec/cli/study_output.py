@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
-from kafkarec.ops.study import ByteShares, Candidate, Outcome, Study
+from kafkarec.ops.study import FORMATS, ByteShares, Candidate, Claim, Outcome, Study
 from kafkarec.ops.verify.report_text import byte_size
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 
 Named = tuple[str, Study]
+Columns = list[tuple[str, list[str]]]
+"""Title and cells of each column."""
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
 
 
@@ -19,25 +21,34 @@ def as_text(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> I
     """other_sizes: of the partitions that were not read; full: a table for each partition."""
     several = len(found) + len(other_sizes) > 1
     if several and not full:
-        yield from _overview(found, other_sizes)
+        size, saved = totals(found, other_sizes)
+        yield text_table.render(overview(found))
+        yield f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full\n"
+        yield read_text(found, other_sizes) + "\n"
         return
     for number, (name, one) in enumerate(found):
-        yield ("\n" if number else "") + text_table.safe(f"{name}: {_sample(one)}") + "\n"
+        yield ("\n" if number else "") + text_table.safe(f"{name}: {sample_text(one)}") + "\n"
         yield from _makeup(one.makeup)
-        yield "\n" + _table(one) + "* no other candidate is both smaller and faster to write\n"
-        yield from _advice(name, one)
+        yield "\n" + text_table.render(results(one)) + f"* {starred(one)}\n"
+        yield advice(name, one) + "\n"
+        if one.claims:
+            yield "\n" + text_table.render(claims(one.claims)) + CLAIMS_NOTE + "\n"
     if several:
-        yield "\n" + _read(found, other_sizes)
+        yield "\n" + read_text(found, other_sizes) + "\n"
 
 
 def as_json(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
-    """Yield one object per line. Kinds: log, outcome, and for several partitions, at the end, sample. `full` is
-    ignored: JSON output always has all outcomes."""
+    """Yield one object per line. Kinds: log, outcome, with --formats not_tried and claim, and for several partitions,
+    at the end, sample. `full` is ignored: JSON output always has all outcomes."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
         yield json.dumps({"kind": "log", "source": name, **log, "makeup": one.makeup.as_dict()}) + "\n"
         for outcome in one.outcomes:
             yield json.dumps({"kind": "outcome", "source": name, **outcome.as_dict()}) + "\n"
+        for left_out in one.not_tried:
+            yield json.dumps({"kind": "not_tried", "source": name, **left_out._asdict()}) + "\n"
+        for claim in one.claims:
+            yield json.dumps({"kind": "claim", "source": name, **claim.as_dict()}) + "\n"
     if len(found) + len(other_sizes) > 1:
         yield json.dumps({"kind": "sample", **_counts(found, other_sizes)}) + "\n"
 
@@ -57,7 +68,8 @@ def codec(candidate: Candidate) -> str:
     return candidate.compression if candidate.level is None else f"{candidate.compression}:{candidate.level}"
 
 
-def _sample(one: Study) -> str:
+def sample_text(one: Study) -> str:
+    """Return the size of a log, and how much of it was read."""
     total = f"{byte_size(one.size)} in {one.segments} segment{'s' * (one.segments != 1)}"
     if one.is_whole:
         joins = (
@@ -70,11 +82,16 @@ def _sample(one: Study) -> str:
     return f"{total}; {one.pieces} pieces read, {byte_size(one.sampled)} ({share:.2g} %)"
 
 
-def _makeup(found: ByteShares) -> Iterator[str]:
+def current_text(found: ByteShares) -> str:
+    """Return the codecs and the size of the current batches."""
     stored = found.by_codec.total()
     current = ", ".join(f"{codec} {_percent(part, stored)}" for codec, part in found.by_codec.most_common())
     each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
-    yield f"  current       {current}; a batch has {each}\n"
+    return f"{current}; a batch has {each}"
+
+
+def _makeup(found: ByteShares) -> Iterator[str]:
+    yield f"  current       {current_text(found)}\n"
     kinds = ("values", "keys", "headers", "framing", "batch_headers")
     parts = ", ".join(f"{kind.replace('_', ' ')} {_percent(getattr(found, kind), found.plain)}" for kind in kinds)
     yield f"  decompressed  {parts}\n"
@@ -84,22 +101,72 @@ def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
 
-def _table(one: Study) -> str:
+def results(one: Study) -> Columns:
+    """Return the table of all candidates. Format and notes are in it if there is any but format 2."""
     rows = one.outcomes
-    batches = ("unchanged" if row.candidate.batch_size is None else size(row.candidate.batch_size) for row in rows)
-    levels = (text_table.NOTHING if row.candidate.level is None else str(row.candidate.level) for row in rows)
-    return text_table.render(
-        [
-            ("batches", ["current", *batches]),
-            ("codec", ["current", *(row.candidate.compression for row in rows)]),
-            ("level", [text_table.NOTHING, *levels]),
-            ("bytes", [str(one.size), *(str(row.size) for row in rows)]),
-            ("of current", ["100.0 %", *(_share(row) for row in rows)]),
-            ("write MB/s", [text_table.NOTHING, *(_rate(row.write_rate) for row in rows)]),
-            ("read MB/s", [_rate(one.read_rate), *(_rate(row.read_rate) for row in rows)]),
-            ("", ["", *("*" if row.is_best else "" for row in rows)]),
-        ]
-    )
+    none = text_table.NOTHING
+    levels = (none if row.candidate.level is None else str(row.candidate.level) for row in rows)
+    columns: Columns = [
+        ("batches", ["current", *(batches(row.candidate) for row in rows)]),
+        ("codec", ["current", *(row.candidate.compression for row in rows)]),
+        ("level", [none, *levels]),
+        ("bytes", [str(one.size), *(str(row.size) for row in rows)]),
+        ("of current", ["100.0 %", *(_share(row) for row in rows)]),
+        ("write MB/s", [none, *(_rate(row.write_rate) for row in rows)]),
+        ("read MB/s", [_rate(one.read_rate), *(_rate(row.read_rate) for row in rows)]),
+        ("", ["", *("*" if row.is_best else "" for row in rows)]),
+    ]
+    if not _has_formats(one):
+        return columns
+    for title, cells in columns[2:]:
+        cells += [none if title else ""] * len(one.not_tried)
+    columns[0][1].extend("any" for _ in one.not_tried)
+    columns[1][1].extend(row.compression for row in one.not_tried)
+    formats = ["current", *(row.candidate.format for row in rows), *(row.format for row in one.not_tried)]
+    notes = ["", *map(_note, rows), *(f"not tried: {row.reason}" for row in one.not_tried)]
+    return [("format", formats), *columns, ("note", notes)]
+
+
+def starred(one: Study) -> str:
+    """Return what the star of a row means."""
+    of_format = " of its format" if _has_formats(one) else ""
+    return f"no other candidate{of_format} is both smaller and faster to write"
+
+
+def _has_formats(one: Study) -> bool:
+    return one.formats != ["2"] or bool(one.not_tried)
+
+
+_COUNTED_TWICE = ("records_with_headers", "control_records")
+
+
+def _note(row: Outcome) -> str:
+    """Return what the format loses of the records that were read, and whether a broker reads it."""
+    lost = [word.replace("_", " ") for word in row.losses if word not in _COUNTED_TWICE]
+    notes = [f"loses {', '.join(lost)}"] if lost else []
+    if row.refused:
+        notes.append(f"without {text_table.counted(row.refused, 'batch')} that it cannot hold")
+    if FORMATS[row.candidate.format].no_broker:
+        notes.append("no broker reads it")
+    return "; ".join(notes)
+
+
+CLAIMS_NOTE = "claims: of the proposal for format 3, and of a text about formats 1 and 2; here: batches as they are"
+
+
+def claims(rows: Sequence[Claim]) -> Columns:
+    """Return the table of claims."""
+    return [
+        ("claim", [row.about for row in rows]),
+        ("text says", [f"{row.claimed} (right: {row.right})" if row.right else row.claimed for row in rows]),
+        ("here", [row.here for row in rows]),
+        ("basis", [row.basis for row in rows]),
+    ]
+
+
+def batches(candidate: Candidate) -> str:
+    """Return the batch size of a candidate, or that batches stay as they are."""
+    return "unchanged" if candidate.batch_size is None else size(candidate.batch_size)
 
 
 def _share(row: Outcome) -> str:
@@ -111,15 +178,20 @@ def _rate(value: float | None) -> str:
     return text_table.NOTHING if value is None else f"{value:.0f}"
 
 
-def _advice(name: str, one: Study) -> Iterator[str]:
+def advice(name: str, one: Study) -> str:
+    """Return the smallest result that every broker reads without loss, and its command."""
     best = one.smallest
+    if "2" not in one.formats:
+        return "smallest      not looked for: only format 2 loses nothing and is read by every broker"
     if best is None:
-        yield "smallest      the current batches\n"
-        return
-    yield f"smallest      {byte_size(best.size)}, {byte_size(one.size - best.size)} less: {_command(name, best)}\n"
+        return "smallest      the current batches"
+    return (
+        f"smallest      {byte_size(best.size)}, {byte_size(one.size - best.size)} less: {convert_command(name, best)}"
+    )
 
 
-def _command(name: str, row: Outcome) -> str:
+def convert_command(name: str, row: Outcome) -> str:
+    """Return the command that makes an outcome."""
     path = "-" if name == "standard input" else name
     options: list[tuple[str, object]] = [("-o", suggested_output("new", [path]) + "/")]
     options.append(("--compression", row.candidate.compression))
@@ -130,26 +202,31 @@ def _command(name: str, row: Outcome) -> str:
     return command("convert", [path], *options)
 
 
-def _overview(found: Sequence[Named], other_sizes: Sequence[int]) -> Iterator[str]:
-    """Yield a table of the partitions that were read, the largest saving first, and the total of all."""
-    rows = [(name, one, one.smallest) for name, one in found]
-    rows.sort(key=lambda row: _saved(row[1], row[2]), reverse=True)
-    of_rows = sum(one.size for _, one, _ in rows)
-    total = of_rows + sum(other_sizes)
-    saved = sum(_saved(one, best) for _, one, best in rows) * total // of_rows
-    yield text_table.render(
-        [
-            ("partition", [name for name, _, _ in rows]),
-            ("bytes", [str(one.size) for _, one, _ in rows]),
-            ("codecs", [", ".join(codec for codec, _ in one.makeup.by_codec.most_common()) for _, one, _ in rows]),
-            ("records per batch", [f"{one.makeup.records / one.makeup.batches:.1f}" for _, one, _ in rows]),
-            ("smallest", [str(best.size if best else one.size) for _, one, best in rows]),
-            ("of current", [_share(best) if best else "100.0 %" for _, _, best in rows]),
-            ("with", [_batches_and_codec(best) if best else "unchanged" for _, _, best in rows]),
-        ]
-    )
-    yield f"total {byte_size(total)}; {byte_size(saved)} less with these. All results: --full\n"
-    yield _read(found, other_sizes)
+def by_saving(found: Sequence[Named]) -> list[Named]:
+    """Return the studies, the largest saving first."""
+    return sorted(found, key=lambda named: _saved(named[1]), reverse=True)
+
+
+def overview(found: Sequence[Named]) -> Columns:
+    """Return a table of the partitions that were read, the largest saving first."""
+    rows = [(name, one, one.smallest) for name, one in by_saving(found)]
+    return [
+        ("partition", [name for name, _, _ in rows]),
+        ("bytes", [str(one.size) for _, one, _ in rows]),
+        ("codecs", [", ".join(codec for codec, _ in one.makeup.by_codec.most_common()) for _, one, _ in rows]),
+        ("records per batch", [f"{one.makeup.records / one.makeup.batches:.1f}" for _, one, _ in rows]),
+        ("smallest", [str(best.size if best else one.size) for _, one, best in rows]),
+        ("of current", [_share(best) if best else "100.0 %" for _, _, best in rows]),
+        ("with", [batches_and_codec(best) if best else "unchanged" for _, _, best in rows]),
+    ]
+
+
+def totals(found: Sequence[Named], other_sizes: Sequence[int]) -> tuple[int, int]:
+    """Return the bytes of all partitions, and how many the smallest results would save; those that were not read are
+    taken to be like the others."""
+    of_read = sum(one.size for _, one in found)
+    size = of_read + sum(other_sizes)
+    return size, sum(_saved(one) for _, one in found) * size // of_read
 
 
 def _counts(found: Sequence[Named], other_sizes: Sequence[int]) -> dict[str, int]:
@@ -162,23 +239,25 @@ def _counts(found: Sequence[Named], other_sizes: Sequence[int]) -> dict[str, int
     }
 
 
-def _read(found: Sequence[Named], other_sizes: Sequence[int]) -> str:
-    """Return a line about how much of several partitions was read."""
+def read_text(found: Sequence[Named], other_sizes: Sequence[int]) -> str:
+    """Return how much of several partitions was read."""
     size, sampled, partitions, partitions_sampled = _counts(found, other_sizes).values()
     if sampled == size:
-        return "everything was read\n"
+        return "everything was read"
     share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
     if not other_sizes:
-        return f"{share}, of every partition; --all reads everything\n"
+        return f"{share}, of every partition; --all reads everything"
     those = f"{partitions_sampled} of {partitions} partitions"
-    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything\n"
+    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything"
 
 
-def _saved(one: Study, best: Outcome | None) -> int:
+def _saved(one: Study) -> int:
+    best = one.smallest
     return one.size - best.size if best else 0
 
 
-def _batches_and_codec(row: Outcome) -> str:
+def batches_and_codec(row: Outcome) -> str:
+    """Return codec and batch size in words."""
     limit = row.candidate.batch_size
-    batches = "batches unchanged" if limit is None else f"batches of {size(limit)}"
-    return f"{codec(row.candidate)}, {batches}"
+    joined = "batches unchanged" if limit is None else f"batches of {size(limit)}"
+    return f"{codec(row.candidate)}, {joined}"

@@ -5,13 +5,15 @@
     varint: at most 5 bytes, varlong: at most 10; excess bits of the last byte are dropped
     zig-zag, in records of magic 2: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
-Follows ByteUtils. The engine reads records with `_c/varint.pxd`; these functions serve messages of KIP-482 and
-`explain`; tests/unit/format/test_varints.py compares the two, and the sizes of `_c/write_v2.pxd` with what they write.
+Follows ByteUtils. The engine reads records with `_c/varint.pxd`; these functions serve messages of KIP-482, `explain`
+and `study`; tests/unit/format/test_varints.py compares the two, and sizes with what is written.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+from .java_integers import wrapped
 
 VARINT_BYTES, VARLONG_BYTES = 5, 10
 
@@ -66,3 +68,14 @@ def unsigned_varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
+
+
+def varint_size(value: int) -> int:
+    """Bytes of a zig-zag varint or varlong; a value outside of 64 bits wraps around."""
+    value = wrapped(value, 64)
+    return (max(value, ~value).bit_length() + 7) // 7
+
+
+def size_with_length(length: int) -> int:
+    """Bytes of a varint length plus that many bytes of data; length -1 is null."""
+    return varint_size(length) + length if length > 0 else 1

@@ -6,10 +6,10 @@ contain any character.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 
-from .text_table import safe
+from .text_table import NOTHING, safe
 
 Colours = Mapping[str, tuple[str, str]]
 # name -> on a light page, on a dark one. CSS uses each as var(--name).
@@ -46,8 +46,8 @@ header { border-left: 8px solid var(--good); }
 header.damaged { border-left-color: var(--damaged); }
 header.error { border-left-color: var(--unreadable); }
 header.anomaly { border-left-color: var(--tail); }
-h1 { font-size: 1.45rem; line-height: 1.3; margin: 2px 0 8px; }
-h2 { font-size: 1.1rem; margin: 0 0 8px; }
+h1 { font-size: 1.45rem; line-height: 1.3; margin: 2px 0 8px; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 0 0 8px; overflow-wrap: anywhere; }
 h3 { font: 600 .9rem ui-monospace, monospace; margin: 18px 0 6px; }
 h3 small { font: .82rem system-ui, sans-serif; color: var(--soft); margin-left: 8px; }
 p { margin: 0 0 6px; overflow-wrap: anywhere; }
@@ -99,3 +99,19 @@ def variables(colours: Colours, selector: str = ":root") -> str:
     """The CSS that defines the colours as variables, for light and for dark."""
     light, dark = (" ".join(f"--{name}: {both[at]};" for name, both in colours.items()) for at in (0, 1))
     return f"{selector} {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {selector} {{ {dark} }} }}\n"
+
+
+def table(columns: Sequence[tuple[str, Sequence[str]]], kind: str = "") -> Iterator[str]:
+    """Yields a table of the same columns as text_table.render: title and cells; numbers are right-aligned. kind: its
+    class."""
+    classes = ["" if _is_text(cells) else " class=n" for _, cells in columns]
+    yield f'<div class="wide"><table class="{kind}"><thead><tr>'
+    yield "".join(f"<th{each}>{text(title)}</th>" for (title, _), each in zip(columns, classes, strict=True))
+    yield "</tr></thead><tbody>\n"
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        yield f"<tr>{''.join(f'<td{each}>{text(cell)}</td>' for cell, each in zip(row, classes, strict=True))}</tr>\n"
+    yield "</tbody></table></div>\n"
+
+
+def _is_text(cells: Sequence[str]) -> bool:
+    return not all(cell == NOTHING or cell[:1].isdigit() for cell in cells)

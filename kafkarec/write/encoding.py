@@ -7,6 +7,8 @@ from typing import Any, Literal
 from kafkarec import _writer
 from kafkarec._writer import BATCH_SIZE as BATCH_SIZE
 from kafkarec.format.enums import Compression, TimestampType
+from kafkarec.format.layout import LATEST_MAGIC
+from kafkarec.tables.records import RecordColumns
 
 
 def encode(
@@ -52,6 +54,8 @@ def encode(
     keys not null; magic 0 and 1 have no headers and no producers (`convert` drops and counts them).
     Follows MemoryRecordsBuilder and DefaultRecordBatch of Kafka 4.3.
     """
+    if magic == "keep" and isinstance(records_or_arrow, RecordColumns):
+        _check_magics(records_or_arrow)
     return _writer.encode(
         records_or_arrow,
         base_offset,
@@ -67,3 +71,10 @@ def encode(
         base_sequence,
         is_transactional,
     )
+
+
+def _check_magics(columns: RecordColumns) -> None:
+    """ValueError for batches that no broker reads: kafkarec.experimental."""
+    latest = max(columns.batches.column("magic"), default=LATEST_MAGIC)
+    if latest > LATEST_MAGIC:
+        raise ValueError(f"magic='keep' of batches of magic {latest}: kafkarec.experimental writes them")

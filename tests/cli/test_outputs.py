@@ -33,6 +33,7 @@ CALLS = [
     ("verify", "--html", True),
     ("explain", "--html", True),
     ("study", "--plot", True),
+    ("study", "--html", True),
     *((verb, "-o", True) for verb in ("convert", "compact", "build")),
     *((verb, "-o", False) for verb in ("salvage", "reindex")),
 ]
@@ -147,7 +148,12 @@ def test_no_output_is_written_below_a_data_folder(
 
 
 @pytest.mark.parametrize(
-    "verb", [*FILES, "verify --html", "explain --html", "study --plot", "convert", "compact", "build", "doctor"]
+    "verb",
+    [
+        *FILES,
+        *("verify --html", "explain --html", "study --plot", "study --html"),
+        *("convert", "compact", "build", "doctor"),
+    ],
 )
 def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
     verb, _, option = verb.partition(" ")

@@ -188,7 +188,8 @@ def test_pictures_are_well_formed_and_readable_on_both_backgrounds() -> None:
     from xml.etree import ElementTree
 
     pictures = sorted((ROOT / "docs" / "pictures").glob("*.svg"))
-    assert [path.stem for path in pictures] == ["batch", "damage", "packages", "speed", "terminal", "worked-example"]
+    stems = ["batch", "damage", "magic3", "packages", "speed", "terminal", "worked-example"]
+    assert [path.stem for path in pictures] == stems
     for path in pictures:
         text = path.read_text()
         ElementTree.fromstring(text)
@@ -213,3 +214,12 @@ def test_the_pictures_of_batches_show_their_bytes(name: str, count: int) -> None
     data = path.read_bytes() if name == "batch" else kafkarec.encode(records)
     shown = re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)
     assert bytes.fromhex("".join(shown)) == data[:count] and len(shown) == count
+
+
+def test_the_picture_of_magic_3_shows_both_forms() -> None:
+    from kafkarec.experimental import header_first, v3
+
+    first = next(kafkarec.batches((ROOT / "examples" / "data" / "txn-0" / "00000000000000000000.log").read_bytes())).raw
+    text = (ROOT / "docs" / "pictures" / "magic3.svg").read_text()
+    cells = bytes.fromhex("".join(re.findall(r'class="byte"[^>]*>([0-9a-f]{2})<', text)))
+    assert cells == v3.from_v2(first)[:96] + header_first.from_v2(first)[:96]

@@ -1,24 +1,32 @@
-"""Measures the effect of another codec, level or batch size on a log, by converting samples of it
+"""Measures the effect of another codec, level, batch size or format on a log, by converting samples of it
 
-candidates   the codecs, levels and batch sizes to try
+formats      the formats: how a piece is written, encoded and decoded in each
+candidates   the formats, codecs, levels and batch sizes to try
 sampling     pieces spread over the log
 trial        one candidate on one piece: bytes and seconds
 outcomes     results, and estimates for the whole log
+claims       what texts claim of the formats, beside the figures of the pieces
 run          study()
 """
 
-from .candidates import BATCH_SIZES, CODECS, Candidate, codec_and_level
+from .candidates import BATCH_SIZES, CODECS, Candidate, NotTried, codec_and_level
+from .claims import Claim
+from .formats import FORMATS, format_name
 from .outcomes import ByteShares, Outcome, Study
 from .run import NothingToTry, study
 
 __all__ = [
     "BATCH_SIZES",
     "CODECS",
+    "FORMATS",
     "ByteShares",
     "Candidate",
+    "Claim",
+    "NotTried",
     "NothingToTry",
     "Outcome",
     "Study",
     "codec_and_level",
+    "format_name",
     "study",
 ]

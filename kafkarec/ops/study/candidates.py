@@ -1,5 +1,6 @@
-"""The codecs, levels and batch sizes to try.
+"""The formats, codecs, levels and batch sizes to try.
 
+2, header-first       formats: see formats.py
 none, snappy          no levels
 zstd, zstd:9          Kafka's default level, that level
 as cut, 16384 ...     batches stay as they are, or adjacent ones are joined up to this many bytes
@@ -14,6 +15,8 @@ from typing import NamedTuple
 from kafkarec.codecs import BY_NAME, checked_level
 from kafkarec.codecs import CODECS as TABLE
 
+from .formats import FORMATS, format_name
+
 CODECS = ("none", "snappy", "lz4", "zstd:1", "zstd:3", "zstd:9", "gzip:6")
 """The default codecs: with Kafka's default levels (gzip's -1 is 6; lz4's is 9), and zstd with two more levels."""
 
@@ -25,12 +28,21 @@ _GZIP_DEFAULT = 6  # zlib's level for -1
 
 
 class Candidate(NamedTuple):
-    """Codec, level and batch size to try. level: None if the codec has none; batch_size: bytes before compression,
-    None: keep the batches."""
+    """Codec, level, batch size and format to try. level: None if the codec has none; batch_size: bytes before
+    compression, None: keep the batches; format: a key of `FORMATS`."""
 
     compression: str
     level: int | None
     batch_size: int | None
+    format: str = "2"
+
+
+class NotTried(NamedTuple):
+    """A codec that a format does not have."""
+
+    format: str
+    compression: str
+    reason: str
 
 
 def codec_and_level(text: str) -> tuple[str, int | None]:
@@ -47,7 +59,16 @@ def codec_and_level(text: str) -> tuple[str, int | None]:
     return name, _GZIP_DEFAULT if name == "gzip" and found == -1 else found
 
 
-def candidates(codecs: Iterable[str], batch_sizes: Iterable[int | None]) -> list[Candidate]:
-    """Each codec with each size, in order, without duplicates."""
-    pairs = product(dict.fromkeys(batch_sizes), dict.fromkeys(map(codec_and_level, codecs)))
-    return [Candidate(name, level, size) for size, (name, level) in pairs]
+def candidates(
+    formats: Iterable[int | str], codecs: Iterable[str], batch_sizes: Iterable[int | None]
+) -> tuple[list[Candidate], list[NotTried]]:
+    """Each codec with each size in each format, in order, without duplicates; and the codecs that a format lacks."""
+    pairs = list(product(dict.fromkeys(batch_sizes), dict.fromkeys(map(codec_and_level, codecs))))
+    found: list[Candidate] = []
+    left_out: dict[NotTried, None] = {}
+    for name in dict.fromkeys(map(format_name, formats)):
+        known = FORMATS[name].codecs
+        found += [Candidate(codec, level, size, name) for size, (codec, level) in pairs if codec in known]
+        missing = (codec for _, (codec, _) in pairs if codec not in known)
+        left_out |= dict.fromkeys(NotTried(name, codec, f"format {name} has no {codec}") for codec in missing)
+    return found, list(left_out)

@@ -11,7 +11,8 @@ from typing import Any
 from kafkarec.format.layout import V2_OVERHEAD
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import Candidate
+from .candidates import Candidate, NotTried
+from .claims import Claim
 from .trial import Trial
 
 _MB = 1e6
@@ -40,9 +41,13 @@ class ByteShares:
         return self.batches * V2_OVERHEAD
 
     @property
+    def content(self) -> int:
+        return self.keys + self.values + self.headers
+
+    @property
     def framing(self) -> int:
         """Lengths, deltas and attributes of the records."""
-        return max(0, self.plain - self.batch_headers - self.keys - self.values - self.headers)
+        return max(0, self.plain - self.batch_headers - self.content)
 
     def add(self, columns: RecordColumns, plain: int) -> None:
         self.records += len(columns)
@@ -73,7 +78,9 @@ class Outcome:
                  or only one piece
     size         estimated bytes of the whole log
     write_rate, read_rate   MB of decompressed bytes per CPU second; None if not measured
-    is_best      no other candidate is both smaller and faster to write
+    losses       what formats 0 and 1 do not keep of the pieces, as ConversionStats.losses: {"headers": 840, ...}
+    refused      batches of the pieces that the format cannot hold; they are not in its size
+    is_best      no other candidate of its format is both smaller and faster to write
     """
 
     candidate: Candidate
@@ -83,6 +90,8 @@ class Outcome:
     batches: int
     write_rate: float | None
     read_rate: float | None
+    losses: dict[str, int] = field(default_factory=dict)
+    refused: int = 0
     is_best: bool = False
 
     def as_dict(self) -> dict[str, Any]:
@@ -100,6 +109,8 @@ class Study:
     read_rate        MB/s of the current batches
     damage           damaged ranges in the pieces, left out
     outcomes         one for each candidate, in the order given
+    not_tried        codecs that a format does not have
+    claims           what is claimed of the formats, and the figures of the pieces; empty unless asked for
     """
 
     size: int
@@ -110,6 +121,13 @@ class Study:
     read_rate: float | None
     damage: int
     outcomes: list[Outcome]
+    not_tried: list[NotTried] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def formats(self) -> list[str]:
+        """The formats that were tried, in the order given."""
+        return list(dict.fromkeys(one.candidate.format for one in self.outcomes))
 
     @property
     def is_whole(self) -> bool:
@@ -119,9 +137,14 @@ class Study:
 
     @property
     def smallest(self) -> Outcome | None:
-        """The outcome with the smallest size; None if none is below the current size."""
-        smallest = min(self.outcomes, key=lambda one: one.share, default=None)
+        """The outcome with the smallest size in format 2, which loses nothing and which every broker reads; None if
+        none is below the current size."""
+        smallest = min(self.of_format("2"), key=lambda one: one.share, default=None)
         return smallest if smallest is not None and smallest.share < 1 else None
+
+    def of_format(self, name: str) -> list[Outcome]:
+        """The outcomes of a format."""
+        return [one for one in self.outcomes if one.candidate.format == name]
 
 
 class CandidateTotals:
@@ -133,11 +156,16 @@ class CandidateTotals:
         self.batches = 0
         self.write_seconds: float | None = 0.0
         self.read_seconds = 0.0
+        self.losses: Counter[str] = Counter()
+        self.refused = 0
 
-    def add(self, before: int, trial: Trial) -> None:
+    def add(self, before: int, trial: Trial, damaged: int) -> None:
+        """before: bytes of the piece's good batches; damaged: how many others it has."""
         self.pairs.append((before, trial.bytes))
         self.batches += trial.batches
         self.read_seconds += trial.read_seconds
+        self.losses.update(trial.losses)
+        self.refused += max(0, trial.refused - damaged)
         one = trial.write_seconds
         self.write_seconds = None if one is None or self.write_seconds is None else self.write_seconds + one
 
@@ -146,7 +174,9 @@ class CandidateTotals:
         share = after / before
         margin = None if whole else _margin(self.pairs, share)
         rates = (rate(plain, self.write_seconds), rate(plain, self.read_seconds))
-        return Outcome(self.candidate, share, margin, round(share * size), self.batches, *rates)
+        return Outcome(
+            self.candidate, share, margin, round(share * size), self.batches, *rates, dict(self.losses), self.refused
+        )
 
 
 def rate(size: int, seconds: float | None) -> float | None:
@@ -164,11 +194,12 @@ def _margin(pairs: Sequence[tuple[int, int]], share: float) -> float | None:
 
 
 def mark_best(outcomes: Sequence[Outcome]) -> None:
-    """Sets `is_best` on the outcomes that no other one beats in both size and write rate."""
+    """Sets `is_best` on the outcomes that no other one of their format beats in both size and write rate."""
     for one in outcomes:
         speed = one.write_rate or 0.0
         one.is_best = not any(
-            other.share <= one.share
+            other.candidate.format == one.candidate.format
+            and other.share <= one.share
             and (other.write_rate or 0.0) >= speed
             and (other.share, -(other.write_rate or 0.0)) != (one.share, -speed)
             for other in outcomes

@@ -14,6 +14,7 @@ from kafkarec.read.threads import in_order
 from kafkarec.storage import Log, Segment
 
 from .candidates import BATCH_SIZES, CODECS, candidates
+from .claims import ClaimTotals
 from .outcomes import ByteShares, CandidateTotals, Study, mark_best, rate
 from .sampling import PIECE_BYTES, PIECES, pieces
 from .trial import read_seconds, run_trial
@@ -28,30 +29,39 @@ class NothingToTry(ValueError):
 def study(
     log: Any,
     *,
+    formats: Iterable[int | str] = (2,),
     codecs: Iterable[str] = CODECS,
     batch_sizes: Iterable[int | None] = BATCH_SIZES,
     sample: int | None = SAMPLE,
     max_decompressed_bytes: int = 128 << 20,
     threads: int = 1,
+    claims: bool = False,
     done: Callable[[float], Any] = lambda share: None,
 ) -> Study:
-    """Estimates the size of a log with other codecs, levels and batch sizes by converting pieces of it in memory.
+    """Estimates the size of a log with other formats, codecs, levels and batch sizes by converting pieces of it in
+    memory.
 
     log: a Segment or a Log, or an argument of kafkarec.open for one
+    formats: of 0, 1, 2, 3 and "header-first", in any order. 0 and 1 are those before Kafka 0.11: they lose headers,
+        producers and markers, which `losses` of each outcome counts, and have no zstd (`not_tried`). 3 and header-first
+        are proposals that no broker reads (kafkarec.experimental)
     codecs: names, optionally with a level: "zstd", "zstd:9"
     batch_sizes: bytes before compression, as for `convert`; None: keep the batches
     sample: bytes to read, in pieces spread over the log; None: all of it
     max_decompressed_bytes: limit of one payload; a batch above it is left out and counted as damage
     threads: how many candidates are tried at once; times are those of each thread alone
+    claims: also compare what is claimed of the formats with these pieces, in batches as they are: `.claims`
     done: called from time to time with the finished share of the work, 0 to 1
 
-    Sizes are those of `convert` to magic 2; magic 0 and 1 are converted up. Damaged bytes are left out.
+    Sizes in formats 0, 1 and 2 are those of `convert`, in 3 and header-first those of `from_v2` of an uncompressed
+    conversion to 2. Damaged bytes are left out.
 
-    TypeError for a folder of several partitions; ValueError for an unknown codec or level; NothingToTry, a ValueError,
-    if there is no good batch in the pieces.
+    TypeError for a folder of several partitions; ValueError for an unknown format, codec or level; NothingToTry, a
+    ValueError, if there is no good batch in the pieces.
     """
     checked_threads(threads)
-    wanted = candidates(codecs, batch_sizes)
+    wanted, not_tried = candidates(formats, codecs, batch_sizes)
+    claim_totals = ClaimTotals((one.compression for one in wanted), max_decompressed_bytes) if claims else None
     totals = [CandidateTotals(candidate) for candidate in wanted]
     segments = _segments(log)
     size = sum(segment.size for segment in segments)
@@ -66,11 +76,14 @@ def study(
         if not before:
             continue
         count += 1
-        makeup.add(columns, len(convert(piece.data, compression="none", **limits)))
+        plain = convert(piece.data, compression="none", **limits)
+        makeup.add(columns, len(plain))
+        if claim_totals:
+            claim_totals.add(plain)
         seconds += read_seconds(piece.data, max_decompressed_bytes)
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
-            total.add(before, trial)
+            total.add(before, trial, len(plain.damage))
             share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:
@@ -78,7 +91,18 @@ def study(
     outcomes = [total.outcome(size, makeup.plain, whole) for total in totals]
     mark_best(outcomes)
     sampled = size if whole else bytes_read
-    return Study(size, len(segments), count, sampled, makeup, rate(makeup.plain, seconds), damage, outcomes)
+    return Study(
+        size,
+        len(segments),
+        count,
+        sampled,
+        makeup,
+        rate(makeup.plain, seconds),
+        damage,
+        outcomes,
+        not_tried,
+        claim_totals.claims(makeup.content) if claim_totals else [],
+    )
 
 
 def _segments(log: Any) -> list[Segment]:

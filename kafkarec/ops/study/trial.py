@@ -1,6 +1,6 @@
-"""One candidate on one piece: the size after `convert`, and the time of writing and reading.
+"""One candidate on one piece: its size in the format, and the time of writing and reading.
 
-    bytes     output of convert()
+    bytes     output of the format's write(): for 0, 1 and 2 that of convert()
     writing   encode() of the decoded columns, the fastest way to write them
     reading   decode() of the output, with checksums
 
@@ -10,15 +10,14 @@ Times are CPU seconds of the thread: other candidates may be tried meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kafkarec.ops.convert import convert
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
-from kafkarec.write import encode
 
 from .candidates import Candidate
+from .formats import FORMATS, Settings
 
 _LONG_ENOUGH = 0.05
 _RUNS = 2
@@ -26,32 +25,37 @@ _CLOCK_STEP = 1e-6
 
 
 class Trial(NamedTuple):
-    """bytes, batches: of the output. seconds: CPU time; None if the columns cannot be encoded."""
+    """bytes, batches: of the output. seconds: CPU time; None if the columns cannot be encoded. losses: what the format
+    has not, by the keys of convert's LOSSES; refused: batches that it cannot hold or that are damaged."""
 
     bytes: int
     batches: int
     write_seconds: float | None
     read_seconds: float
+    losses: Mapping[str, int]
+    refused: int
 
 
 def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
     """Runs one trial. `columns`: the decoded `data`."""
-    encode_options: dict[str, Any] = {"compression": candidate.compression, "level": candidate.level}
-    made = convert(data, **encode_options, batch_size=candidate.batch_size, errors="skip", max_decompressed_bytes=limit)
+    form, settings = FORMATS[candidate.format], Settings(*candidate[:3])
+    made = form.write(data, settings, limit)
+    writing: float | None
     try:
-        writing = _seconds(lambda: encode(columns, **encode_options, batch_size=candidate.batch_size))
+        source = form.columns(columns, made.data, limit)
+        writing = seconds(lambda: form.encode(source, settings))
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
-    reading = _seconds(lambda: decode(made, control=True, max_decompressed_bytes=limit))
-    return Trial(len(made), made.stats.batches_out, writing, reading)
+    reading = seconds(lambda: form.decode(made.data, limit))
+    return Trial(len(made.data), made.batches, writing, reading, made.losses, made.refused)
 
 
 def read_seconds(data: bytes, limit: int) -> float:
     """CPU seconds to decode the piece as it is."""
-    return _seconds(lambda: decode(data, control=True, errors="skip", max_decompressed_bytes=limit))
+    return seconds(lambda: decode(data, control=True, errors="skip", max_decompressed_bytes=limit))
 
 
-def _seconds(run: Callable[[], Any]) -> float:
+def seconds(run: Callable[[], Any]) -> float:
     """CPU seconds of the faster of two runs; of one run if it takes long."""
     least = float("inf")
     for _ in range(_RUNS):

@@ -1,4 +1,4 @@
-"""damage_report and count without a Spark session: their tasks run in this process."""
+"""damage_report, count and study without a Spark session: their tasks run in this process."""
 
 from __future__ import annotations
 
@@ -28,8 +28,13 @@ class Frames:
     def mapInArrow(self, body: Any, ddl: str) -> Frames:
         body = pickle.loads(pickle.dumps(body))
         batches = (pa.RecordBatch.from_arrays([pa.array([number])], ["id"]) for number in self.numbers)
+        self.names = [column.split()[0] for column in ddl.split(", ")]
         self.lines = [tuple(row.values()) for batch in body(batches) for row in batch.to_pylist()]
         return self
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.names, line, strict=True)) for line in self.lines]
 
     def collect(self) -> list[Any]:
         return self.lines

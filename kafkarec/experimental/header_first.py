@@ -1,0 +1,235 @@
+"""Header-first batches of magic 3, an additional proposal to the discarded one. No broker reads them.
+
+    header                      as in `v3`, with attribute bit 8
+    bit 9 = 0: one frame        fields | data, compressed together
+    bit 9 = 1: two frames       varint: bytes of the first one | fields, compressed | data, compressed
+    fields, of all records      length | [attributes, if bit 7 = 0] | timestamp delta | offset delta | key length |
+                                value length | header count | key length, value length of each header
+    data, of all records        key | value | key, value of each header
+
+A record's length counts its bytes after that field, in both parts, as in `v3`. Varints are zig-zag. So what a broker
+validates (offsets, lengths) is at the beginning of a batch: `offsets` decompresses no more than that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kafkarec import codecs
+from kafkarec._experimental import FieldReader, rewrite_records
+from kafkarec.codecs.piecewise import pieces
+from kafkarec.format.enums import CODEC_NAMES, Compression
+from kafkarec.format.layout import V2Header
+from kafkarec.format.varints import BadVarint, read_signed
+from kafkarec.read.decode_options import checked_limit
+from kafkarec.tables.records import RecordColumns
+from kafkarec.write.encoding import encode as encode_v2
+
+from .framing import (
+    HEADER_FIRST,
+    MAGIC,
+    NO_ATTRIBUTES,
+    TWO_FRAMES,
+    Format,
+    Options,
+    WholeBatch,
+    codec_errors,
+    codec_of,
+    signed_varint,
+    view_of,
+    whole_frames,
+)
+
+__all__ = ["ValidatedOffsets", "decode", "encode", "from_v2", "offsets", "to_v2"]
+
+
+class ValidatedOffsets(NamedTuple):
+    """The result of `offsets`.
+
+    batches, records: int     how many were validated
+    compressed_bytes: int     of their payloads that were read
+    decompressed_bytes: int   that were made of these
+    """
+
+    batches: int
+    records: int
+    compressed_bytes: int
+    decompressed_bytes: int
+
+
+class _HeaderFirst(Format):
+    fixed_bits, own_bits = HEADER_FIRST, NO_ATTRIBUTES | HEADER_FIRST | TWO_FRAMES
+    other_form = "attribute bit 8 is not set: kafkarec.experimental.v3 reads it"
+
+    def written(self, frame: WholeBatch, header: V2Header, payload: memoryview, codec: int, options: Options) -> Any:
+        keep = bool(options.keep_attributes)
+        with codec_errors(frame, options.limit):
+            content = codecs.decompress(codec_of(frame, header), payload, options.limit)
+            parts = rewrite_records(content, None, header.record_count, True, True, keep, frame.place)
+            if parts is None:
+                return None
+            bits = 0 if keep else NO_ATTRIBUTES
+            if not codec or options.frames == 1:
+                return bits, [codecs.compress(codec, b"".join(parts), options.level)]
+            first, second = (codecs.compress(codec, part, options.level) for part in parts)
+        return bits | TWO_FRAMES, [signed_varint(len(first)), first, second]
+
+    def records(self, frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> Any:
+        codec, has_attributes = codec_of(frame, header), not header.attributes & NO_ATTRIBUTES
+        with codec_errors(frame, limit):
+            if header.attributes & TWO_FRAMES:
+                first, second = _two_frames(frame, payload)
+                fields: Any = bytes(codecs.decompress(codec, first, limit))
+                data: Any = codecs.decompress(codec, second, limit - len(fields))
+            else:
+                content = memoryview(codecs.decompress(codec, payload, limit))
+                reader = FieldReader(header.record_count, has_attributes, frame.place)
+                reader.read(content, True)
+                fields, data = content[: reader.at], content[reader.at :]
+        return rewrite_records(fields, data, header.record_count, has_attributes, False, True, frame.place)
+
+
+def _two_frames(frame: WholeBatch, payload: memoryview) -> tuple[memoryview, memoryview]:
+    try:
+        length, at = read_signed(payload, 0, len(payload))
+    except BadVarint:
+        length, at = -1, 0
+    if not 0 <= length <= len(payload) - at:
+        raise frame.error("payload_corrupt", detail=f"first frame of {length} bytes, {len(payload) - at} left")
+    return payload[at : at + length], payload[at + length :]
+
+
+_FORMAT = _HeaderFirst()
+
+
+def encode(source: Any, *, frames: int = 2, keep_attributes: bool = False, **options: Any) -> bytes:
+    """Consecutive header-first batches of records or Arrow columns: those that `kafkarec.encode` makes, converted.
+
+    source, options: as for `kafkarec.encode`, but `magic`. A batch has the records that it would have in magic 2
+    frames: 1 compresses all of a batch together, 2 the fields and the data
+    keep_attributes: True writes bit 7 = 0: each record has an attributes byte, which is 0
+    """
+    written = encode_v2(source, magic=2, **options)
+    compression, level = options.get("compression"), options.get("level")
+    kept = compression in (None, "keep")
+    return from_v2(
+        written,
+        frames=frames,
+        compression=None if kept else compression,
+        level=None if kept else level,
+        keep_attributes=keep_attributes,
+        max_decompressed_bytes=1 << 62,
+    )
+
+
+def decode(
+    data: Any,
+    *,
+    columns: Iterable[str] | None = None,
+    control: bool = False,
+    check_crcs: bool | str = True,
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    timestamp_unit: str = "ms",
+    header_keys: str = "utf8",
+) -> RecordColumns:
+    """Decodes header-first batches into the columns that `kafkarec.decode` makes of magic 2.
+
+    Parameters and errors are those of `v3.decode`. Batches without bit 8 are refused: UnsupportedMagicError.
+    """
+    return _FORMAT.decode(
+        data,
+        columns=columns,
+        control=control,
+        check_crcs=check_crcs,
+        errors=errors,
+        max_decompressed_bytes=max_decompressed_bytes,
+        timestamp_unit=timestamp_unit,
+        header_keys=header_keys,
+    )
+
+
+def from_v2(
+    data: Any,
+    *,
+    frames: int = 2,
+    compression: Compression | str | None = None,
+    level: int | None = None,
+    keep_attributes: bool | None = None,
+    max_decompressed_bytes: int = 128 << 20,
+) -> bytes:
+    """Batches of magic 2 as header-first batches.
+
+    frames: 1 compresses all of a batch together, 2 the fields and the data
+    data, compression, level, keep_attributes, max_decompressed_bytes: as for `v3.from_v2`, except that no payload is
+        copied; attribute bits 7 to 9 are refused
+    """
+    return _FORMAT.from_v2(data, Options.of(compression, level, keep_attributes, max_decompressed_bytes, frames))
+
+
+def to_v2(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> bytes:
+    """Header-first batches as batches of magic 2, with their codecs at Kafka's default level.
+
+    Without a codec the result is the batch that `from_v2` got, if its records' lengths were as short as possible.
+    """
+    return _FORMAT.to_v2(data, max_decompressed_bytes)
+
+
+def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedOffsets:
+    """Validates what a broker validates of a producer's batches, and decompresses no more than their fields.
+
+    data: any buffer of whole header-first batches
+    max_decompressed_bytes: cap per payload, LimitExceededError above it
+
+    The number of records must be that of the header, each record's length that of its fields; the offset deltas must
+    ascend from 0 or more to the header's last one, otherwise offsets_out_of_order (as for batches of a cleaned log).
+    Keys, values and headers are neither read nor decompressed where the codec's blocks allow it.
+    """
+    limit = checked_limit(max_decompressed_bytes)
+    found = ValidatedOffsets(0, 0, 0, 0)
+    for frame in whole_frames(view_of(data), MAGIC):
+        header, payload = _FORMAT.own_header(frame)
+        read, made = _checked_offsets(frame, header, payload, limit)
+        found = ValidatedOffsets(found[0] + 1, found[1] + header.record_count, found[2] + read, found[3] + made)
+    return found
+
+
+def _checked_offsets(frame: WholeBatch, header: V2Header, payload: memoryview, limit: int) -> tuple[int, int]:
+    """The bytes of the payload that were read, and of the content that was made."""
+    count, codec = header.record_count, codec_of(frame, header)
+    if count < 0:
+        raise frame.error("record_count_negative", expected=0, found=count)
+    if not count:
+        return 0, 0
+    reader = FieldReader(count, not header.attributes & NO_ATTRIBUTES, frame.place)
+    with codec_errors(frame, limit):
+        if header.attributes & TWO_FRAMES:
+            first, _ = _two_frames(frame, payload)
+            content = codecs.decompress(codec, first, limit)
+            reader.read(content, True)
+            read, made = len(first), len(content)
+            if reader.at != made:
+                raise frame.error("records_left_over", expected=count, found=made - reader.at)
+        else:
+            read, made = _read_fields(reader, CODEC_NAMES[codec], payload, limit)
+    if reader.unordered is not None:
+        record, delta, before = reader.unordered
+        raise frame.error("offsets_out_of_order", expected=before, found=delta, record=record)
+    if reader.last_delta != header.last_offset_delta:
+        detail = f"the last record's offset delta is {reader.last_delta}, the header's {header.last_offset_delta}"
+        raise frame.error("offsets_out_of_order", record=count - 1, detail=detail)
+    return read, made
+
+
+def _read_fields(reader: FieldReader, codec: str, payload: memoryview, limit: int) -> tuple[int, int]:
+    """Decompresses one frame up to the end of the fields; see _checked_offsets."""
+    content, read = bytearray(), 0
+    for piece in pieces(codec, payload, limit):
+        content += piece.content
+        read = piece.read
+        if reader.read(content, False):
+            break
+    else:
+        reader.read(content, True)
+    return read, len(content)

@@ -1,0 +1,83 @@
+"""The forms of magic 3, what they are written with, and comparisons that tests of all of them share."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import golden
+import magic3_oracle
+import oracle
+import reading
+
+import kafkarec
+from kafkarec.experimental import header_first, v3
+
+FIELDS = reading.RECORD_FIELDS
+
+
+class Form(NamedTuple):
+    """A module, and the options of its `from_v2`."""
+
+    module: Any
+    options: dict[str, Any]
+
+    @property
+    def header_first(self) -> bool:
+        return self.module is header_first
+
+    def __str__(self) -> str:
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.module.__name__.rpartition('.')[2]} {options}".strip()
+
+    def from_v2(self, data: Any, **options: Any) -> bytes:
+        return self.module.from_v2(data, **{**self.options, **options})
+
+
+FORMS = [
+    Form(module, options)
+    for module, choices in ((v3, [{}]), (header_first, [{"frames": 1}, {"frames": 2}]))
+    for frames in choices
+    for options in (frames, frames | {"keep_attributes": True})
+]
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@cache
+def real_batches() -> dict[str, bytes]:
+    """The golden vectors and broker's files that hold whole batches of magic 2, without their cut tails."""
+    found = {}
+    for case in golden.vectors() + golden.segment_files():
+        batches, remaining, error = oracle.frames(case.bytes)
+        if batches and error is None and {batch.magic for batch in batches} == {2}:
+            found[case.name] = case.bytes[: len(case.bytes) - remaining]
+    return found
+
+
+def records_of(columns: Any) -> list[dict[str, Any]]:
+    return reading.arrow_rows(columns)
+
+
+decode_v2 = partial(kafkarec.decode, columns=FIELDS, control=True)
+
+
+def batch_fields(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The columns of a batch table that are the same in magic 2 and 3."""
+    other = {"position", "batch_length", "size_in_bytes", "magic", "crc", "attributes"}
+    return [{name: value for name, value in row.items() if name not in other} for row in rows]
+
+
+def assert_agree(form: Form, data: bytes) -> oracle.Verdict:
+    """Assert that `decode` and the oracle agree: the same verdict, the same records and batch columns."""
+    verdict = magic3_oracle.decode(data, header_first=form.header_first)
+    try:
+        columns = form.module.decode(data, columns=FIELDS, control=True)
+    except kafkarec.KafkaRecordError as error:
+        assert verdict.error is not None, f"kafkarec says {error!r}, the oracle accepts it; {data[:400].hex()}"
+        assert error.position is not None and 0 <= error.position < len(data)
+        return verdict
+    assert verdict.error is None, f"the oracle says {verdict.error}; {data[:400].hex()}"
+    assert columns.remaining == verdict.remaining
+    assert records_of(columns) == [{name: row[name] for name in FIELDS} for row in verdict.records]
+    assert reading.batch_rows(columns.batches) == [batch.columns for batch in verdict.batches]
+    return verdict

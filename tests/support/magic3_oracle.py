@@ -1,0 +1,156 @@
+"""A slow, simple reader of magic 3 and of header-first batches, as docs/explanation/magic-3.md describes them.
+
+Plain Python, no code shared with kafkarec: only the helpers of the oracle for magic 2.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import crc32c
+import oracle
+from java_text import java_utf8
+from oracle_codecs import Refused, decompress, open_only
+
+
+def decode(data: bytes, *, header_first: bool = False) -> oracle.Verdict:
+    """Return all batches with their records, or the first error."""
+    verdict = oracle.Verdict([], 0)
+    at = 0
+    try:
+        while len(data) - at >= 12:
+            (length,) = struct.unpack_from(">i", data, at + 8)
+            if length < 14 or length > oracle.INT_MAX - 12:
+                raise Refused("size")
+            if len(data) - at < 17:
+                break
+            if data[at + 16] != 3:
+                raise Refused("magic")
+            if len(data) - at < 12 + length:
+                break
+            verdict.batches.append(_batch(data[at : at + 12 + length], at, header_first))
+            at += 12 + length
+    except Refused as refusal:
+        verdict.error = str(refusal)
+    verdict.remaining = len(data) - at
+    return verdict
+
+
+def _batch(raw: bytes, position: int, header_first: bool) -> oracle.Batch:
+    if len(raw) < 44:
+        raise Refused("batch below 44 bytes")
+    (crc,) = struct.unpack_from(">I", raw, 17)
+    if crc != crc32c.crc32c(raw[21:]):
+        raise Refused("crc")
+    attributes, pid, producer_epoch, base_sequence, count = struct.unpack_from(">hqhii", raw, 21)
+    if bool(attributes & 0x100) != header_first:
+        raise Refused("the other form")
+    last_delta, at = oracle.varint(raw, 41, 5)
+    base_timestamp, at = oracle.varint(raw, at, 10)
+    max_delta, at = oracle.varint(raw, at, 10)
+    max_timestamp = oracle.wrap(base_timestamp + max_delta, 64)
+    # the columns are those of the magic 2 header with the same fields
+    header = raw[:21] + struct.pack(
+        ">hiqqqhii", attributes, last_delta, base_timestamp, max_timestamp, pid, producer_epoch, base_sequence, count
+    )
+    columns = oracle.batch_columns(header, position) | {"size_in_bytes": len(raw)}
+    batch = oracle.Batch(position, raw, 3, columns)
+    fields = _fields(raw[at:], attributes, count, header_first)
+    for timestamp_delta, offset_delta, key, value, headers in fields:
+        timestamp = max_timestamp if attributes & 8 else oracle.wrap(base_timestamp + timestamp_delta, 64)
+        sequence = oracle.increment_sequence(base_sequence, offset_delta) if base_sequence >= 0 else -1
+        batch.records.append(
+            {
+                "offset": oracle.wrap(struct.unpack_from(">q", raw)[0] + offset_delta, 64),
+                "timestamp": oracle.absent(timestamp),
+                "timestamp_type": attributes >> 3 & 1,
+                "key": key,
+                "value": value,
+                "headers": tuple((java_utf8(name), text) for name, text in headers),
+                "sequence": oracle.absent(sequence),
+            }
+        )
+    return batch
+
+
+def _fields(payload: bytes, attributes: int, count: int, header_first: bool) -> list[tuple]:
+    codec = attributes & 7
+    if codec > 4 or count < 0:
+        raise Refused("codec or count")
+    if count == 0:
+        open_only(codec, payload, 2)
+        return []
+    if not header_first:
+        return _read(decompress(codec, payload, 2), None, attributes, count)
+    if not attributes & 0x200:
+        content = decompress(codec, payload, 2)
+        return _read(content, _after_fields(content, attributes, count), attributes, count)
+    length, at = oracle.varint(payload, 0, 5)
+    if not 0 <= length <= len(payload) - at:
+        raise Refused("first frame")
+    first = decompress(codec, payload[at : at + length], 2)
+    return _read(first + decompress(codec, payload[at + length :], 2), len(first), attributes, count)
+
+
+def _after_fields(content: bytes, attributes: int, count: int) -> int:
+    """Where the fields of header-first records end."""
+    at = 0
+    for _ in range(count):
+        _, at = oracle.varint(content, at, 5)
+        at += not attributes & 0x80
+        for longest in (10, 5, 5, 5):
+            _, at = oracle.varint(content, at, longest)
+        headers, at = oracle.varint(content, at, 5)
+        if headers < 0 or headers > len(content):
+            raise Refused("header count")
+        for _ in range(2 * headers):
+            _, at = oracle.varint(content, at, 5)
+    return at
+
+
+def _read(content: bytes, data_at: int | None, attributes: int, count: int) -> list[tuple]:
+    """The fields of all records. data_at: where keys, values and headers begin; None: between the other fields."""
+    data = data_at
+    fields_end = len(content) if data is None else data
+    at, found = 0, []
+
+    def take() -> bytes | None:
+        """A length, and what has it."""
+        nonlocal at, data
+        length, at = oracle.varint(content[:end], at, 5)
+        if length < 0:
+            return None
+        start = at if data is None else data
+        if length > (end if data is None else len(content)) - start:
+            raise Refused("length overruns")
+        if data is None:
+            at += length
+        else:
+            data += length
+        return content[start : start + length]
+
+    for _ in range(count):
+        length, at = oracle.varint(content[:fields_end], at, 5)
+        if length < 0:
+            raise Refused("record length")
+        begin, begin_data = at, data
+        end = min(at + length, fields_end)
+        at += not attributes & 0x80
+        timestamp_delta, at = oracle.varint(content[:end], at, 10)
+        offset_delta, at = oracle.varint(content[:end], at, 5)
+        key, value = take(), take()
+        header_count, at = oracle.varint(content[:end], at, 5)
+        if not 0 <= header_count <= len(content):
+            raise Refused("header count")
+        headers = []
+        for _ in range(header_count):
+            name = take()
+            if name is None:
+                raise Refused("header key is null")
+            headers.append((name, take()))
+        if at - begin + (0 if data is None else data - begin_data) != length:
+            raise Refused("record size differs")
+        found.append((timestamp_delta, offset_delta, key, value, headers))
+    if at != fields_end or (data is not None and data != len(content)):
+        raise Refused("bytes behind the last record")
+    return found

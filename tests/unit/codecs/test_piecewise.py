@@ -1,0 +1,86 @@
+"""Payloads decompressed piece by piece: the same content as in one piece, and no more than was asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+
+import builders
+import pytest
+
+from kafkarec import codecs
+from kafkarec.codecs.piecewise import pieces
+
+pytestmark = pytest.mark.core
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+RANDOM = random.Random(2)
+CONTENTS = [b"", b"x", b"abc" * 100_000, RANDOM.randbytes(300_000), bytes(1 << 20)]
+
+
+def joined(name: str, payload: bytes, limit: int = 1 << 30) -> bytes:
+    return b"".join(bytes(piece.content) for piece in pieces(name, memoryview(payload), limit))
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_all_pieces_are_the_content(name: str) -> None:
+    codec_id = codecs.BY_NAME[name].id
+    for content in CONTENTS:
+        for payload in (codecs.compress(codec_id, content), builders.compress(name, content)):
+            assert joined(name, payload) == content
+            reads = [piece.read for piece in pieces(name, memoryview(payload), 1 << 30)]
+            assert reads == sorted(reads) and all(0 < read <= len(payload) for read in reads)
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_the_first_piece_reads_only_the_beginning(name: str) -> None:
+    content = RANDOM.randbytes(1 << 20)
+    payload = codecs.compress(codecs.BY_NAME[name].id, content)
+    first = next(pieces(name, memoryview(payload), 1 << 30))
+    assert bytes(first.content) == content[: len(first.content)]
+    assert len(first.content) <= 128 << 10 and first.read <= 130 << 10
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_the_limit_is_kept(name: str) -> None:
+    payload = codecs.compress(codecs.BY_NAME[name].id, bytes(64 << 20))
+    total = 0
+    with pytest.raises(codecs.LimitReached):
+        for piece in pieces(name, memoryview(payload), 5 << 20):
+            total += len(piece.content)
+    assert total <= 5 << 20
+    small = codecs.compress(codecs.BY_NAME[name].id, bytes(1000))
+    assert joined(name, small, 1000) == bytes(1000)
+    with pytest.raises(codecs.LimitReached):
+        joined(name, small, 999)
+
+
+@pytest.mark.parametrize("name", CODECS[1:])
+def test_every_truncation_and_many_flips_raise_codec_errors_only(name: str) -> None:
+    content = RANDOM.randbytes(3000) + bytes(3000)
+    payload = codecs.compress(codecs.BY_NAME[name].id, content)
+    for size in itertools.chain(range(60), range(60, len(payload), 7)):
+        try:
+            assert content.startswith(joined(name, payload[:size]))
+        except codecs.CodecError:
+            continue
+        assert size == 0 or name in ("snappy", "zstd"), size  # their streams may end between two blocks or frames
+    for at in range(0, len(payload), 5):
+        spoiled = payload[:at] + bytes([payload[at] ^ 1 << at % 8]) + payload[at + 1 :]
+        with contextlib.suppress(codecs.CodecError):
+            joined(name, spoiled, 1 << 20)
+
+
+def test_framings_of_other_writers() -> None:
+    content = b"some text " * 20_000
+    raw_block = bytes(builders.cramjam.snappy.compress_raw(content))
+    assert joined("snappy", raw_block) == content
+    two_streams = codecs.compress(2, content) + codecs.compress(2, b"more")
+    assert joined("snappy", two_streams) == bytes(codecs.decompress(2, two_streams, 1 << 20))
+    checked = builders.lz4.block and codecs.compress(3, content)
+    assert joined("lz4", checked) == content
+    for frame in (builders.zstd_frame(content, content_size=size) for size in (True, False)):
+        assert joined("zstd", frame) == content
+    for payload in (b"", b"\x04\x22\x4d\x18", b"\x04\x22\x4d\x18\x60\x40\x00\0\0\0\0"):
+        with pytest.raises(codecs.CodecError):
+            joined("lz4", payload)

@@ -1,0 +1,281 @@
+"""Magic 2 to 3 and back, of everything real: byte-equal where that is promised, the same content elsewhere."""
+
+from __future__ import annotations
+
+import struct
+
+import builders
+import magic3_oracle
+import oracle
+import pytest
+import reading
+from builders import DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+from magic3_forms import CODECS, FIELDS, FORMS, Form, assert_agree, batch_fields, decode_v2, real_batches, records_of
+
+import kafkarec
+from kafkarec.experimental import header_first, v3
+
+pytestmark = pytest.mark.core
+each_form = pytest.mark.parametrize("form", FORMS, ids=str)
+LARGEST = 2**63 - 1
+
+
+def is_plain(data: bytes) -> bool:
+    return all(batch.columns["compression"] == "none" for batch in oracle.frames(data)[0])
+
+
+@each_form
+def test_real_batches_keep_records_and_header_fields(form: Form) -> None:
+    assert len(real_batches()) > 90
+    for name, data in real_batches().items():
+        wanted, batches = records_of(decode_v2(data)), reading.batch_rows(kafkarec.scan(data))
+        made = form.from_v2(data)
+        assert_agree(form, made)
+        columns = form.module.decode(made, columns=FIELDS, control=True)
+        assert records_of(columns) == wanted, name
+        rows = reading.batch_rows(columns.batches)
+        assert batch_fields(rows) == batch_fields(batches), name
+        assert {row["magic"] for row in rows} == {3}
+        assert [row["attributes"] & 0x7F for row in rows] == [batch["attributes"] for batch in batches]
+        assert sum(row["size_in_bytes"] for row in rows) == len(made)
+        back = form.module.to_v2(made)
+        assert records_of(decode_v2(back)) == wanted, name
+        assert batch_fields(reading.batch_rows(kafkarec.scan(back))) == batch_fields(batches), name
+        if is_plain(data) or (form.module is v3 and form.options.get("keep_attributes")):
+            assert back == data, name
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_codecs_are_changed_and_kept(form: Form, codec: str) -> None:
+    data = b"".join(builders.good_batch(30, base_offset=30 * n, codec=c) for n, c in enumerate(CODECS))
+    made = form.from_v2(data, compression=codec, level=None if codec in ("none", "snappy") else 1)
+    assert form.module.decode(made).batches.column("compression") == [codec] * len(CODECS)
+    back = form.module.to_v2(made)
+    assert kafkarec.scan(back).column("compression") == [codec] * len(CODECS)
+    assert records_of(decode_v2(back)) == records_of(decode_v2(data))
+    assert form.module.decode(form.from_v2(data)).batches.column("compression") == list(CODECS)
+
+
+def test_uncompressed_v3_is_shorter_by_a_byte_a_record_and_by_the_header() -> None:
+    data = builders.good_batch(10)
+    assert len(v3.from_v2(data)) == len(data) - 10 - (61 - 49)  # 41, and 1 + 6 + 1 bytes of varints
+    assert len(v3.from_v2(data, keep_attributes=True)) == len(data) - (61 - 49)
+
+
+ODD = {
+    "no records": builders.batch([], last_offset_delta=7, max_timestamp=-1, base_timestamp=-1),
+    "no records, a codec and bytes that nobody reads": builders.batch([], codec="zstd", payload=b"\x28\xb5\x2f\xfd..."),
+    "a marker": builders.end_marker(commit=True, producer_id=5, base_offset=9),
+    "a compressed marker": builders.end_marker(commit=False, producer_id=5, codec="lz4"),
+    "transactional": builders.good_batch(
+        4, attributes=TRANSACTIONAL, producer_id=LARGEST, producer_epoch=2**15 - 1, base_sequence=2**31 - 2
+    ),
+    "log append time below the base timestamp": builders.good_batch(3, attributes=LOG_APPEND, max_timestamp=5),
+    "a delete horizon above all timestamps": builders.batch(
+        [builders.record(timestamp_delta=-1000)],
+        attributes=DELETE_HORIZON,
+        base_timestamp=NOW + 1000,
+        max_timestamp=NOW,
+    ),
+    "the timestamps farthest apart": builders.batch(
+        [builders.record(timestamp_delta=-1)], base_timestamp=-(2**63), max_timestamp=LARGEST
+    ),
+    "offsets farthest apart": builders.batch(
+        [builders.record(offset_delta=-(2**31)), builders.record(offset_delta=2**31 - 1)], last_offset_delta=2**31 - 1
+    ),
+    "a negative last offset delta": builders.good_batch(1, base_offset=10, last_offset_delta=-3),
+    "compacted": builders.batch(
+        [builders.record(offset_delta=3), builders.record(offset_delta=8)], last_offset_delta=20, base_offset=2**62
+    ),
+    "nulls and empty": builders.batch(
+        [
+            builders.record(key=None, value=None, headers=[(b"", None), (b"h", b""), (b"\xc3\xa4", b"x" * 300)]),
+            builders.record(key=b"", value=b""),
+            builders.record(value_length=-5, value=None),
+        ]
+    ),
+    "large": builders.batch([builders.record(value=bytes(200_000)), builders.record(key=b"k" * 70_000)], codec="lz4"),
+    "lengths of 63 to 66 and 8191 to 8194": builders.batch(
+        [builders.record(key=None, value=bytes(n)) for n in (*range(52, 62), *range(8176, 8190))]
+    ),
+    "attribute bits that nobody uses": builders.good_batch(2, attributes=0x4400),
+}
+
+
+@each_form
+@pytest.mark.parametrize("name", ODD)
+def test_odd_batches_keep_records_and_header_fields(form: Form, name: str) -> None:
+    data = ODD[name]
+    made = form.from_v2(data)
+    assert_agree(form, made)
+    assert records_of(form.module.decode(made, columns=FIELDS, control=True)) == records_of(decode_v2(data))
+    assert batch_fields(reading.batch_rows(form.module.decode(made).batches)) == batch_fields(
+        reading.batch_rows(kafkarec.scan(data))
+    )
+    if is_plain(data):
+        assert form.module.to_v2(made) == data
+
+
+@each_form
+def test_varints_that_are_not_minimal_are_kept_but_for_the_length(form: Form) -> None:
+    body = b"\x00" + b"\x80\x80\x00" + b"\x81\x00" + b"\x82\x80\x00k" + b"\x82\x00v" + b"\x80\x00"
+    short = builders.batch([builders.varint(len(body)) + body])
+    long = builders.batch([bytes([len(body) << 1 | 0x80, 0]) + body])
+    assert form.module.to_v2(form.from_v2(short)) == short
+    back = form.module.to_v2(form.from_v2(long))
+    assert back == (long if form.module is v3 and form.options else short)
+    assert records_of(decode_v2(back)) == records_of(decode_v2(long))
+
+
+def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
+    data = builders.good_batch(2) + builders.batch([builders.record(), builders.record(attributes=-1)], codec="gzip")
+    for module, options in ((v3, {}), (header_first, {"frames": 1}), (header_first, {"frames": 2})):
+        made = module.from_v2(data, **options)
+        assert [attributes >> 7 & 1 for attributes in module.decode(made).batches.column("attributes")] == [1, 0]
+        back = module.to_v2(made)
+        (kept,) = list(kafkarec.batches(back))[1:]
+        content = kafkarec.convert(bytes(kept.raw), compression="none")[61:]
+        assert content == builders.record() + builders.record(attributes=-1)
+        with pytest.raises(kafkarec.InvalidRecordError, match="attributes that are not zero") as caught:
+            module.from_v2(data, keep_attributes=False, **options)
+        assert caught.value.reason == "batch_not_rewritable" and caught.value.position == len(builders.good_batch(2))
+
+
+@pytest.mark.parametrize(("module", "bits"), [(v3, (0x80, 0x100)), (header_first, (0x80, 0x100, 0x200))])
+def test_bits_that_magic_3_uses_are_refused_in_magic_2(module, bits) -> None:  # type: ignore[no-untyped-def]
+    for bit in bits:
+        for keep in (None, True):
+            with pytest.raises(kafkarec.InvalidRecordError, match="attribute bits") as caught:
+                module.from_v2(builders.good_batch(1, attributes=bit), keep_attributes=keep)
+            assert caught.value.reason == "batch_not_rewritable"
+    module.from_v2(builders.good_batch(1, attributes=0x400))
+
+
+def test_a_max_timestamp_below_the_base_wraps() -> None:
+    made = v3.from_v2(builders.good_batch(1, base_timestamp=LARGEST, max_timestamp=-(2**63)))
+    assert made[41:53] == b"\x00" + b"\xfe" + b"\xff" * 8 + b"\x01" + b"\x02"  # the difference is 1
+
+
+@pytest.mark.parametrize("module", [v3, header_first])
+def test_other_magics_are_refused(module) -> None:  # type: ignore[no-untyped-def]
+    good = builders.good_batch()
+    other = (header_first if module is v3 else v3).from_v2(good)
+    for data in (good, builders.message(magic=1), builders.message(magic=0), other):
+        for call in (module.decode, module.to_v2):
+            with pytest.raises(kafkarec.UnsupportedMagicError):
+                call(data)
+    for data in (builders.message(magic=1), module.from_v2(good)):
+        with pytest.raises(kafkarec.UnsupportedMagicError, match="magic 2 is needed"):
+            module.from_v2(data)
+
+
+@each_form
+def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    data = form.from_v2(builders.good_batch())
+    path = tmp_path / f"{0:020}.log"
+    path.write_bytes(data)
+
+    def first_batch(data: bytes) -> object:
+        return next(iter(kafkarec.batches(data)))
+
+    for call in (kafkarec.decode, kafkarec.scan, first_batch, kafkarec.convert, lambda _: kafkarec.open(path).read()):
+        with pytest.raises(kafkarec.UnsupportedMagicError, match="at most 2, found 3"):
+            call(data)
+    assert kafkarec.decode(data, errors="skip").damage[0].reason == "unsupported_magic"
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_encode_writes_what_encode_writes_for_magic_2(form: Form, codec: str) -> None:
+    rows = [(n, NOW + n, b"key %d" % n, b"value" * n, [("h", b"%d" % n)]) for n in range(200)]
+    options = {"compression": codec, "batch_size": 2000, "producer_id": 7, "producer_epoch": 1, "base_sequence": 3}
+    encode_options = {**form.options}
+    made = form.module.encode(rows, **options, **encode_options)
+    wanted = kafkarec.encode(rows, **options)
+    assert batch_fields(reading.batch_rows(form.module.decode(made).batches)) == batch_fields(
+        reading.batch_rows(kafkarec.scan(wanted))
+    )
+    assert form.module.decode(made).tuples() == kafkarec.decode(wanted).tuples()
+    assert made == form.module.from_v2(wanted, **{"keep_attributes": False, **encode_options})
+
+
+@each_form
+def test_decoded_columns_are_encoded_again(form: Form) -> None:
+    data = b"".join(builders.good_batch(3, base_offset=3 * n, codec=c) for n, c in enumerate(CODECS))
+    made = form.from_v2(data)
+    columns = form.module.decode(made, control=True)
+    assert form.module.encode(columns, compression="keep", **form.options) == form.from_v2(
+        kafkarec.encode(columns, compression="keep")
+    )
+    assert records_of(decode_v2(kafkarec.encode(columns))) == records_of(decode_v2(data))
+    with pytest.raises(ValueError, match="batches of magic 3"):
+        kafkarec.encode(columns, magic="keep")
+
+
+@each_form
+def test_options_are_those_of_decode(form: Form) -> None:
+    data = b"".join(
+        [
+            builders.good_batch(2),
+            builders.end_marker(commit=True, producer_id=5, base_offset=2),
+            builders.batch([builders.record(headers=[(b"\xc3(", b"x")], timestamp_delta=2**62)], base_offset=3),
+        ]
+    )
+    made = form.from_v2(data)
+    every = ("offset", "magic", "compression", "batch_position", "is_control", "control_type", "base_offset")
+    rows = records_of(form.module.decode(made, columns=every, control=True))
+    expected = records_of(kafkarec.decode(data, columns=every, control=True))
+    starts = [batch.position for batch in magic3_oracle.decode(made, header_first=form.header_first).batches]
+    positions = [starts[0], starts[0], *starts[1:]]
+    assert rows == [row | {"magic": 3, "batch_position": at} for row, at in zip(expected, positions, strict=True)]
+    for options in (
+        {"columns": ["value", "offset"]},
+        {"control": True},
+        {"timestamp_unit": "ns"},
+        {"timestamp_unit": "int64"},
+        {"header_keys": "binary"},
+    ):
+        got, wanted = form.module.decode(made, **options), kafkarec.decode(data, **options)
+        assert reading.arrow_table(got).equals(reading.arrow_table(wanted)), options
+        assert got.timestamps_out_of_range == wanted.timestamps_out_of_range
+    for wrong in ({"columns": ["no"]}, {"errors": "no"}, {"check_crcs": "no"}, {"timestamp_unit": "s"}):
+        with pytest.raises(ValueError):
+            form.module.decode(made, **wrong)
+
+
+def test_options_that_do_not_exist_are_refused() -> None:
+    data = builders.good_batch()
+    for wrong, error in (
+        ({"level": 3}, "level needs compression"),
+        ({"compression": "zstd", "level": 99}, "levels"),
+        ({"compression": "bzip2"}, "bzip2"),
+        ({"keep_attributes": "yes"}, "keep_attributes"),
+        ({"max_decompressed_bytes": -1}, "max_decompressed_bytes"),
+    ):
+        for module in (v3, header_first):
+            with pytest.raises(ValueError, match=error):
+                module.from_v2(data, **wrong)
+    with pytest.raises(ValueError, match="frames"):
+        header_first.from_v2(data, frames=3)
+    with pytest.raises(TypeError):
+        v3.encode([], magic=2)
+
+
+@each_form
+def test_buffers_of_any_kind_and_none(form: Form) -> None:
+    data = builders.good_batch(codec="lz4")
+    made = form.from_v2(bytearray(data))
+    for buffer in (bytearray(made), memoryview(made), memoryview(struct.pack("400x"))[:0]):
+        assert form.module.to_v2(buffer) == (form.module.to_v2(made) if len(buffer) else b"")
+        assert len(form.module.decode(buffer)) == (3 if len(buffer) else 0)
+    assert form.from_v2(b"") == b"" and len(form.module.decode(b"")) == 0
+    assert form.module.encode([]) == b""
+
+
+def test_many_batches_are_several_chunks() -> None:
+    data = b"".join(builders.batch([builders.record(value=bytes(900_000))], base_offset=n) for n in range(5))
+    columns = v3.decode(v3.from_v2(data), columns=["offset", "value", "magic", "batch_position"])
+    assert len(columns._chunks) > 1 and columns.column("offset") == [0, 1, 2, 3, 4]
+    assert columns.column("magic") == [3] * 5 == columns.batches.column("magic")
+    assert columns.column("batch_position") == columns.batches.column("position")

@@ -1,0 +1,460 @@
+"""Damaged magic 3: truncations, flipped bits, wrong fields under a right checksum, bombs, and errors="skip"."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import struct
+import sys
+import threading
+import time
+import tracemalloc
+
+import builders
+import magic3_oracle
+import oracle
+import pytest
+import reading
+from builders import with_crc
+from long_run import fewer
+from magic3_forms import CODECS, FORMS, Form, assert_agree
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec.errors import REASONS
+from kafkarec.experimental import framing, header_first, v3
+
+pytestmark = pytest.mark.core
+each_form = pytest.mark.parametrize("form", FORMS, ids=str)
+HEADERS = [(b"h", b"x"), (b"", None)]
+
+
+def small(codec: str = "none", **options: object) -> bytes:
+    return builders.batch(builders.records(2, headers=HEADERS), codec=codec, base_offset=100, **options)  # type: ignore[arg-type]
+
+
+def error_of(form: Form, data: bytes, **options: object) -> kafkarec.KafkaRecordError | None:
+    try:
+        form.module.decode(data, control=True, **options)
+    except kafkarec.KafkaRecordError as error:
+        return error
+    return None
+
+
+def attributes_of(raw: bytes) -> int:
+    return struct.unpack_from(">h", raw, 21)[0]
+
+
+def header_of(raw: bytes) -> tuple[bytes, bytes]:
+    """The header of a batch of magic 3, and its payload."""
+    at = 41
+    for longest in (5, 10, 10):
+        _, at = oracle.varint(raw, at, longest)
+    return raw[:at], raw[at:]
+
+
+def with_payload(raw: bytes, payload: bytes, *, count: int | None = None, attributes: int | None = None) -> bytes:
+    """Return the batch with other bytes after its header, and with a right length and checksum."""
+    header = bytearray(header_of(raw)[0])
+    header[8:12] = struct.pack(">i", len(header) + len(payload) - 12)
+    if count is not None:
+        header[37:41] = struct.pack(">i", count)
+    if attributes is not None:
+        header[21:23] = struct.pack(">h", attributes)
+    return with_crc(bytes(header) + payload)
+
+
+# ---- every truncation, every bit
+
+
+@each_form
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_every_truncation_is_a_cut_tail(form: Form, codec: str) -> None:
+    whole = form.from_v2(small())
+    data = whole + form.from_v2(small(codec))
+    for size in range(len(data)):
+        cut = data[:size]
+        columns = form.module.decode(cut)
+        assert (len(columns), columns.remaining) == ((2, size - len(whole)) if size >= len(whole) else (0, size))
+        skipping = form.module.decode(cut, errors="skip")
+        assert (len(skipping), skipping.remaining, skipping.damage) == (len(columns), columns.remaining, ())
+        if size not in (0, len(whole)):
+            with pytest.raises(kafkarec.CorruptRecordError) as caught:
+                form.module.to_v2(cut)
+            assert caught.value.reason == "length_beyond_end"
+            assert caught.value.position == (len(whole) if size > len(whole) else 0)
+    plain = small() + small(codec)
+    for size in (1, 11, 13, 40, len(plain) - 1):
+        with pytest.raises(kafkarec.CorruptRecordError, match="claims more bytes"):
+            form.from_v2(plain[:size])
+
+
+@each_form
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_every_flipped_bit_is_refused_or_seen(form: Form, codec: str) -> None:
+    """Under the checksum and in it every bit is refused. Outside, base offset and leader epoch are seen, and no record
+    is returned otherwise."""
+    good = form.from_v2(small(codec))
+    row = reading.batch_rows(form.module.decode(good).batches)[0]
+    data = bytearray(good)
+    for at in range(len(data)):
+        for bit in range(8):
+            data[at] ^= 1 << bit
+            error = error_of(form, data)
+            if at >= 17:
+                assert error is not None and error.reason == "crc_mismatch", (at, bit)
+                assert error.position == 0 and error.next_position == len(data)
+            elif at < 8 or 12 <= at < 16:
+                assert error is None
+                changed = reading.batch_rows(form.module.decode(data).batches)[0]
+                column = "base_offset" if at < 8 else "partition_leader_epoch"
+                assert changed[column] != row[column]
+            else:
+                columns = None if error else form.module.decode(data)
+                assert error is not None or (len(columns) == 0 and columns.remaining == len(data))
+            data[at] ^= 1 << bit
+    assert error_of(form, data) is None
+
+
+@each_form
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_flipped_bits_under_a_right_checksum_read_as_by_the_oracle(form: Form, codec: str) -> None:
+    good = form.from_v2(small(codec))
+    accepted = refused = 0
+    for at in range(21, len(good)):
+        for bit in range(at % fewer(1, 4), 8, fewer(1, 4)):
+            spoiled = with_crc(good[:at] + bytes([good[at] ^ 1 << bit]) + good[at + 1 :])
+            if magic3_oracle.decode(spoiled, header_first=form.header_first).error is None:
+                accepted += 1
+            else:
+                refused += 1
+            assert_agree(form, spoiled)
+    assert refused > 20 and accepted > 20
+
+
+@each_form
+def test_payloads_of_every_length_under_a_right_checksum(form: Form) -> None:
+    good = form.from_v2(small())
+    _, payload = header_of(good)
+    for size in range(len(payload)):
+        assert assert_agree(form, with_payload(good, payload[:size])).error is not None
+    assert assert_agree(form, with_payload(good, payload + b"\0")).error is not None
+
+
+# ---- fields
+
+
+def refused(form: Form, data: bytes, reason: str, **fields: object) -> kafkarec.KafkaRecordError:
+    """Assert that decode and to_v2 raise this error, and that skipping lists the same."""
+    error = error_of(form, data)
+    assert error is not None and error.reason == reason, error
+    assert {name: getattr(error, name) for name in fields} == fields
+    assert type(error) is REASONS[reason].error and (error.position, error.base_offset) == (0, 100)
+    with pytest.raises(kafkarec.KafkaRecordError) as caught:
+        kafkarec.decode(form.module.to_v2(data), control=True)
+    assert caught.value.reason == reason or caught.value.reason in ("record_structure_invalid", "record_length_invalid")
+    good = form.from_v2(small())
+    columns = form.module.decode(data + good, errors="skip")
+    assert [(one.reason, one.position, one.length, one.detail) for one in columns.damage] == [
+        (reason, 0, len(data), str(error))
+    ]
+    assert len(columns) == 2 and columns.batches.column("position") == [len(data)]
+    return error
+
+
+V3_FIELDS: dict[str, dict[str, object]] = {
+    "record_length_invalid": {"length": 10_000},
+    "record_structure_invalid": {"more": b"\0"},
+    "key_length_invalid": {"key_length": 77},
+    "value_length_invalid": {"value_length": 77},
+    "header_count_invalid": {"header_count": 1000},
+    "header_key_invalid": {"headers": HEADERS, "header_key_length": -1},
+    "header_value_invalid": {"headers": [(b"h", b"x")], "header_value_length": 50},
+}
+
+
+@pytest.mark.parametrize("reason", V3_FIELDS)
+@pytest.mark.parametrize("keep", [True, False])
+def test_wrong_records_of_v3_are_refused_as_in_magic_2(reason: str, keep: bool) -> None:
+    fields = {**V3_FIELDS[reason]}
+    length, more = fields.pop("length", None), fields.pop("more", b"")
+    bodies = [builders.record_body(), builders.record_body(**fields) + more]  # type: ignore[arg-type,operator]
+    parts = [builders.sized(body[not keep :], of) for body, of in zip(bodies, (None, length), strict=True)]  # type: ignore[arg-type]
+    good = v3.from_v2(small(), keep_attributes=keep)
+    refused(Form(v3, {"keep_attributes": keep}), with_payload(good, b"".join(parts), count=2), reason, record=1)
+
+
+def split(*, extra: bytes = b"", data: bytes | None = None, **fields: object) -> tuple[bytes, bytes]:
+    """The fields and the data of a header-first record without attributes: key "k", value "v", a header; `fields`
+    replace the numbers."""
+    numbers = {"time": 0, "offset": 0, "key": 1, "value": 1, "count": 1, "name": 1, "text": 1} | fields
+    length = numbers.pop("length", None)
+    inner = b"".join(builders.varint(number) for number in numbers.values()) + extra  # type: ignore[arg-type]
+    content = b"kvhx" if data is None else data
+    size = len(inner) + len(content) if length is None else length
+    return builders.varint(size) + inner, content  # type: ignore[arg-type]
+
+
+SPLIT: dict[str, dict[str, object]] = {
+    "record_length_invalid": {"length": -1},
+    "record_structure_invalid": {"extra": b"\0"},
+    "key_length_invalid": {"key": 50},
+    "value_length_invalid": {"value": 50},
+    "header_count_invalid": {"count": -1},
+    "header_key_invalid": {"name": -1},
+    "header_value_invalid": {"text": 9},
+    "records_left_over": {"data": b"kvhx and more", "length": 11},
+    "message_truncated": {"length": 6},
+}
+
+
+@pytest.mark.parametrize("reason", SPLIT)
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("frames", [1, 2])
+def test_wrong_header_first_records_are_refused(reason: str, codec: str, frames: int) -> None:
+    form = Form(header_first, {"frames": frames})
+    good_fields, good_data = split()
+    fields, data = split(**SPLIT[reason])  # type: ignore[arg-type]
+    good = form.from_v2(small(codec))
+    parts = [good_fields + fields, good_data + data]
+    if attributes_of(good) & 0x200:
+        first, second = (builders.compress(codec, part) for part in parts)
+        payload = builders.varint(len(first)) + first + second
+    else:
+        payload = builders.compress(codec, b"".join(parts))
+    spoiled = with_payload(good, payload, count=2)
+    assert_agree(form, spoiled)
+    record = None if reason == "records_left_over" else 1
+    refused(form, spoiled, reason, record=record)
+    check = None
+    try:
+        header_first.offsets(spoiled)
+    except kafkarec.KafkaRecordError as error:
+        check = error.reason
+    assert check in (reason, "offsets_out_of_order")
+
+
+@each_form
+def test_wrong_counts_varints_and_codecs(form: Form) -> None:
+    good = form.from_v2(small())
+    _, payload = header_of(good)
+    refused(form, with_payload(good, payload, count=-1), "record_count_negative")
+    if form.header_first:  # keys are read as fields, or fields as keys
+        assert error_of(form, with_payload(good, payload, count=1)) is not None
+        assert error_of(form, with_payload(good, payload, count=3)) is not None
+    else:
+        refused(form, with_payload(good, payload, count=1), "records_left_over")
+        refused(form, with_payload(good, payload, count=3), "records_missing", expected=3, found=2)
+    refused(form, with_payload(good, b"\x80" * 5 + payload, count=3), "varint_too_long")
+    refused(form, with_payload(good, payload, attributes=attributes_of(good) | 7), "unsupported_codec", found=7)
+    refused(form, with_payload(good, payload, attributes=attributes_of(good) | 1), "payload_corrupt")
+    other = with_payload(good, payload, attributes=attributes_of(good) ^ 0x100)
+    refused(form, other, "unsupported_magic", found=3)
+
+
+@each_form
+def test_header_varints_that_are_cut_or_too_long(form: Form) -> None:
+    good = form.from_v2(small())
+    for trail, reason in (
+        (b"\x80" * 5 + bytes(2), "varint_too_long"),
+        (b"\0" + b"\x80" * 10 + b"\0", "varint_too_long"),
+        (b"\0\0" + b"\xff" * 10, "varint_too_long"),
+        (b"\x80\x80\x80", "message_truncated"),
+        (b"\0\0\x80", "message_truncated"),
+    ):
+        header = good[:8] + struct.pack(">i", 41 + len(trail) - 12) + good[12:41]
+        refused(form, with_crc(header + trail), reason)
+    surplus = bytearray(
+        good[:41] + b"\x80\x80\x80\x80\x70" + good[42:]
+    )  # bits that do not fit are dropped, as in Kafka
+    surplus[8:12] = struct.pack(">i", len(surplus) - 12)
+    assert form.module.decode(with_crc(bytes(surplus))).batches.column("last_offset") == [100]
+
+
+@each_form
+def test_frames_are_checked_in_the_order_of_magic_2(form: Form) -> None:
+    good = form.from_v2(small())
+
+    def with_length(length: int) -> bytes:
+        return good[:8] + struct.pack(">i", length) + good[12:]
+
+    for data, reason, sides in (
+        (with_length(13), "size_too_small", (14, 13)),
+        (with_length(-1), "size_too_small", (14, -1)),
+        (with_length(2**31 - 5), "size_overflow", (2**31 - 13, 2**31 - 5)),
+        (with_length(31), "batch_too_small", (44, 43)),
+        (good[:16] + b"\x04" + good[17:], "unsupported_magic", (None, 4)),
+        (good[:16] + b"\xff" + good[17:], "unsupported_magic", (None, -1)),
+    ):
+        error = error_of(form, data)
+        assert error is not None and (error.reason, error.expected, error.found) == (reason, *sides)
+    assert form.module.decode(with_length(2**31 - 13)).remaining == len(good)
+    assert error_of(form, good[:-1] + b"?", check_crcs=False) is None
+    for length in range(15):
+        assert form.module.decode(good[:length]).remaining == length
+
+
+# ---- skipping
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_damage_is_skipped_and_tiles_with_the_batches(form: Form, codec: str) -> None:
+    parts = [form.from_v2(builders.good_batch(3, base_offset=10 * n, codec=codec)) for n in range(6)]
+    starts = [sum(map(len, parts[:n])) for n in range(7)]
+    data = bytearray(b"".join(parts))
+    data[starts[2] - 1] ^= 1  # the payload of batch 1
+    struct.pack_into(">i", data, starts[3] + 8, 9_999_999)  # the length of batch 3
+    columns = form.module.decode(data, errors="skip", columns=["offset", "batch_position"])
+    assert columns.batches.column("base_offset") == [0, 20, 40, 50]
+    assert columns.batches.column("position") == [starts[n] for n in (0, 2, 4, 5)]
+    assert sorted(set(columns.column("batch_position"))) == [starts[n] for n in (0, 2, 4, 5)]
+    found = [(one.reason, one.position, one.length, one.lost_from, one.lost_to) for one in columns.damage]
+    assert found == [
+        ("crc_mismatch", starts[1], len(parts[1]), 3, 19),
+        ("length_beyond_end", starts[3], len(parts[3]), 23, 39),
+    ]
+    reading.assert_tiles(bytes(data), columns)
+    with pytest.raises(kafkarec.CorruptRecordError) as caught:
+        form.module.decode(data)
+    assert (caught.value.reason, caught.value.position, caught.value.base_offset) == ("crc_mismatch", starts[1], 10)
+
+
+@each_form
+def test_garbage_holes_and_other_magics_are_skipped(form: Form) -> None:
+    good = form.from_v2(builders.good_batch(3, base_offset=5))
+    for between in (b"garbage", bytes(100), good[:-9], builders.good_batch(), b"\x03" * 500, good[9:]):
+        data = good + between + good
+        columns = form.module.decode(data, errors="skip")
+        assert columns.batches.column("position") == [0, len(good) + len(between)], between
+        assert [(one.position, one.length) for one in columns.damage] == [(len(good), len(between))]
+        reading.assert_tiles(data, columns)
+    data = good + b"\xff" * 60
+    columns = form.module.decode(data, errors="skip")
+    assert (len(columns), columns.damage[0].length, columns.damage[0].lost_to) == (3, 60, None)
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form.header_first or not form.options], ids=str)
+def test_a_missing_library_is_not_skipped(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """v3 with attributes is not here: its payload is that of magic 2, which the engine decompresses."""
+    made = form.from_v2(small("lz4"))
+
+    def missing(*_: object) -> bytes:
+        raise codecs.MissingCodec("lz4", "lz4")
+
+    monkeypatch.setattr(codecs, "decompress", missing)
+    with pytest.raises(kafkarec.MissingCodecError, match="pip install lz4"):
+        form.module.decode(made, errors="skip")
+
+
+@each_form
+def test_search_is_not_quadratic(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Crafted headers with plausible fields at every 44th byte. Each claims an eighth of what is left, so damage
+    begins again and again."""
+    header, count = bytearray(form.from_v2(small())[:44]), 5000
+    parts, size, computed, candidates = [], 44 * count, 0, 0
+    for n in range(count):
+        header[8:12] = struct.pack(">i", 44 * max((count - n) // 8, 1) - 12)
+        parts.append(bytes(header))
+
+    def counted(data: memoryview) -> int:
+        nonlocal computed
+        computed += len(data)
+        return 0
+
+    is_batch = framing._Decoding.is_batch
+
+    def counting(decoding: framing._Decoding, at: int) -> bool:
+        nonlocal candidates
+        candidates += 1
+        return is_batch(decoding, at)
+
+    monkeypatch.setattr(framing, "crc32c", counted)
+    monkeypatch.setattr(framing._Decoding, "is_batch", counting)
+    columns = form.module.decode(b"".join(parts), errors="skip")
+    assert len(columns) == 0 and sum(one.length for one in columns.damage) + columns.remaining == size
+    assert len(columns.damage) > 10
+    assert size < computed < 12 * size and candidates < 2 * count
+
+
+# ---- bombs
+
+
+def bomb(codec: str, size: int) -> bytes:
+    return codecs.compress(codecs.BY_NAME[codec].id, bytes(size))
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@each_form
+def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
+    size = 32 << 20
+    good = form.from_v2(small(codec))
+    packed = bomb(codec, size)
+    if attributes_of(good) & 0x200:
+        payloads = [builders.varint(len(packed)) + packed + packed]
+        little = codecs.compress(codecs.BY_NAME[codec].id, builders.sized(builders.record_body()[1:]))
+        payloads.append(builders.varint(len(little)) + little + packed)
+    else:
+        payloads = [packed]
+    for payload in payloads:
+        spoiled = with_payload(good, payload, count=1)
+        for call in (form.module.decode, form.module.to_v2):
+            if call is form.module.to_v2 and form.module is v3 and form.options:
+                continue  # it copies the payload
+            with pytest.raises(kafkarec.LimitExceededError, match="max_decompressed_bytes=1000000") as caught:
+                call(spoiled, max_decompressed_bytes=1_000_000)
+            assert caught.value.reason == "limit_exceeded"
+    with pytest.raises(kafkarec.LimitExceededError):
+        form.from_v2(
+            builders.batch(payload=packed, codec=codec, count=1), compression="none", max_decompressed_bytes=99
+        )
+
+
+@each_form
+def test_counts_allocate_nothing(form: Form) -> None:
+    made = form.from_v2(small())
+    spoiled = with_payload(made, header_of(made)[1], count=2**31 - 1)
+    tracemalloc.start()
+    error = error_of(form, spoiled)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert error is not None and peak < 1 << 20
+    assert error.reason == ("record_length_invalid" if form.header_first else "records_missing")
+
+
+def test_a_header_count_of_two_billion_is_refused() -> None:
+    form = Form(header_first, {"frames": 1})
+    fields, data = split(count=2**31 - 1, length=2**31 - 1)
+    good = form.from_v2(small())
+    assert error_of(form, with_payload(good, fields + data, count=1)) is not None
+    with pytest.raises(kafkarec.InvalidRecordError):
+        header_first.offsets(with_payload(good, fields + data, count=1))
+
+
+@each_form
+def test_a_buffer_that_changes_while_it_is_read(form: Form) -> None:
+    good = b"".join(form.from_v2(builders.good_batch(50, codec=codec, base_offset=n)) for n, codec in enumerate(CODECS))
+    data, stop = bytearray(good), threading.Event()
+
+    def spoil() -> None:
+        rng = random.Random(1)
+        while not stop.is_set():
+            for _ in range(20):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            data[:] = good
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    spoiler = threading.Thread(target=spoil)
+    spoiler.start()
+    rows, until = 0, time.monotonic() + 0.3
+    try:
+        while time.monotonic() < until:
+            rows += len(form.module.decode(data, errors="skip", check_crcs=False))
+            with contextlib.suppress(kafkarec.KafkaRecordError):
+                form.module.to_v2(data)
+    finally:
+        stop.set()
+        spoiler.join()
+        sys.setswitchinterval(interval)
+    assert rows > 0

@@ -1,0 +1,175 @@
+"""header_first.offsets: what it refuses, and how much it decompresses."""
+
+from __future__ import annotations
+
+import random
+
+import builders
+import pytest
+from magic3_forms import CODECS, FORMS, Form, real_batches
+
+import kafkarec
+from kafkarec import codecs
+from kafkarec._experimental import FieldReader
+from kafkarec.experimental import header_first
+
+pytestmark = pytest.mark.core
+HEADER_FIRST = [form for form in FORMS if form.header_first]
+each_form = pytest.mark.parametrize("form", HEADER_FIRST, ids=str)
+
+
+def batch_of(deltas: list[int], **options: object) -> bytes:
+    return builders.batch([builders.record(offset_delta=delta) for delta in deltas], **options)  # type: ignore[arg-type]
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_ascending_offsets_that_end_at_the_headers_are_accepted(form: Form, codec: str) -> None:
+    data = (
+        batch_of([0, 1, 2], codec=codec)
+        + batch_of([], codec=codec, payload=b"")
+        + batch_of([0, 5], last_offset_delta=5)
+    )
+    found = header_first.offsets(form.from_v2(data))
+    assert found[:2] == (3, 5)
+    assert header_first.offsets(b"") == (0, 0, 0, 0)
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize(
+    ("deltas", "last", "record", "sides"),
+    [
+        ([0, 0, 1], 1, 1, (0, 0)),
+        ([0, 2, 1, 3], 3, 2, (2, 1)),
+        ([-1, 0], 0, 0, (-1, -1)),
+        ([-(2**31), 5], 5, 0, (-1, -(2**31))),
+        ([0, 1], 2, 1, (None, None)),
+        ([0, 1], 0, 1, (None, None)),
+    ],
+)
+def test_other_offsets_are_refused_and_still_decoded(form, codec, deltas, last, record, sides) -> None:  # type: ignore[no-untyped-def]
+    good = form.from_v2(batch_of([0]))
+    data = good + form.from_v2(batch_of(deltas, last_offset_delta=last, codec=codec, base_offset=50))
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        header_first.offsets(data)
+    error = caught.value
+    assert (error.reason, error.position, error.base_offset) == ("offsets_out_of_order", len(good), 50)
+    assert (error.record, error.expected, error.found) == (record, *sides)
+    assert len(form.module.decode(data)) == 1 + len(deltas)
+
+
+@each_form
+def test_real_batches_are_accepted_unless_compaction_left_gaps_at_their_end(form: Form) -> None:
+    accepted = 0
+    for data in real_batches().values():
+        batches = list(kafkarec.batches(data))
+        whole = all(
+            not batch.record_count or [record.offset for record in batch][-1] == batch.last_offset for batch in batches
+        )
+        try:
+            found = header_first.offsets(form.from_v2(data))
+        except kafkarec.KafkaRecordError as error:
+            assert not whole and error.reason == "offsets_out_of_order"
+        else:
+            assert whole and found[:2] == (len(batches), sum(batch.record_count or 0 for batch in batches))
+            accepted += 1
+    assert accepted > 60
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_only_the_fields_are_decompressed(codec: str) -> None:
+    random_ = random.Random(3)
+    parts = [builders.record(offset_delta=n, key=None, value=random_.randbytes(1000)) for n in range(500)]
+    data = builders.batch(parts, codec=codec)
+    content = sum(map(len, parts)) - 500  # without the attributes
+    fields = content - 500 * 1000
+    made = {frames: header_first.from_v2(data, frames=frames) for frames in (1, 2)}
+    found = {frames: header_first.offsets(raw) for frames, raw in made.items()}
+    assert found[2].decompressed_bytes == fields and found[2].compressed_bytes < fields
+    block = {"gzip": 1 << 16, "snappy": 32 << 10, "lz4": 64 << 10, "zstd": 128 << 10}[codec]
+    assert fields <= found[1].decompressed_bytes <= fields + block
+    assert found[1].compressed_bytes < len(data) / 3
+    whole = {frames: header_first.offsets(raw, max_decompressed_bytes=200_000) for frames, raw in made.items()}
+    assert whole == found
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize("frames", [1, 2])
+def test_the_data_may_be_anything(codec: str, frames: int) -> None:
+    """What is behind the fields is not looked at; with one frame, what is behind the last block that was needed."""
+    random_ = random.Random(4)
+    parts = [builders.record(offset_delta=n, value=random_.randbytes(2000)) for n in range(200)]
+    good = header_first.from_v2(builders.batch(parts, codec=codec), frames=frames)
+    spoiled = builders.with_crc(good[:8] + (len(good) - 1012).to_bytes(4, "big") + good[12:-1000])
+    assert header_first.offsets(spoiled) == header_first.offsets(good)
+    with pytest.raises(kafkarec.KafkaRecordError):
+        header_first.decode(spoiled)
+
+
+@each_form
+@pytest.mark.parametrize("codec", CODECS)
+def test_truncated_fields_and_wrong_counts_are_refused(form: Form, codec: str) -> None:
+    good = form.from_v2(batch_of([0, 1], codec=codec))
+    for count in (-1, 1, 3, 2**31 - 1):
+        spoiled = builders.with_crc(good[:37] + count.to_bytes(4, "big", signed=True) + good[41:])
+        with pytest.raises(kafkarec.InvalidRecordError):
+            header_first.offsets(spoiled)
+    for cut in (good[:-1], good + b"?"):
+        with pytest.raises(kafkarec.CorruptRecordError):
+            header_first.offsets(cut)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@each_form
+def test_bombs_stop_at_the_limit(form: Form, codec: str) -> None:
+    good = form.from_v2(batch_of([0], codec=codec))
+    codec_id = codecs.BY_NAME[codec].id
+    # one record after the other is valid, in 60 MiB of fields
+    bits = int.from_bytes(good[21:23], "big")
+    record = bytes.fromhex("0a 00 00 01 01 00" if bits & 0x80 else "0c 00 00 00 01 01 00")
+    packed = codecs.compress(codec_id, record * (10 << 20))
+    payload = builders.varint(len(packed)) + packed if bits & 0x200 else packed
+    spoiled = bytearray(good[:49] + payload)  # the varints of the header take 1, 6 and 1 bytes
+    spoiled[8:12] = (len(spoiled) - 12).to_bytes(4, "big")
+    spoiled[37:41] = (2**31 - 1).to_bytes(4, "big")
+    with pytest.raises(kafkarec.LimitExceededError):
+        header_first.offsets(builders.with_crc(bytes(spoiled)), max_decompressed_bytes=100_000)
+
+
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_fields_are_read_as_they_arrive(size: int) -> None:
+    deltas = [*range(0, 300, 3)]
+    made = header_first.from_v2(batch_of(deltas, last_offset_delta=deltas[-1]))
+    at = len(made) - 100 * (7 + 1 + 2)  # about where the fields begin: found below
+    payload = next(made[start:] for start in range(at - 200, len(made)) if _reads_all(made[start:]))
+    reader, read = FieldReader(100, False, {}), 0
+    for end in range(size, len(payload) + size, size):
+        read = end
+        if reader.read(payload[:end], False):
+            break
+    assert reader.at <= read <= 2 * reader.at
+    assert (reader.last_delta, reader.unordered, reader.data_size) == (297, None, 200)
+    with pytest.raises(ValueError, match="bytes, after"):
+        reader.read(b"", True)
+
+
+def _reads_all(payload: bytes) -> bool:
+    reader = FieldReader(100, False, {"position": 0})
+    try:
+        return reader.read(payload, True) and reader.at + reader.data_size == len(payload)
+    except kafkarec.KafkaRecordError:
+        return False
+
+
+def test_a_long_record_is_not_read_again_and_again() -> None:
+    """2 MB of header lengths in one record, which arrive 100 bytes at a time: read again when twice as many are there,
+    so that the time does not grow with the square."""
+    count = 1_000_000
+    body = b"\0\0\1\1" + builders.varint(count) + b"\0\0" * count
+    fields = builders.varint(len(body)) + body
+    reader, content = FieldReader(1, False, {"position": 0}), bytearray()
+    for at in range(0, len(fields), 100):
+        assert not reader.read(content, False)
+        content += fields[at : at + 100]
+    assert reader.read(content, True) and reader.at == len(fields)

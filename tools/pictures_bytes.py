@@ -1,0 +1,70 @@
+"""Bytes as cells, 8 in a row, a colour for each group of fields, and the fields that begin in a row below it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable
+from html import escape
+from typing import NamedTuple
+
+from pictures_style import WIDTH, marked, text
+
+_PER_ROW, _CELL, _HEIGHT, _LEFT, _LABELS = 8, 43, 28, 38, 17
+_CHARACTER = 7  # of a label: its width in a wide font
+_MARK = 3.5  # characters
+
+
+class Field(NamedTuple):
+    """A field of a batch; without words it has no label."""
+
+    start: int
+    length: int
+    path: str
+    group: str
+    words: str
+
+
+def panel(title: str, about: str, data: bytes, fields: Iterable[Field], shown: int, top: float) -> tuple[str, float]:
+    """(the first `shown` bytes of `data` below a title and a sentence, where the drawing ends)."""
+    parts = [text(16, top + 28, title, "title")]
+    y = top + 31
+    for line in textwrap.wrap(about, 58):
+        y += 17
+        parts.append(text(16, y, line, "soft"))
+    y += 12
+    found = list(fields)
+    field_of = [field for field in found for _ in range(field.length)]
+    for row in range(0, shown, _PER_ROW):
+        parts.append(text(_LEFT - 6, y + 19, str(row), "address"))
+        for at in range(row, min(row + _PER_ROW, shown)):
+            parts.append(_cell(field_of[at], at, data[at], _LEFT + (at - row) * _CELL, y))
+        y += _HEIGHT + 2
+        for marks in _wrapped([field for field in found if row <= field.start < row + _PER_ROW and field.words]):
+            parts.append(marked(_LEFT, y + 13, marks))
+            y += _LABELS
+        y += 8
+    return "".join(parts), y + 6
+
+
+def _cell(field: Field, at: int, byte: int, x: float, y: float) -> str:
+    last = field.start + field.length - 1
+    title = f"{field.path}: byte {at}" if field.length == 1 else f"{field.path}: bytes {field.start} to {last}"
+    return (
+        f'<g><title>{escape(title)}</title><rect class="{field.group}" x="{x}" y="{y}" '
+        f'width="{_CELL - (2 if at == last else 0)}" height="{_HEIGHT}"/>'
+        f"{text(x + _CELL / 2, y + 19, f'{byte:02x}', 'byte')}</g>"
+    )
+
+
+def _wrapped(fields: list[Field]) -> list[list[tuple[str, str]]]:
+    """The labels in lines that fit below the cells."""
+    lines: list[list[tuple[str, str]]] = []
+    left = 0.0
+    for field in fields:
+        needed = (len(field.words) + _MARK) * _CHARACTER
+        if not lines or needed > left:
+            lines.append([])
+            left = WIDTH - _LEFT - 10
+        lines[-1].append((field.group, field.words))
+        left -= needed
+    return lines
