@@ -184,7 +184,8 @@ def offsets(data: Any, *, max_decompressed_bytes: int = 128 << 20) -> ValidatedO
 
     The number of records must be that of the header, each record's length that of its fields; the offset deltas must
     ascend from 0 or more to the header's last one, otherwise offsets_out_of_order (as for batches of a cleaned log).
-    Keys, values and headers are neither read nor decompressed where the codec's blocks allow it.
+    Keys, values and headers are neither read nor decompressed where the codec's blocks allow it; so their size is
+    compared with the lengths only without a codec.
     """
     limit = checked_limit(max_decompressed_bytes)
     found = ValidatedOffsets(0, 0, 0, 0)
@@ -213,6 +214,12 @@ def _checked_offsets(frame: WholeBatch, header: V2Header, payload: memoryview, l
                 raise frame.error("records_left_over", expected=count, found=made - reader.at)
         else:
             read, made = _read_fields(reader, CODEC_NAMES[codec], payload, limit)
+    if not codec and not header.attributes & TWO_FRAMES:
+        data, needed = len(payload) - reader.at, reader.data_size
+        if data < needed:
+            raise frame.error("message_truncated", expected=needed, found=data)
+        if data > needed:
+            raise frame.error("records_left_over", expected=count, found=data - needed)
     if reader.unordered is not None:
         record, delta, before = reader.unordered
         raise frame.error("offsets_out_of_order", expected=before, found=delta, record=record)
