@@ -65,43 +65,40 @@ def _header_fields(data: bytes) -> Iterator[Field]:
         at = end
 
 
-def _varints(data: bytes, at: int) -> Iterator[tuple[int, int, int]]:
-    """Start, length and value of the varints from byte `at` on, as long as they are not negative."""
-    while True:
-        end = _varint_end(data, at)
-        raw = sum((byte & 0x7F) << 7 * n for n, byte in enumerate(data[at:end]))
-        yield at, end - at, raw >> 1
-        at = end
-
-
 def _records(data: bytes, at: int) -> Iterator[Field]:
-    number = 0
-    while at < len(data):
-        group = ("record", "other")[number % 2]
-        for name in _FIELDS:
-            start, size, value = next(_varints(data, at))
-            words = f"record {number}: length" if name == "length" else name
-            yield Field(start, size, f"record {number}: {name}", group, words)
-            at = start + size
-            if name in ("key length", "value length"):
-                what = name.split()[0]
+    for number in range(_count(data)):
+        for field, value in _record(data, at, number):
+            yield field
+            at = field.start + field.length
+            if value is not None:
+                what = field.words.split()[0]
                 yield Field(at, value, f"record {number}: {what}", what, what)
                 at += value
-        number += 1
 
 
 def _split(data: bytes, at: int) -> Iterator[Field]:
-    count = int.from_bytes(data[37:41], "big")
     sizes = []
-    for number in range(count):
-        group = ("record", "other")[number % 2]
-        for name in _FIELDS:
-            start, size, value = next(_varints(data, at))
-            words = f"record {number}: length" if name == "length" else name
-            yield Field(start, size, f"record {number}: {name}", group, words)
-            at = start + size
-            if name in ("key length", "value length"):
-                sizes.append((number, name.split()[0], value))
-    for number, what, size in sizes:
-        yield Field(at, size, f"record {number}: {what}", what, f"{what} of record {number}")
+    for number in range(_count(data)):
+        for field, value in _record(data, at, number, apart=True):
+            yield field
+            at = field.start + field.length
+            if value is not None:
+                sizes.append((f"{field.words.split()[0]} of record {number}", value))
+    for words, size in sizes:
+        yield Field(at, size, words, words.split()[0], words)
         at += size
+
+
+def _count(data: bytes) -> int:
+    return int.from_bytes(data[37:41], "big")
+
+
+def _record(data: bytes, at: int, number: int, *, apart: bool = False) -> Iterator[tuple[Field, int | None]]:
+    """(field, the length that it is of a key or value) of each field of a record. apart: from the keys and values."""
+    for name in _FIELDS:
+        end = _varint_end(data, at)
+        value = sum((byte & 0x7F) << 7 * n for n, byte in enumerate(data[at:end])) >> 1
+        length = value if name in ("key length", "value length") else None
+        words = f"record {number}: length" if name == "length" else name
+        yield Field(at, end - at, f"record {number}: {name}", ("record", "other")[number % 2], words), length
+        at = end if apart or length is None else end + length
