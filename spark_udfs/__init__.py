@@ -89,7 +89,8 @@ def register(spark: Any) -> Registered:
 
 
 def doctor(spark: Any) -> Diagnosis:
-    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Printable."""
+    """Runs a small job and reports, per executor: Python, libc, cache path, wheels, versions. Also which settings of
+    Spark are faster. Printable."""
     from .diagnosis import doctor as run
 
     return run(spark)

@@ -19,11 +19,19 @@ TASKS_PER_CORE = 4
 TASK_SECONDS = 0.1
 
 
+_DEFAULTS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    "spark.python.unix.domain.socket.enabled": "false",
+}
+
+
 @dataclass(frozen=True)
 class Diagnosis:
-    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec."""
+    """The executors' reports. Printable. `rows`: one dict per executor; `healthy`: all of them can use kafkarec;
+    `advice`: settings of Spark with which it moves more bytes, a sentence for each that is as Spark sets it."""
 
     rows: tuple[dict[str, Any], ...]
+    advice: tuple[str, ...] = ()
 
     @property
     def healthy(self) -> bool:
@@ -53,6 +61,7 @@ class Diagnosis:
                     value = ("\n" + " " * 14).join(map(str, value))
                 if value:
                     lines.append(f"  {name:<10}  {value}")
+        lines += [f"faster: {each}" for each in self.advice]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -71,7 +80,19 @@ def doctor(spark: Any) -> Diagnosis:
             row["workers"].append(report["pid"])
         if report["problem"] and not row["problem"]:
             row |= {name: report[name] for name in ("problem", "source", "path", "notes")}
-    return Diagnosis(tuple(rows[key] for key in sorted(rows)))
+    return Diagnosis(tuple(rows[key] for key in sorted(rows)), tuple(_advice(spark)))
+
+
+def _advice(spark: Any) -> Iterator[str]:
+    """Settings that benchmarks/spark_settings.py has measured. `register` sets neither: the first is also for other
+    functions of the session, the second cannot be set once Spark has started."""
+    from .capabilities import has_unix_sockets
+
+    rows, sockets = _DEFAULTS
+    if spark.conf.get(rows, _DEFAULTS[rows]) == _DEFAULTS[rows]:
+        yield f"{rows}=500 if values are whole batches of 10 kB or more"
+    if has_unix_sockets() and spark.conf.get(sockets, _DEFAULTS[sockets]) == _DEFAULTS[sockets]:
+        yield f"{sockets}=true, before Spark starts"
 
 
 def _cores(spark: Any) -> int:
