@@ -190,8 +190,8 @@ def read(log: Log, data_folder: DataFolder) -> tuple[Witness, ...]:
     return tuple(found)
 
 
-def _beside(log: Log) -> list[names.SegmentName]:
-    """The log's segments and their side files that are in its folder now."""
+def _beside(log: Log, state: str = "") -> list[names.SegmentName]:
+    """The log's segments and their side files that are in its folder now. state: see names.SegmentName."""
     if log.folder is None:
         return []
     last = names.segment(log.segments[-1].name) if log.segments else None
@@ -200,7 +200,19 @@ def _beside(log: Log) -> list[names.SegmentName]:
         parsed = [names.segment(name) for name in log.folder.names()]
     except OSError:
         return []  # reported where the folder is listed for its segments
-    return [one for one in parsed if one and not one.state and (one.topic, one.partition) == owner]
+    return [one for one in parsed if one and one.state == state and (one.topic, one.partition) == owner]
+
+
+def cleaned_meanwhile(log: Log) -> bool | None:
+    """Whether the log cleaner has worked on a log by now that its checkpoint did not list; None: not known. The cleaner
+    lists a log only when it is done with it. Until then, and for file.delete.delay.ms (60 s) after, a segment that it
+    replaced is beside the new one of the same base offset."""
+    if DataFolder.above(log).cleaned(log.topic, log.partition):
+        return True
+    segments, replaced = (
+        {one.base_offset for one in _beside(log, state) if one.suffix == ".log"} for state in ("", ".deleted")
+    )
+    return False if segments.isdisjoint(replaced) else None
 
 
 def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[Witness]:

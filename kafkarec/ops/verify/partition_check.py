@@ -132,7 +132,7 @@ def partition_report(
     between = salvaged.others(gaps, findings)
     for one in files:
         salvaged.take(one.offsets, one.findings)
-    compacted = _is_compacted(log, files, cleaned)
+    compacted = _is_compacted(log, files, between, cleaned)
     proofs = _proofs(log, in_order, between)
     if compacted:
         _report_compacted(files, [gap for gap in between if gap not in proofs], findings)
@@ -279,10 +279,12 @@ def _ends_in_damage(one: FileResult) -> bool:
     return last.position + last.length + one.remaining >= one.size
 
 
-def _is_compacted(log: Any, files: Sequence[FileResult], cleaned: bool | None) -> bool | None:
-    """Whether the log was compacted; None: not known."""
+def _is_compacted(log: Any, files: Sequence[FileResult], between: Sequence[Gap], cleaned: bool | None) -> bool | None:
+    """Whether the log was compacted; None: not known. cleaned: as it was before the log was read."""
     if any(one.offsets.signs_of_cleaning for one in files) or log.topic in names.ALWAYS_COMPACTED:
         return True
+    if cleaned is False and (between or any(one.offsets.gap_count for one in files)):
+        return end_witnesses.cleaned_meanwhile(log)
     return cleaned
 
 

@@ -46,6 +46,26 @@ def test_offsets_removed_by_the_cleaner_are_not_lost(tmp_path: Path) -> None:
     assert log.missing == ((5, 19), (25, 39)) and log.lost_offsets == 30
 
 
+def test_a_log_that_is_cleaned_for_the_first_time_while_it_is_read_lost_nothing(tmp_path: Path) -> None:
+    made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
+    data_folder(tmp_path, cleaner="")
+    report = verified(tmp_path, progress=lambda *_: data_folder(tmp_path, cleaner="orders 0 40"))
+    assert report.partitions[0].lost_offsets == 0 and "error" not in {one.severity for one in report.findings}
+
+
+@pytest.mark.parametrize(("replaced", "severity"), [(0, "anomaly"), (30, "error")])
+def test_a_segment_that_the_cleaner_has_just_replaced_leaves_gaps_open(
+    tmp_path: Path, replaced: int, severity: str
+) -> None:
+    """The cleaner enters a log into its checkpoint only when it is done with it. A segment of another base offset that
+    is about to be deleted says nothing."""
+    folder = made(tmp_path, {0: [good(0), good(20)], 40: [good(40)]})
+    (folder / f"{replaced:020}.log.deleted").write_bytes(good(0))
+    data_folder(tmp_path, cleaner="")
+    found = {one.kind: one.severity for one in verified(tmp_path).findings}
+    assert (found["offset_gap"], found["segment_gap"]) == (severity, severity)
+
+
 def test_the_worst_partition_lost_most_offsets_then_bytes(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     large = builders.batch(builders.records(5, value=bytes(900)), base_offset=5)[:-1] + b"\xff"
