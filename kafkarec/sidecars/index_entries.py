@@ -10,13 +10,17 @@ part, which remains after a crash or in a copy from a running broker (Kafka: Abs
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from struct import Struct
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from operator import and_
+from struct import Struct, unpack_from
 from typing import ClassVar, Generic, TypeVar, overload
 
 from .parse_errors import refuse
 
 E = TypeVar("E")
+_UNPACKED_TOGETHER = 1024  # entries
 
 
 class Entries(Sequence[E], Generic[E]):
@@ -32,6 +36,9 @@ class Entries(Sequence[E], Generic[E]):
 
     __slots__ = ("_count", "_data", "base_offset", "preallocated")
     layout: ClassVar[Struct]
+    offset_field: ClassVar[int]  # 0 or 1: which of the two fields is the relative offset
+    rises: ClassVar[tuple[Callable[[int, int], bool], Callable[[int, int], bool]]]
+    """How each of the two fields of an entry compares with that of the entry before."""
 
     def __init__(self, data: bytes, base_offset: int, file: str | None = None) -> None:
         size = self.layout.size
@@ -56,21 +63,29 @@ class Entries(Sequence[E], Generic[E]):
     @abstractmethod
     def _entry(self, index: int) -> E: ...
 
-    @staticmethod
-    @abstractmethod
-    def follows(entry: E, previous: E) -> bool:
-        """Whether an entry may follow another one."""
+    def columns(self) -> tuple[array[int], array[int]]:
+        """The two fields of all entries, each as an array of int64: what checks whole indexes, since an entry as an
+        object takes twenty times as long."""
+        columns = array("q"), array("q")
+        for start in range(0, self._count, _UNPACKED_TOGETHER):
+            count = min(_UNPACKED_TOGETHER, self._count - start)
+            values = unpack_from(">" + self.layout.format[1:] * count, self._data, start * self.layout.size)
+            for field, column in enumerate(columns):
+                of_field = values[field::2]
+                column.extend(map(self.base_offset.__add__, of_field) if field == self.offset_field else of_field)
+        return columns
+
+    def falls(self) -> Iterator[int]:
+        """The numbers of the entries that do not follow the entry before: an index rises in both fields."""
+        both = zip(self.rises, self.columns(), strict=True)
+        follow = map(and_, *(map(rises, islice(column, 1, None), column) for rises, column in both))
+        return (number for number, follows in enumerate(follow, 1) if not follows)
 
     @property
     def rising(self) -> int:
         """The number of entries from the start that rise. A broker that truncates its log writes new entries over old
         ones, and leaves the rest of these behind (AbstractIndex.truncateToEntries)."""
-        previous: E | None = None
-        for number, entry in enumerate(self):
-            if previous is not None and not self.follows(entry, previous):
-                return number
-            previous = entry
-        return len(self)
+        return next(self.falls(), len(self))
 
     def __len__(self) -> int:
         return self._count

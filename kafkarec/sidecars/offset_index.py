@@ -10,6 +10,7 @@ Both fields rise. There is an entry about every `index.interval.bytes` of the lo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import gt
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -32,14 +33,12 @@ class OffsetIndex(Entries[OffsetEntry]):
 
     __slots__ = ()
     layout = Struct(">ii")
+    offset_field = 0
+    rises = gt, gt
 
     def _entry(self, index: int) -> OffsetEntry:
         relative, position = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return OffsetEntry(self.base_offset + relative, position)
-
-    @staticmethod
-    def follows(entry: OffsetEntry, previous: OffsetEntry) -> bool:
-        return entry.offset > previous.offset and entry.position > previous.position
 
 
 def read(data: bytes, base_offset: int, file: str | None = None) -> OffsetIndex:

@@ -11,6 +11,7 @@ segment is rolled, closed or recovered, if the largest timestamp has no entry ye
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import ge, gt
 from struct import Struct, error
 from typing import NamedTuple
 
@@ -33,6 +34,8 @@ class TimeIndex(Entries[TimeEntry]):
 
     __slots__ = ()
     layout = Struct(">qi")
+    offset_field = 1
+    rises = gt, ge
 
     @classmethod
     def _used(cls, data: bytes) -> int:
@@ -42,10 +45,6 @@ class TimeIndex(Entries[TimeEntry]):
     def _entry(self, index: int) -> TimeEntry:
         timestamp, relative = self.layout.unpack_from(self._data, index * ENTRY_SIZE)
         return TimeEntry(timestamp, self.base_offset + relative)
-
-    @staticmethod
-    def follows(entry: TimeEntry, previous: TimeEntry) -> bool:
-        return entry.timestamp > previous.timestamp and entry.offset >= previous.offset
 
 
 def read(data: bytes, base_offset: int, file: str | None = None) -> TimeIndex:

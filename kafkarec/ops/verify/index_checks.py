@@ -8,8 +8,15 @@ whole append of several batches; and after cleaning a batch may be empty or begi
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from array import array
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, chain, islice
+from operator import gt
+from typing import Generic, TypeVar
 
+from kafkarec.sidecars.index_entries import Entries
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
 
@@ -20,85 +27,129 @@ _AHEAD = (
     " (the log was truncated, or copied before its index; a broker rebuilds the index when it recovers the segment)"
 )
 InDamage = Callable[[int], bool]
+E = TypeVar("E", OffsetEntry, TimeEntry)
 
 
-def _add(
-    findings: SideFileFindings,
-    file: str,
-    severity: str,
-    check: str,
-    number: int,
-    expected: str | None,
-    found: str,
-    what: str,
-) -> None:
-    """Adds a finding about one entry of an index."""
-    findings.add(
-        severity, check, file, f"entry {number} ({found}) {what}", entry=number, expected=expected, found=found
-    )
+def _rise(before: int | None, values: Sequence[int]) -> bool:
+    """Whether each value is above the one before it; before: None if there is none before the first."""
+    if before is None:
+        return all(map(gt, islice(values, 1, None), values))
+    return all(map(gt, values, chain((before,), values)))
 
 
-def _stale(index: OffsetIndex | TimeIndex, file: str, check: str, findings: SideFileFindings) -> int:
-    """The number of entries before those that a truncation left in the index of an active segment; 0: there are none.
-    A closed index has none, as its broker trimmed it."""
-    rising = index.rising if index.preallocated else len(index)
-    if rising == len(index):
-        return 0
-    what = f"{len(index) - rising} entries from entry {rising} on are left from before the log was truncated"
-    findings.add(NOTE, check, file, what, entry=rising)
-    return rising
+class _IndexCheck(Generic[E]):
+    """The entries of an index in the order of their places: the position in the log, or the offset, that follows the
+    value which is looked for. Where every entry has a batch's place and value, which is usual, they are compared as
+    columns; else one by one."""
+
+    order_check: str
+
+    def __init__(self, index: Entries[E], file: str, findings: SideFileFindings) -> None:
+        self._index: Entries[E] = index
+        self._file, self._findings = file, findings
+        values, places = index.columns()
+        self._numbers: Sequence[int] = range(self._usable())
+        falls = [number for number in index.falls() if number in self._numbers]
+        for number in falls:
+            previous, entry = index[number - 1 : number + 1]
+            expected, what = self._why_it_falls(previous)
+            self._add(ERROR, self.order_check, number, expected, entry, what)
+        if falls:
+            self._numbers = sorted(self._numbers, key=places.__getitem__)
+            values, places = (array("q", map(column.__getitem__, self._numbers)) for column in (values, places))
+        self._values, self._places = values[: len(self._numbers)], places[: len(self._numbers)]
+        self._at = 0  # the next entry, in this order
+
+    def _add(self, severity: str, check: str, number: int, expected: str | None, entry: E, what: str) -> None:
+        found = self._described(entry)
+        sentence = f"entry {number} ({found}) {what}"
+        self._findings.add(severity, check, self._file, sentence, entry=number, expected=expected, found=found)
+
+    @abstractmethod
+    def _described(self, entry: E) -> str:
+        """The two fields in words."""
+
+    @abstractmethod
+    def _why_it_falls(self, previous: E) -> tuple[str, str]:
+        """What is expected of an entry behind `previous`, and what is wrong with one that does not follow it."""
+
+    def _usable(self) -> int:
+        """The number of entries without those that a truncation left in the index of an active segment. A closed index
+        has none, as its broker trimmed it."""
+        index = self._index
+        rising = index.rising if index.preallocated else len(index)
+        if rising < len(index):
+            what = f"{len(index) - rising} entries from entry {rising} on are left from before the log was truncated"
+            self._findings.add(NOTE, self.order_check, self._file, what, entry=rising)
+        return rising
+
+    def _until(self, last: int) -> Iterator[tuple[int, E]]:
+        """Yields the (number, entry) pairs up to a place."""
+        places = self._places
+        while self._at < len(places) and places[self._at] <= last:
+            number = self._numbers[self._at]
+            self._at += 1
+            yield number, self._index[number]
+
+    def _rest(self) -> Iterator[tuple[int, E]]:
+        return self._until(self._places[-1]) if self._places else iter(())
+
+    def _take_usual(self, places: Sequence[int], values: Sequence[int]) -> bool:
+        """Passes over the entries up to the last place if each has one of the places, and its value."""
+        stop = bisect_right(self._places, places[-1], self._at)
+        value_of = dict(zip(places, values, strict=True)).get
+        if list(map(value_of, self._places[self._at : stop])) != self._values[self._at : stop].tolist():
+            return False
+        self._at = stop
+        return True
 
 
-class OffsetCheck:
-    """Checks an .index. Call `add` with every batch in order, then `finish`."""
+class OffsetCheck(_IndexCheck[OffsetEntry]):
+    """Checks an .index. Call `add` with all batches in order, then `finish`."""
+
+    order_check = "index_order"
 
     def __init__(self, index: OffsetIndex, file: str, findings: SideFileFindings) -> None:
-        self._file, self._findings = file, findings
-        self._index = index
-        self._entries = self._in_order(index)
-        self._next = next(self._entries, None)
+        super().__init__(index, file, findings)
         self._waiting: list[tuple[int, OffsetEntry]] = []  # entries with an offset above their batch
         self._previous_last: int | None = None
         self._largest_batch = 0
         self._reached = 0  # the highest position of an entry
 
-    def _in_order(self, index: OffsetIndex) -> Iterator[tuple[int, OffsetEntry]]:
-        """The (number, entry) pairs by position. Adds findings for entries that do not ascend."""
-        stale = _stale(index, self._file, "index_order", self._findings)
-        if stale:
-            return ((number, index[number]) for number in range(stale))
-        ordered = True
-        previous: OffsetEntry | None = None
-        for number, entry in enumerate(index):
-            if previous is not None and not index.follows(entry, previous):
-                ordered = False
-                self._add(
-                    ERROR,
-                    "index_order",
-                    number,
-                    f"offset > {previous.offset}, byte > {previous.position}",
-                    entry,
-                    f"does not ascend: it follows offset {previous.offset} at byte {previous.position}; a search may "
-                    "find a wrong entry",
-                )
-            previous = entry
-        numbers: Sequence[int] = range(len(index))
-        if not ordered:
-            numbers = sorted(numbers, key=lambda number: index[number].position)
-        return ((number, index[number]) for number in numbers)
+    def _described(self, entry: OffsetEntry) -> str:
+        return f"offset {entry.offset} at byte {entry.position}"
 
-    def _add(self, severity: str, check: str, number: int, expected: str | None, entry: OffsetEntry, what: str) -> None:
-        found = f"offset {entry.offset} at byte {entry.position}"
-        _add(self._findings, self._file, severity, check, number, expected, found, what)
+    def _why_it_falls(self, previous: OffsetEntry) -> tuple[str, str]:
+        return (
+            f"offset > {previous.offset}, byte > {previous.position}",
+            f"does not ascend: it follows offset {previous.offset} at byte {previous.position}; a search may find a "
+            "wrong entry",
+        )
 
-    def add(self, position: int, size: int, base: int | None, last: int, in_damage: InDamage) -> None:
-        """Compares the next batch.
+    def add(
+        self,
+        positions: Sequence[int],
+        sizes: Sequence[int],
+        bases: Sequence[int | None],
+        lasts: Sequence[int],
+        in_damage: InDamage,
+    ) -> None:
+        """Compares the next batches, one or more.
 
-        base        None: a wrapper of magic 0 or 1, whose base offset is not known
+        bases       None: a wrapper of magic 0 or 1, whose base offset is not known
         in_damage   whether a position is within damage; entries that point there are not reported
         """
-        while self._next is not None and self._next[1].position <= position:
-            number, entry = self._next
+        if not self._waiting and _rise(self._previous_last, lasts) and self._take_usual(positions, lasts):
+            if self._at:
+                self._reached = self._places[self._at - 1]
+            self._previous_last = lasts[-1]
+        else:
+            for position, base, last in zip(positions, bases, lasts, strict=True):
+                self._add_batch(position, base, last, in_damage)
+        self._largest_batch = max(self._largest_batch, *sizes)
+
+    def _add_batch(self, position: int, base: int | None, last: int, in_damage: InDamage) -> None:
+        for number, entry in self._until(position):
             if entry.position == position:
                 self._check(number, entry, base, last)
             elif not in_damage(entry.position):
@@ -111,10 +162,8 @@ class OffsetCheck:
                     f"points into a batch: the next one begins at byte {position}",
                 )
             self._reached = max(self._reached, entry.position)
-            self._next = next(self._entries, None)
         self._match_appends(last)
         self._previous_last = last
-        self._largest_batch = max(self._largest_batch, size)
 
     def _check(self, number: int, entry: OffsetEntry, base: int | None, last: int) -> None:
         previous_last = self._previous_last
@@ -173,12 +222,10 @@ class OffsetCheck:
         live   the file was copied while it was written, or its broker crashed, so it may be ahead of the log
         """
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
-        while self._next is not None:
-            number, entry = self._next
+        for number, entry in self._rest():
             if not in_damage(entry.position):
                 text = f"points beyond the log's end, {end}{why}"
                 self._add(severity, "index_position", number, f"below byte {end}", entry, text)
-            self._next = next(self._entries, None)
         for number, entry in self._waiting:
             self._add(
                 severity,
@@ -208,54 +255,44 @@ class OffsetCheck:
             )
 
 
-class TimeCheck:
-    """Checks a .timeindex. Call `add` with every batch in order, then `finish`."""
+class TimeCheck(_IndexCheck[TimeEntry]):
+    """Checks a .timeindex. Call `add` with all batches in order, then `finish`."""
+
+    order_check = "time_order"
 
     def __init__(self, index: TimeIndex, file: str, findings: SideFileFindings) -> None:
-        self._file, self._findings = file, findings
+        super().__init__(index, file, findings)
         self._last_entry = index[-1] if len(index) else None
-        self._entries = self._in_order(index)
-        self._next = next(self._entries, None)
         self._largest: int | None = None
         self._last: int | None = None
 
-    def _in_order(self, index: TimeIndex) -> Iterator[tuple[int, TimeEntry]]:
-        stale = _stale(index, self._file, "time_order", self._findings)
-        if stale:
-            return ((number, index[number]) for number in range(stale))
-        ordered = True
-        previous: TimeEntry | None = None
-        for number, entry in enumerate(index):
-            if previous is not None and not index.follows(entry, previous):
-                ordered = False
-                self._add(
-                    ERROR,
-                    "time_order",
-                    number,
-                    f"timestamp > {previous.timestamp}, offset >= {previous.offset}",
-                    entry,
-                    f"does not ascend: it follows timestamp {previous.timestamp} at offset {previous.offset}",
-                )
-            previous = entry
-        numbers: Sequence[int] = range(len(index))
-        if not ordered:
-            numbers = sorted(numbers, key=lambda number: index[number].offset)
-        return ((number, index[number]) for number in numbers)
+    def _described(self, entry: TimeEntry) -> str:
+        return f"timestamp {entry.timestamp} at offset {entry.offset}"
 
-    def _add(self, severity: str, check: str, number: int, expected: str, entry: TimeEntry, what: str) -> None:
-        found = f"timestamp {entry.timestamp} at offset {entry.offset}"
-        _add(self._findings, self._file, severity, check, number, expected, found, what)
+    def _why_it_falls(self, previous: TimeEntry) -> tuple[str, str]:
+        return (
+            f"timestamp > {previous.timestamp}, offset >= {previous.offset}",
+            f"does not ascend: it follows timestamp {previous.timestamp} at offset {previous.offset}",
+        )
 
-    def add(self, base: int | None, last: int, max_timestamp: int | None) -> None:
-        """Compares the next batch."""
+    def add(self, bases: Sequence[int | None], lasts: Sequence[int], max_timestamps: Sequence[int | None]) -> None:
+        """Compares the next batches, one or more."""
+        known = [one for one in max_timestamps if one is not None]
+        if len(known) == len(lasts) and _rise(self._last, lasts):
+            largest = list(accumulate(known, max, initial=known[0] if self._largest is None else self._largest))[1:]
+            if self._take_usual(lasts, largest):
+                self._largest, self._last = largest[-1], lasts[-1]
+                return
+        for base, last, max_timestamp in zip(bases, lasts, max_timestamps, strict=True):
+            self._add_batch(base, last, max_timestamp)
+
+    def _add_batch(self, base: int | None, last: int, max_timestamp: int | None) -> None:
         earlier_largest = self._largest
         if max_timestamp is not None and (earlier_largest is None or max_timestamp > earlier_largest):
             self._largest = max_timestamp
-        while self._next is not None and self._next[1].offset <= last:
-            number, entry = self._next
+        for number, entry in self._until(last):
             inside = base is None or entry.offset >= base
             self._check(number, entry, self._largest if inside else earlier_largest)
-            self._next = next(self._entries, None)
         self._last = last
 
     def _check(self, number: int, entry: TimeEntry, largest: int | None) -> None:
@@ -283,12 +320,10 @@ class TimeCheck:
         """Reports entries beyond the last batch, and a missing last entry. closed: it is not the active segment; live:
         as for OffsetCheck."""
         severity, why = (WARNING, _AHEAD) if live else (ERROR, "")
-        while self._next is not None:
-            number, entry = self._next
+        for number, entry in self._rest():
             end = "is empty" if self._last is None else f"ends at offset {self._last}"
             text = f"is beyond the segment, which {end}{why}"
             self._add(severity, "time_offset", number, f"at most {self._last}", entry, text)
-            self._next = next(self._entries, None)
         if not closed or self._largest is None:
             return
         latest = None if self._last_entry is None else self._last_entry.timestamp

@@ -222,13 +222,11 @@ class _SegmentIndexes:
         self._damage += batches.damage
         names = ("position", "size_in_bytes", "base_offset", "last_offset", "max_timestamp")
         positions, sizes, bases, lasts, timestamps = (columns[name] for name in names)
-        if self._offsets is not None:
-            for position, size, base, last in zip(positions, sizes, bases, lasts, strict=True):
-                self._offsets.add(position, size, base, last, self._in_damage)
-        if self._times is not None:
-            for base, last, timestamp in zip(bases, lasts, timestamps, strict=True):
-                self._times.add(base, last, timestamp)
         if positions:
+            if self._offsets is not None:
+                self._offsets.add(positions, sizes, bases, lasts, self._in_damage)
+            if self._times is not None:
+                self._times.add(bases, lasts, timestamps)
             next_offsets = [last + 1 for last in lasts]
             before = [bases[0] if self._next_offset is None else self._next_offset, *next_offsets[:-1]]
             if bases != before and any(base is not None and base > at for base, at in zip(bases, before, strict=True)):

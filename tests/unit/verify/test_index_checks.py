@@ -1,0 +1,143 @@
+"""The checks of .index and .timeindex: entries that are as usual are compared as columns, all others one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+import kafkarec
+from kafkarec.ops.verify import index_checks
+from kafkarec.ops.verify.index_checks import OffsetCheck, TimeCheck
+from kafkarec.ops.verify.side_file_checks import check_log
+from kafkarec.ops.verify.side_file_finding import SideFileFindings
+from kafkarec.sidecars import offset_index, time_index
+from kafkarec.sidecars.index_entries import Entries
+
+
+class Batch(NamedTuple):
+    position: int
+    size: int
+    base: int | None
+    last: int
+    max_timestamp: int | None
+
+
+class Indexes(NamedTuple):
+    offsets: offset_index.OffsetIndex
+    times: time_index.TimeIndex
+
+
+def random_batches(random: Random) -> list[Batch]:
+    """As a broker has them, mostly: sometimes with gaps, an offset that falls, wrappers, no timestamps."""
+    batches, position, next_offset, now = [], 0, 100, 1_000
+    odd = random.random() < 0.4
+    for _ in range(random.randint(1, 30)):
+        size, count, base = random.randint(61, 9000), random.randint(1, 5), next_offset
+        if odd and random.random() < 0.1:
+            base = max(100, base + random.choice((-3, -1, 2, 40)))
+        last, now = base + count - 1, now + random.randint(-20, 60)
+        known_base = None if odd and random.random() < 0.2 else base
+        batches.append(Batch(position, size, known_base, last, None if odd and random.random() < 0.1 else now))
+        position, next_offset = position + size, last + 1
+    return batches
+
+
+def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
+    """What a broker writes for the batches; then, two times of three, with a few fields changed or entries swapped."""
+    offsets, times, largest = list[list[int]](), list[list[int]](), -1
+    for batch in batches:
+        grew = batch.max_timestamp is not None and batch.max_timestamp > largest
+        largest = max(largest, batch.max_timestamp or -1)
+        if random.random() < 0.7:
+            offsets.append([batch.last, batch.position])
+            if grew:
+                times.append([largest, batch.last])
+    if not times or times[-1][0] < largest:  # as a broker does when it closes a segment
+        times += [[largest, batch.last] for batch in batches if batch.max_timestamp == largest][:1]
+    for entries in (offsets, times) if random.random() < 0.6 else ():
+        for _ in range(random.choice((0, 1, 3)) if entries else 0):
+            entry = random.choice(entries)
+            field = random.randrange(2)
+            entry[field] = max(100, entry[field] + random.choice((-5000, -7, -1, 1, 2, 9, 7000)))
+        if random.random() < 0.1:
+            random.shuffle(entries)
+    zeros = bytes(random.choice((0, 0, 120)))
+    return Indexes(
+        offset_index.read(offset_index.write(map(tuple, offsets), 100) + zeros, 100),  # type: ignore[arg-type]
+        time_index.read(time_index.write(map(tuple, times), 100) + zeros, 100),  # type: ignore[arg-type]
+    )
+
+
+def found(indexes: Indexes, pieces: Iterable[list[Batch]], end: int) -> list[Any]:
+    findings = SideFileFindings(), SideFileFindings()
+    offsets, times = OffsetCheck(indexes.offsets, "i", findings[0]), TimeCheck(indexes.times, "t", findings[1])
+    for piece in pieces:
+        positions, sizes, bases, lasts, max_timestamps = map(list, zip(*piece, strict=True))
+        offsets.add(positions, sizes, bases, lasts, lambda position: position % 5 == 0)
+        times.add(bases, lasts, max_timestamps)
+    offsets.finish(end, lambda position: position % 5 == 0)
+    times.finish(closed=True)
+    return [*findings[0], *findings[1]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_and_single_entries_give_the_same_findings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = Random(seed)
+    with_findings = 0
+    for _ in range(250):
+        batches = random_batches(random)
+        indexes, end = random_indexes(random, batches), batches[-1].position + batches[-1].size
+        cut = random.randrange(len(batches))
+        splits = [batches], [one for one in (batches[:cut], batches[cut:]) if one], [[batch] for batch in batches]
+        as_columns = [found(indexes, pieces, end) for pieces in splits]
+        with monkeypatch.context() as patched:
+            patched.setattr(index_checks._IndexCheck, "_take_usual", lambda *_: False)
+            one_by_one = found(indexes, splits[0], end)
+        assert as_columns == [one_by_one] * 3
+        with_findings += bool(one_by_one)
+    assert 50 < with_findings < 220  # both kinds are tried
+
+
+def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log of many batches with an entry for nearly each: the work is done on columns."""
+    with kafkarec.SegmentWriter(tmp_path, assign_offsets=True, index_interval_bytes=1) as writer:
+        for at in range(500):
+            writer.append(kafkarec.encode([{"value": bytes(100), "timestamp": 1_000 + at}]))
+    log = kafkarec.open(tmp_path)
+    assert len(offset_index.read(next(tmp_path.glob("*.index")).read_bytes(), 0)) > 400
+    monkeypatch.setattr(Entries, "__getitem__", only_the_last(Entries.__getitem__))
+    assert list(check_log(log)) == []
+
+
+def only_the_last(read: Any) -> Any:
+    def checked(self: Entries[Any], number: int) -> Any:
+        assert number == -1
+        return read(self, number)
+
+    return checked
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_columns_are_the_fields_of_the_entries(seed: int) -> None:
+    random = Random(seed)
+    for count in (0, 1, 2, 1023, 1024, 1025, 3000):
+        pairs = [(random.randrange(1 << 31), random.randrange(1 << 31)) for _ in range(count)]
+        for module in (offset_index, time_index):
+            index: Entries[Any] = module.read(module.write(pairs, 0), 0)
+            entries = list(index)
+            assert list(zip(*index.columns(), strict=True)) == entries
+            falls = [n for n in range(1, len(entries)) if not follows(module, entries[n], entries[n - 1])]
+            assert list(index.falls()) == falls
+            assert index.rising == (falls[0] if falls else len(entries))
+
+
+def follows(module: Any, entry: Any, previous: Any) -> bool:
+    if module is offset_index:
+        return bool(entry.offset > previous.offset and entry.position > previous.position)
+    return bool(entry.timestamp > previous.timestamp and entry.offset >= previous.offset)
