@@ -26,8 +26,8 @@ _LEFT, _BAR = 16, WIDTH - 32
 # command -> how the lines of its output begin that are shown
 _COMMANDS = {
     f"kafkarec verify {_DATA}": ("DAMAGED", f"  {_LOG}", "  |", "    bytes", "next"),
-    f"kafkarec salvage {_DATA}/orders-0 -o rescued/orders-0": ("orders-0", "  lost"),
-    "kafkarec verify rescued/orders-0": ("NOT DAMAGED",),
+    f"kafkarec salvage {_DATA}/orders-0 -o rescued": ("orders-0", "  lost"),
+    "kafkarec verify rescued": ("NOT DAMAGED",),
 }
 _KINDS = {"$": "line command", "DAMAGED": "line damaged", "NOT DAMAGED": "line good"}
 _NOTE = "for a damaged copy of a real broker's segment; shortened"

@@ -50,7 +50,7 @@ def test_damage_fits_on_one_screen_with_the_next_command(run: Here, damaged: Pat
     assert [row[:2] for row in table[:3]] == [["gap-0", "error"], ["orders-0", "DAMAGED"], ["odd-0", "anomaly"]]
     assert "and 23 more, all ok: --all prints them" in lines
     assert any("bytes 136 to 271: offsets 5 to 9 lost; crc_mismatch" in line for line in lines)
-    assert f"next: kafkarec salvage {damaged}/orders-0 -o rescued/orders-0" in lines
+    assert f"next: kafkarec salvage {damaged}/orders-0 -o rescued" in lines
     everything = run("verify", damaged, "--all")
     assert everything.status == 1 and everything.out.count(b"fine-") >= 30
 
@@ -61,6 +61,8 @@ def test_the_next_command_runs(run: Here, damaged: Path, monkeypatch: pytest.Mon
     arguments = line.removeprefix("next: kafkarec ").split()
     assert run(*arguments).status == 1  # damage found, the rest is saved
     assert len(kafkarec.open("rescued/orders-0").scan()) == 2
+    again = run("verify", "rescued")
+    assert again.status == 0 and again.out.startswith(b"NOT DAMAGED")
 
 
 def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path: Path) -> None:

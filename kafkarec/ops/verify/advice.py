@@ -62,7 +62,7 @@ class _Commands:
         if empty:
             more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
             steps.append(f"({empty[0].name}{more}: no batch is left to save; look for a backup or a replica)")
-        steps += self._for_files_left_out()
+        steps += self._for_files_left_out(alone=not damaged)
         reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
         steps += _for_each(
             [] if reindexed_by_salvage else [one for one in rest if _has_index_finding(one, ERROR)], self._reindex
@@ -86,11 +86,14 @@ class _Commands:
         by_name: dict[str, PartitionReport] = {}
         for one in damaged:
             by_name.setdefault(one.path if one.topic is None else one.name, one)
-        return _for_each(list(by_name.values()), self._salvage_with_replicas)
+        alone = len(by_name) == 1
+        return _for_each(list(by_name.values()), lambda one: self._salvage_with_replicas(one, alone))
 
-    def _salvage_with_replicas(self, one: PartitionReport) -> str:
+    def _salvage_with_replicas(self, one: PartitionReport, alone: bool) -> str:
+        """alone: the only command of its kind. Salvage makes a folder for the partition in its output, which several
+        commands cannot share."""
         paths = [_path(each) for each in self._replicas(one)]
-        return command("salvage", paths, ("-o", self._target(one)))
+        return command("salvage", paths, ("-o", self._rescued() if alone else self._target(one)))
 
     def _replicas(self, one: PartitionReport) -> list[PartitionReport]:
         """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
@@ -101,19 +104,25 @@ class _Commands:
         folder = self._report.path.rstrip("/")
         return len(damaged) > 1 and all(os.path.dirname(one.path.rstrip("/")) == folder for one in damaged)
 
-    def _for_files_left_out(self) -> list[str]:
+    def _for_files_left_out(self, alone: bool) -> list[str]:
         """The commands for files with batches outside of the logs: salvage if a log lacks their offsets; else verify,
-        unless nothing is wrong with the logs."""
+        unless nothing is wrong with the logs. alone: there is no other salvage command."""
         report = self._report
         left_out = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
-        steps, included = [], set()
-        for path, base in left_out[:_MAX_COMMANDS]:
-            for one in report.partitions:
-                if one.topic and one.partition is not None and any(first == base for first, _ in one.missing):
-                    place = ("--topic", one.topic), ("--partition", one.partition)
-                    steps.append(command("salvage", [_path(one), path], *place, ("-o", self._target(one))))
-                    steps.append(f"({one.name} lacks offset {base}, where the file begins)")
-                    included.add(path)
+        wanted = [
+            (path, base, one)
+            for path, base in left_out[:_MAX_COMMANDS]
+            for one in report.partitions
+            if one.topic and one.partition is not None and any(first == base for first, _ in one.missing)
+        ]
+        alone = alone and len(wanted) == 1
+        steps = list[str]()
+        for path, base, one in wanted:
+            place = ("--topic", one.topic), ("--partition", one.partition)
+            output = self._rescued() if alone else self._target(one)
+            steps.append(command("salvage", [_path(one), path], *place, ("-o", output)))
+            steps.append(f"({one.name} lacks offset {base}, where the file begins)")
+        included = {path for path, _, _ in wanted}
         rest = [path for path, _ in left_out if path not in included]
         if rest and (report.state in ("damaged", ERROR) or not report.files):
             steps.append(command("verify", rest[:_MAX_COMMANDS]))

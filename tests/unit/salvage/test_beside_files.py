@@ -203,11 +203,11 @@ def test_verify_says_what_salvage_finds(folder: Path) -> None:
     report = verify(folder)
     assert {found.kind for found in report.findings if found.severity == "error"} == {"segment_misnamed"}
     assert report.exit_status() == 1 and "lost" not in str(report)
-    assert f"next: kafkarec salvage {folder} -o rescued/orders-0\n" in str(report)
+    assert f"next: kafkarec salvage {folder} -o rescued\n" in str(report)
     other.rename(folder / name(20, ".deleted"))
     report = verify(folder)
     assert "segment_gap" in {found.kind for found in report.findings}
-    assert f"next: kafkarec salvage {folder} -o rescued/orders-0\n" in str(report)
+    assert f"next: kafkarec salvage {folder} -o rescued\n" in str(report)
 
 
 def test_a_file_with_another_name_that_has_what_is_missing(folder: Path) -> None:

@@ -129,10 +129,7 @@ def test_a_missing_segment_is_found_in_lost_and_found(tmp_path: Path) -> None:
     ]
     text = str(report)
     assert "lost+found/#12345: contains record batches, from offset 5 on" in text
-    assert (
-        f"kafkarec salvage {log} '{lost_and_found}/#12345' --topic orders --partition 0 -o rescued/orders-0\n      ("
-        in text
-    )
+    assert f"kafkarec salvage {log} '{lost_and_found}/#12345' --topic orders --partition 0 -o rescued\n      (" in text
     assert f"kafkarec verify '{lost_and_found}/#12347'" in text
     alone = verified(lost_and_found)
     assert str(alone).startswith("NOTHING TO VERIFY")
