@@ -24,7 +24,7 @@ pipeline: ## set everything up, run examples/pipeline.py: real segments to typed
 
 test: ## set everything up and run every test (ARGS='-k name' to choose)
 	@sh tools/setup test
-	@$(ENV) $(PYTHON) -m pytest $(ARGS)
+	@$(ENV) sh tools/run_tests $(PYTHON) $(ARGS)
 
 test-core: ## the fast tests of the C core: under a minute, no Java (ARGS='-k name' to choose)
 	@sh tools/setup build
