@@ -23,7 +23,11 @@ from kafkarec._pages cimport pages_free, pages_take
 cdef extern from * nogil:
     """
     #include <errno.h>
+    #include <sys/uio.h>
     #include <unistd.h>
+    #ifdef __linux__
+    #include <sys/syscall.h>
+    #endif
 
     /* Returns how many bytes were read, 0 at the end of the file, -1 on failure (sets `error_number`). */
     static int64_t kr_pread(int descriptor, uint8_t *to, int64_t n, int64_t position, int *error_number) {
@@ -33,11 +37,25 @@ cdef extern from * nogil:
         if (got < 0) *error_number = errno;
         return got;
     }
+
+    /* Like pread, for bytes in the page cache; -1: they would have to be waited for, or the system cannot tell.
+       By its number, as glibc has the function from 2.26 on; the flag is RWF_NOWAIT of Linux 4.14. */
+    static int64_t kr_pread_cached(int descriptor, uint8_t *to, int64_t n, int64_t position) {
+    #if defined(SYS_preadv2) && __SIZEOF_LONG__ == 8
+        struct iovec span = {to, (size_t)n};
+        return syscall(SYS_preadv2, (long)descriptor, &span, 1L, (long)position, 0L, 8L);
+    #else
+        (void)descriptor, (void)to, (void)n, (void)position;
+        return -1;
+    #endif
+    }
     """
     int64_t kr_pread(int descriptor, uint8_t* to, int64_t n, int64_t position, int* error_number)
+    int64_t kr_pread_cached(int descriptor, uint8_t* to, int64_t n, int64_t position)
 
 cdef enum:
     HEADER_WINDOW = 64           # bytes of a window in a scan of headers that are far apart
+    FAR_APART = 4096             # bytes between headers in the page cache: a call (0.3 us) beats a copy (6 GB/s)
     PEEK = 64
     PAGE = 4096                  # after a failure reading continues page by page
     SECTOR = 512                 # an unreadable range is narrowed down to so many bytes (a Python object: to 1 byte)
@@ -71,6 +89,7 @@ cdef struct Input:
     ByteReader* reader           # NULL: in memory
     bint viewable                # memory that stays as long as a column is kept which has views of it
     int64_t step                 # bytes of the next window
+    int64_t header               # position of the last header that `reach_header` read
     bint failed                  # out of memory, or READER_RAISED
     Buffer buffer                # the memory of the window
     uint8_t[64] peeked           # the bytes of the last `peek`
@@ -91,6 +110,7 @@ cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int6
     i.base, i.low, i.high, i.length, i.total_length = i.buffer.data, 0, 0, length, total_length
     i.reader, i.bad_count, i.failed, i.viewable = reader, 0, False, False
     i.step = reader.window
+    i.header = 0
 
 
 cdef inline int64_t piece_size(const Input* i, int64_t n) noexcept nogil:
@@ -238,13 +258,33 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
     return i.peeked
 
 
+cdef inline bint take_cached(Input* i, int64_t position) noexcept nogil:
+    """Moves the window to the HEADER_WINDOW bytes from `position` if no disk must be waited for."""
+    cdef uint8_t[HEADER_WINDOW] found
+    cdef int64_t n = i.length - position
+    if n > HEADER_WINDOW:
+        n = HEADER_WINDOW
+    if kr_pread_cached(i.reader.descriptor, found, n, position) != n:  # a Python object's descriptor is -1
+        return False
+    memcpy(i.buffer.data, found, <size_t>n)
+    i.base, i.low, i.high = i.buffer.data - position, position, position + n
+    i.step = HEADER_WINDOW
+    return True
+
+
 cdef inline const uint8_t* reach_header(Input* i, int64_t position, int64_t n) noexcept nogil:
-    """Like `reach`, for a header scan: headers that are far apart are read alone, others a window at a time."""
+    """Like `reach`, for up to HEADER_WINDOW bytes in a scan of headers: those that are far apart are read alone,
+    others a window at a time. How far: a disk reads ahead only what is read without gaps, so that short gaps are
+    skipped only in the page cache."""
+    cdef int64_t apart = position - i.header
+    i.header = position
     if position >= i.low and n <= i.high - position:
         return i.base + position
     if i.reader != NULL:
         if i.high > 0 and position - i.high > i.reader.worth_skipping:
             i.step = HEADER_WINDOW
+        elif i.high > 0 and apart > FAR_APART and take_cached(i, position):
+            return i.buffer.data
         else:
             i.step = i.step * 8 if i.step * 8 < i.reader.window else i.reader.window
     return move_window(i, position, n)

@@ -8,7 +8,8 @@ The attributes that the decoder uses (see `_c/input.pxd`):
     read_at(p, n)       n bytes from p on; fewer only at the end; OSError if the bytes cannot be read
     is_damage(error)    True: the unread bytes are damage; False: the error ends the reading and is raised
     window_bytes        bytes per read
-    skip_bytes          gaps between headers smaller than this are read, larger ones skipped
+    skip_bytes          gaps between headers smaller than this are read, larger ones skipped; of a descriptor also
+                        smaller ones, in the page cache
     fetched             bytes returned by read_at so far
 """
 
@@ -24,7 +25,7 @@ from typing import Any, Protocol
 from kafkarec._core import Source
 
 _WINDOW = 1 << 20
-_SKIP_BYTES = 8 << 10
+_SKIP_BYTES = 64 << 10
 # Errors after which the bytes need not be lost: they end the reading and are raised unchanged.
 _NO_DAMAGE = (
     ConnectionError,

@@ -32,7 +32,7 @@ import kafkarec
 from kafkarec import _pages
 
 HEAP = ("malloc", "calloc", "realloc", "posix_memalign", "free")
-READS = ("pread", "pread64")
+READS = ("pread", "pread64", "syscall")
 RELA, DYNAMIC_SYMBOLS = 4, 11
 PAGE, READ_WRITE = 4096, 3
 SOURCE = r"""
@@ -40,6 +40,8 @@ SOURCE = r"""
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 /* GUARD bytes follow every block: a write beyond its end changes them. Fresh blocks are filled with 0xAB. */
@@ -113,6 +115,15 @@ static ssize_t short_pread(int descriptor, void *to, size_t n, off_t at) {
 }
 ssize_t heap_pread(int descriptor, void *to, size_t n, off_t at) { return short_pread(descriptor, to, n, at); }
 ssize_t heap_pread64(int descriptor, void *to, size_t n, off_t at) { return short_pread(descriptor, to, n, at); }
+
+/* preadv2 from the page cache, the only system call that is made by its number: it has the first pread_cached bytes. */
+long pread_cached, pread_cached_calls;
+long heap_syscall(long number, long descriptor, struct iovec *span, long spans, long at, long high, long flags) {
+    if (number != SYS_preadv2 || spans != 1 || high != 0 || flags != 8 /* RWF_NOWAIT */) abort();
+    pread_cached_calls++;
+    if (pread_cached == 0) { errno = EAGAIN; return -1; }
+    return pread(descriptor, span->iov_base, span->iov_len < (size_t)pread_cached ? span->iov_len : pread_cached, at);
+}
 """
 
 
@@ -218,18 +229,23 @@ class Allocations(_RedirectedCalls):
 
 
 class Preads(_RedirectedCalls):
-    """See the module's docstring. Every other pread is interrupted by a signal."""
+    """See the module's docstring. Every other pread is interrupted by a signal.
+
+    cached          bytes from each position that are in the page cache
+    .calls          of pread
+    .cached_calls   that read nothing but the page cache
+    """
 
     names = READS
-    calls = 0
+    calls = cached_calls = 0
 
-    def __init__(self, module: ModuleType, max_bytes: int = 1 << 30, bad: range = range(0)) -> None:
+    def __init__(self, module: ModuleType, max_bytes: int = 1 << 30, bad: range = range(0), cached: int = 0) -> None:
         super().__init__(module)
-        self.max_bytes, self.bad = max_bytes, bad
+        self.max_bytes, self.bad, self.cached = max_bytes, bad, cached
 
     def __enter__(self) -> Preads:
         values = {"calls": 0, "max": self.max_bytes, "bad_start": self.bad.start, "bad_end": self.bad.stop}
-        for name, value in values.items():
+        for name, value in (values | {"cached": self.cached, "cached_calls": 0}).items():
             self.number(f"pread_{name}").value = value
         self.redirect()
         return self
@@ -238,4 +254,4 @@ class Preads(_RedirectedCalls):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.restore()
-        self.calls = self.number("pread_calls").value
+        self.calls, self.cached_calls = (self.number(f"pread_{name}").value for name in ("calls", "cached_calls"))

@@ -5,10 +5,12 @@ Each request to a remote store costs time. The lists here are literal: (position
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import builders
+import pyarrow as pa
 import pytest
 import reading
 from allocations import Allocations, Preads
@@ -19,6 +21,7 @@ import kafkarec
 from kafkarec import _core
 from kafkarec._core import Source
 from kafkarec.read.passes import read_part, scan_pieces
+from kafkarec.state.recovery_walk import walk
 
 pytestmark = pytest.mark.core
 
@@ -75,6 +78,53 @@ def test_headers_that_are_far_apart_are_read_alone() -> None:
         fake = Asked(LOG, window, skip_bytes)
         assert scanned(fake, start, STARTS[-1]) == [at for at in STARTS[:-1] if at >= start]
         assert fake.asked == asked, (window, skip_bytes, start)
+
+
+def test_headers_in_the_page_cache_are_read_alone_if_4_kib_apart(tmp_path: Path) -> None:
+    """Of a local file. After the first window of 1 MiB; where the page cache lacks them, in windows."""
+    for number, (sizes, cached, preads, cached_calls) in enumerate(
+        (
+            ([9000] * 500, 64, 1, 500 - 117),
+            ([9000] * 500, 0, 5, 4),
+            ([9000] * 500, 63, 5, 4),
+            ([4096] * 500, 64, 2, 0),
+            ([4097] * 500, 64, 1, 500 - 256),
+            ([9000] * 150 + [61], 64, 1, 151 - 117),  # the last window has 61 bytes
+            ([9000] * 150 + [100] * 60, 64, 4, 151 - 117),  # and after it of 512, 4096, and the rest
+        )
+    ):
+        path = tmp_path / f"{number}.log"
+        path.write_bytes(log_of(sizes))
+        with kafkarec.open(path) as segment, Preads(_core, cached=cached) as reads:
+            assert segment.scan().column("size_in_bytes") == sizes
+        assert (reads.calls // 2, reads.cached_calls) == (preads, cached_calls), number
+
+
+def test_a_header_that_was_read_alone_may_be_a_whole_batch(tmp_path: Path) -> None:
+    """Markers that the cleaner emptied, whose 61 bytes are looked at again."""
+    marker = builders.batch(base_offset=500, last_offset_delta=0, count=0, attributes=0x30, producer_id=5)
+    path = tmp_path / "0.log"
+    path.write_bytes(log_of([9000] * 130) + marker + log_of([9000] * 2) + marker)
+    found = []
+    for cached in (0, 64):
+        with kafkarec.open(path) as segment, Preads(_core, cached=cached):
+            found.append(list(walk(segment, check_crcs=False)))
+    assert found[0] == found[1] and sum(map(sum, (one.columns["is_control"] for one in found[1]))) == 2
+
+
+def test_a_scan_is_the_same_whatever_is_in_the_page_cache(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    for number, sizes in enumerate([(61, 5000), (4096, 4097, 96), (61, 300, 9000), (3000, 70_000, 200_000)] * 2):
+        log = log_of(chance.choices(sizes, k=100))
+        log = log[: len(log) - chance.randrange(60)]
+        path = tmp_path / f"{number}.log"
+        path.write_bytes(log)
+        expected = kafkarec.scan(log)
+        for cached in (0, 1, 60, 61, 63, 64):
+            with kafkarec.open(path) as segment, Preads(_core, cached=cached) as reads:
+                found = segment.scan()
+            assert pa.table(found).equals(pa.table(expected)) and found.remaining == expected.remaining
+            assert reads.calls
 
 
 def test_reading_requests_a_window_or_a_batch() -> None:
