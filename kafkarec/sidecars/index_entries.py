@@ -64,15 +64,14 @@ class Entries(Sequence[E], Generic[E]):
     def _entry(self, index: int) -> E: ...
 
     def columns(self) -> tuple[array[int], array[int]]:
-        """The two fields of all entries, each as an array of int64: what checks whole indexes, since an entry as an
-        object takes twenty times as long."""
+        """The two fields of all entries as they are stored, offsets relative, each as an array of int64: what checks
+        whole indexes, since an entry as an object takes twenty times as long."""
         columns = array("q"), array("q")
         for start in range(0, self._count, _UNPACKED_TOGETHER):
             count = min(_UNPACKED_TOGETHER, self._count - start)
             values = unpack_from(">" + self.layout.format[1:] * count, self._data, start * self.layout.size)
             for field, column in enumerate(columns):
-                of_field = values[field::2]
-                column.extend(map(self.base_offset.__add__, of_field) if field == self.offset_field else of_field)
+                column.extend(values[field::2])
         return columns
 
     def falls(self) -> Iterator[int]:

@@ -48,6 +48,11 @@ class _IndexCheck(Generic[E]):
         self._index: Entries[E] = index
         self._file, self._findings = file, findings
         values, places = index.columns()
+        bases = [0, 0]
+        bases[index.offset_field] = (
+            index.base_offset
+        )  # apart from the columns: near 2^63 the sums need more than 64 bits
+        self._value_base, self._place_base = bases
         self._numbers: Sequence[int] = range(self._usable())
         falls = [number for number in index.falls() if number in self._numbers]
         for number in falls:
@@ -85,20 +90,21 @@ class _IndexCheck(Generic[E]):
 
     def _until(self, last: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
-        places = self._places
+        places, last = self._places, last - self._place_base
         while self._at < len(places) and places[self._at] <= last:
             number = self._numbers[self._at]
             self._at += 1
             yield number, self._index[number]
 
     def _rest(self) -> Iterator[tuple[int, E]]:
-        return self._until(self._places[-1]) if self._places else iter(())
+        return self._until(self._places[-1] + self._place_base) if self._places else iter(())
 
     def _take_usual(self, places: Sequence[int], values: Sequence[int]) -> bool:
         """Passes over the entries up to the last place if each has one of the places, and its value."""
-        stop = bisect_right(self._places, places[-1], self._at)
+        stop = bisect_right(self._places, places[-1] - self._place_base, self._at)
         value_of = dict(zip(places, values, strict=True)).get
-        if list(map(value_of, self._places[self._at : stop])) != self._values[self._at : stop].tolist():
+        found = map(self._value_base.__add__, self._values[self._at : stop])
+        if list(map(value_of, map(self._place_base.__add__, self._places[self._at : stop]))) != list(found):
             return False
         self._at = stop
         return True

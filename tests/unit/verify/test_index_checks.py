@@ -115,6 +115,20 @@ def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
     assert list(check_log(log)) == []
 
 
+def test_offsets_of_more_than_64_bits(tmp_path: Path) -> None:
+    """The base offset of the file's name and the relative one of an entry: the sum is compared, and does not fail."""
+    base = 2**63 - 2
+    (tmp_path / f"{base:020}.log").write_bytes(kafkarec.encode([(base, 1, b"k", b"v", [])]))
+    (tmp_path / f"{base:020}.index").write_bytes(offset_index.write([(base, 0), (base + 200, 50)], base))
+    (tmp_path / f"{base:020}.timeindex").write_bytes(time_index.write([(1, base), (2, base + 2**31 - 1)], base))
+    found = {(one.check, one.found) for one in check_log(kafkarec.open(tmp_path))}
+    assert found == {
+        ("index_position", f"offset {base + 200} at byte 50"),
+        ("time_offset", f"timestamp 2 at offset {base + 2**31 - 1}"),
+    }
+    assert not kafkarec.verify(tmp_path).damage
+
+
 def only_the_last(read: Any) -> Any:
     def checked(self: Entries[Any], number: int) -> Any:
         assert number == -1
@@ -132,6 +146,7 @@ def test_columns_are_the_fields_of_the_entries(seed: int) -> None:
             index: Entries[Any] = module.read(module.write(pairs, 0), 0)
             entries = list(index)
             assert list(zip(*index.columns(), strict=True)) == entries
+            assert module.read(index.used, 2**63 - 1).columns() == index.columns()
             falls = [n for n in range(1, len(entries)) if not follows(module, entries[n], entries[n - 1])]
             assert list(index.falls()) == falls
             assert index.rising == (falls[0] if falls else len(entries))
