@@ -74,9 +74,10 @@ class Entries(Sequence[E], Generic[E]):
                 column.extend(values[field::2])
         return columns
 
-    def falls(self) -> Iterator[int]:
-        """The numbers of the entries that do not follow the entry before: an index rises in both fields."""
-        both = zip(self.rises, self.columns(), strict=True)
+    def falls(self, columns: tuple[array[int], array[int]]) -> Iterator[int]:
+        """The numbers of the entries that do not follow the entry before: an index rises in both fields. columns: its
+        own."""
+        both = zip(self.rises, columns, strict=True)
         follow = map(and_, *(map(rises, islice(column, 1, None), column) for rises, column in both))
         return (number for number, follows in enumerate(follow, 1) if not follows)
 
@@ -84,7 +85,7 @@ class Entries(Sequence[E], Generic[E]):
     def rising(self) -> int:
         """The number of entries from the start that rise. A broker that truncates its log writes new entries over old
         ones, and leaves the rest of these behind (AbstractIndex.truncateToEntries)."""
-        return next(self.falls(), len(self))
+        return next(self.falls(self.columns()), len(self))
 
     def __len__(self) -> int:
         return self._count

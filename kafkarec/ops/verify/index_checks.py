@@ -47,22 +47,22 @@ class _IndexCheck(Generic[E]):
     def __init__(self, index: Entries[E], file: str, findings: SideFileFindings) -> None:
         self._index: Entries[E] = index
         self._file, self._findings = file, findings
-        values, places = index.columns()
-        bases = [0, 0]
-        bases[index.offset_field] = (
-            index.base_offset
-        )  # apart from the columns: near 2^63 the sums need more than 64 bits
-        self._value_base, self._place_base = bases
-        self._numbers: Sequence[int] = range(self._usable())
-        falls = [number for number in index.falls() if number in self._numbers]
+        columns = index.columns()
+        falls = list(index.falls(columns))
+        usable = len(index)
+        if falls and index.preallocated:  # of an active segment: a broker trims the index of a closed one
+            usable, falls = falls[0], []
+            what = f"{len(index) - usable} entries from entry {usable} on are left from before the log was truncated"
+            findings.add(NOTE, self.order_check, file, what, entry=usable)
         for number in falls:
             previous, entry = index[number - 1 : number + 1]
             expected, what = self._why_it_falls(previous)
             self._add(ERROR, self.order_check, number, expected, entry, what)
-        if falls:
-            self._numbers = sorted(self._numbers, key=places.__getitem__)
-            values, places = (array("q", map(column.__getitem__, self._numbers)) for column in (values, places))
-        self._values, self._places = values[: len(self._numbers)], places[: len(self._numbers)]
+        numbers = range(usable)
+        self._numbers: Sequence[int] = sorted(numbers, key=columns[1].__getitem__) if falls else numbers
+        self._values, self._places = (array("q", map(column.__getitem__, self._numbers)) for column in columns)
+        # Added where it is compared, as near 2^63 the sum needs more than 64 bits.
+        self._value_base, self._place_base = (index.base_offset if n == index.offset_field else 0 for n in range(2))
         self._at = 0  # the next entry, in this order
 
     def _add(self, severity: str, check: str, number: int, expected: str | None, entry: E, what: str) -> None:
@@ -77,16 +77,6 @@ class _IndexCheck(Generic[E]):
     @abstractmethod
     def _why_it_falls(self, previous: E) -> tuple[str, str]:
         """What is expected of an entry behind `previous`, and what is wrong with one that does not follow it."""
-
-    def _usable(self) -> int:
-        """The number of entries without those that a truncation left in the index of an active segment. A closed index
-        has none, as its broker trimmed it."""
-        index = self._index
-        rising = index.rising if index.preallocated else len(index)
-        if rising < len(index):
-            what = f"{len(index) - rising} entries from entry {rising} on are left from before the log was truncated"
-            self._findings.add(NOTE, self.order_check, self._file, what, entry=rising)
-        return rising
 
     def _until(self, last: int) -> Iterator[tuple[int, E]]:
         """Yields the (number, entry) pairs up to a place."""
@@ -285,7 +275,7 @@ class TimeCheck(_IndexCheck[TimeEntry]):
         """Compares the next batches, one or more."""
         known = [one for one in max_timestamps if one is not None]
         if len(known) == len(lasts) and _rise(self._last, lasts):
-            largest = list(accumulate(known, max, initial=known[0] if self._largest is None else self._largest))[1:]
+            largest = list(accumulate(known, max, initial=self._largest))[-len(known) :]
             if self._take_usual(lasts, largest):
                 self._largest, self._last = largest[-1], lasts[-1]
                 return
