@@ -190,8 +190,8 @@ def read(log: Log, data_folder: DataFolder) -> tuple[Witness, ...]:
     return tuple(found)
 
 
-def _beside(log: Log, state: str = "") -> list[names.SegmentName]:
-    """The log's segments and their side files that are in its folder now. state: see names.SegmentName."""
+def _beside(log: Log, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
+    """The log's segments and their side files that are in its folder now. states: see names.SegmentName."""
     if log.folder is None:
         return []
     last = names.segment(log.segments[-1].name) if log.segments else None
@@ -200,7 +200,7 @@ def _beside(log: Log, state: str = "") -> list[names.SegmentName]:
         parsed = [names.segment(name) for name in log.folder.names()]
     except OSError:
         return []  # reported where the folder is listed for its segments
-    return [one for one in parsed if one and one.state == state and (one.topic, one.partition) == owner]
+    return [one for one in parsed if one and one.state in states and (one.topic, one.partition) == owner]
 
 
 def cleaned_meanwhile(log: Log) -> bool | None:
@@ -209,9 +209,8 @@ def cleaned_meanwhile(log: Log) -> bool | None:
     replaced is beside the new one of the same base offset."""
     if DataFolder.above(log).cleaned(log.topic, log.partition):
         return True
-    segments, replaced = (
-        {one.base_offset for one in _beside(log, state) if one.suffix == ".log"} for state in ("", ".deleted")
-    )
+    beside = [one for one in _beside(log, ("", ".deleted")) if one.suffix == ".log"]
+    segments, replaced = ({one.base_offset for one in beside if one.state == state} for state in ("", ".deleted"))
     return False if segments.isdisjoint(replaced) else None
 
 
