@@ -90,10 +90,8 @@ class _Commands:
         return _for_each(list(by_name.values()), lambda one: self._salvage_with_replicas(one, alone))
 
     def _salvage_with_replicas(self, one: PartitionReport, alone: bool) -> str:
-        """alone: the only command of its kind. Salvage makes a folder for the partition in its output, which several
-        commands cannot share."""
         paths = [_path(each) for each in self._replicas(one)]
-        return command("salvage", paths, ("-o", self._rescued() if alone else self._target(one)))
+        return command("salvage", paths, ("-o", self._target(one, alone)))
 
     def _replicas(self, one: PartitionReport) -> list[PartitionReport]:
         """The logs of the same partition, in the order of their paths; only this one if its topic is not known."""
@@ -119,8 +117,7 @@ class _Commands:
         steps = list[str]()
         for path, base, one in wanted:
             place = ("--topic", one.topic), ("--partition", one.partition)
-            output = self._rescued() if alone else self._target(one)
-            steps.append(command("salvage", [_path(one), path], *place, ("-o", output)))
+            steps.append(command("salvage", [_path(one), path], *place, ("-o", self._target(one, alone))))
             steps.append(f"({one.name} lacks offset {base}, where the file begins)")
         included = {path for path, _, _ in wanted}
         rest = [path for path, _ in left_out if path not in included]
@@ -148,7 +145,11 @@ class _Commands:
             self._folder = suggested_output("rescued", self._inputs)
         return self._folder
 
-    def _target(self, one: PartitionReport) -> str:
+    def _target(self, one: PartitionReport, alone: bool = False) -> str:
+        """The output of a command. alone: the only salvage, which makes a folder for the partition in its output;
+        several of them cannot share one."""
+        if alone:
+            return self._rescued()
         name = os.path.basename(os.path.abspath(one.path) if one.topic is None else one.name) or "log"
         while self._targets.setdefault(name, one.path) != one.path:
             name += "-copy"
