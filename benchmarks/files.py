@@ -1,15 +1,17 @@
 """Files of a gigabyte and more: `python benchmarks/files.py [folder]` (needs 3.2 GB there; default: a temporary one).
 
     header scan of 1 GiB of 16 KiB batches   by pread, by a fresh memory map, by one with its pages in place, memory
+    reading over gaps or skipping them       128 MiB by reads of 1 MiB, or of 64 bytes so far apart
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
-Both files are made of real batches with base offsets patched, and read once before they are timed: warm page cache.
-Prints the best of five rounds. docs/decisions/0008-windows.md quotes the figures.
+The first and the last file are made of real batches with base offsets patched, and read once before they are timed:
+warm page cache. Prints the best of five rounds. docs/decisions/0008-windows.md quotes the figures.
 """
 
 from __future__ import annotations
 
 import mmap
+import os
 import struct
 import sys
 import tempfile
@@ -86,6 +88,27 @@ def scans(folder: Path) -> None:
     path.unlink()
 
 
+def gaps(folder: Path) -> None:
+    """Where a header scan should read what is between two headers: see HEADER_WINDOW and FAR_APART of _c/input.pxd."""
+    path = folder / "gaps"
+    path.write_bytes(bytes(1 << 27))
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        for size, apart in ((1 << 20, 1 << 20), (64, 4 << 10), (64, 12 << 10), (64, 32 << 10), (64, 100 << 10)):
+            found = []
+            for in_cache in (False, True) * ROUNDS:
+                if not in_cache:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                start = time.perf_counter()
+                for position in range(0, 1 << 27, apart):
+                    os.pread(file.fileno(), size, position)
+                found.append((time.perf_counter() - start) * 1e3)
+            print(
+                f"  {size:7} of {apart:7} bytes: {min(found[::2]):7.1f} ms, in the page cache {min(found[1::2]):6.1f}"
+            )
+    path.unlink()
+
+
 def streams(folder: Path) -> None:
     data = REAL.read_bytes()
     rows = list(kafkarec.scan(data))
@@ -107,6 +130,7 @@ def streams(folder: Path) -> None:
 def main() -> None:
     with tempfile.TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
         scans(Path(folder))
+        gaps(Path(folder))
         streams(Path(folder))
 
 
