@@ -54,9 +54,12 @@ def _end(reader: PieceReader, log: Log, count: int, is_first: bool) -> tuple[Log
     silent = SilentReporter(reader.damage_reporter.argv, reader.damage_reporter.stop_at_first, "")
     columns = [*reader.selection.columns, "batch_position"]
     trial = replace(reader, decode={**reader.decode, "columns": columns}, damage_reporter=silent)
-    needed = count
+    needed, before = count, -1
     while True:
         start = _start(log, needed, trial)
+        if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known
+            start = None
+        before = start
         low = reader.selection.from_offset
         part = LogRange(log, low if start is None else start if low is None else max(start, low))
         if (start is None and is_first) or (start is not None and _counts_suffice(trial)):

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import builders
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
@@ -240,6 +241,14 @@ class TestNothingToPrint:
 
     def test_a_relative_time_on_an_old_disk(self, run: Here) -> None:
         assert run("cat", CODECS, "--from-time", "-1h").complaint.endswith(f"is after the last record; {EXTENT}")
+
+    def test_the_last_of_too_few_records_in_wrapper_messages(self, run: Here, tmp_path: Path) -> None:
+        """Their headers do not say how many records they have, and the log does not begin at offset 0."""
+        inner = [builders.message(magic=0, offset=n) for n in (7, 8)]
+        (tmp_path / f"{8:020}.log").write_bytes(builders.wrapper(inner, magic=0, offset=8))
+        rows = run("cat", tmp_path, "--topic", "t", "--from-offset", 8, "--last", 3).rows
+        assert [row["offset"] for row in rows] == [8]
+        assert "no record is between" in run("cat", tmp_path, "--from-time", 1_700_000_000_010, "--last", 3).complaint
 
     def test_is_not_said_where_none_was_asked_for(self, run: Here, tmp_path: Path) -> None:
         (tmp_path / "empty.log").write_bytes(b"")
