@@ -518,20 +518,30 @@ class Segment(Readable):
         """
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
-        part = Segment(
+        part = self.copy()
+        part.begin, part.end = begin, end
+        if has_grown:
+            part._size = part._known_size = end
+        elif end < self.size:
+            part.later_segment = True
+        return part
+
+    def copy(self) -> Segment:
+        """Another Segment of the same bytes: what an operation sets on it is not set on this one."""
+        other = Segment(
             self.path,
             self.name,
             folder=self._folder,
             source=self._given,
             topic=self.topic,
             partition=self.partition,
-            size=end if has_grown else self.size,
-            later_segment=self.later_segment or (end < self.size and not has_grown),
+            size=self._size,
+            later_segment=self.later_segment,
             mapped=self._mapped,
         )
-        part._known_size = end if has_grown else self._known_size
-        part.begin, part.end, part.restore, part.prepared = begin, end, self.restore, self.prepared
-        return part
+        other.base_offset, other.begin, other.end = self.base_offset, self.begin, self.end
+        other.restore, other.prepared, other._known_size = self.restore, self.prepared, self._known_size
+        return other
 
     def splits(self, max_bytes: int) -> list[tuple[int, int]]:
         """Consecutive ranges [begin, end) of about `max_bytes` each, cut between two good batches of rising offsets.

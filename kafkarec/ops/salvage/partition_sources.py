@@ -199,6 +199,8 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[Segment | Log 
 
 
 def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
+    """Adds copies of the log's segments, since more is set on them, to a source of their partition."""
+    segments = [segment.copy() for segment in log.all_segments]
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition
     known = named_topic is not None and named_partition is not None
@@ -213,16 +215,14 @@ def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str 
         if source.path == own and not unordered:
             source.snapshots = source.snapshots or list(log.checkpoints)
             have = {segment.path for segment in source.segments}
-            new = [segment for segment in log.all_segments if segment.path not in have]
+            new = [segment for segment in segments if segment.path not in have]
             bases = {segment.base_offset for segment in source.segments}
             if any(segment.base_offset in bases for segment in new):
                 continue  # 0030.log.deleted and 0030.log: another copy, so a separate source
             source.segments += new
             source.segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
             return
-    target.sources.append(
-        SalvageSource(own, list(log.all_segments), unordered, None if alone else log, list(log.checkpoints))
-    )
+    target.sources.append(SalvageSource(own, segments, unordered, None if alone else log, list(log.checkpoints)))
 
 
 def _set_folder_names(partitions: list[SalvagePartition]) -> None:

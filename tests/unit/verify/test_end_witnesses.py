@@ -81,6 +81,31 @@ def test_zeros_and_a_cut_batch_are_damage_where_a_witness_reaches_past_them(tmp_
     assert verified(folder).exit_status() == 0  # nothing tells: it may have been written at that moment
 
 
+def test_an_opened_log_is_read_as_before_after_verify_and_salvage(tmp_path: Path) -> None:
+    """Both read its last segment as one that others follow, where a file names offsets above its end."""
+    folder = golden(tmp_path, "all-codecs-0")
+    last = folder / f"{0:020}.log"
+    cut(last, last.stat().st_size - 1)
+    log = kafkarec.open(folder)
+    before = log.read()
+    assert before.remaining
+    assert log.verify().exit_status() == log.salvage(tmp_path / "out").exit_status() == 1
+    after = log.read()
+    assert (len(after), after.remaining, after.damage) == (len(before), before.remaining, ())
+
+
+def test_a_segment_keeps_its_offset_after_salvage(tmp_path: Path) -> None:
+    """Of two segments with exchanged names salvage takes each for the other."""
+    folder = golden(tmp_path, "txn-0")
+    first, second = sorted(folder.glob("*.log"))
+    first.rename(tmp_path / "held")
+    second.rename(first)
+    (tmp_path / "held").rename(second)
+    log = kafkarec.open(folder)
+    log.salvage(tmp_path / "out")
+    assert [segment.base_offset for segment in log.segments] == [0, 30]
+
+
 def test_damage_at_the_end_is_counted_by_a_witness(tmp_path: Path) -> None:
     folder = golden(tmp_path, "all-codecs-0")
     log = folder / f"{0:020}.log"
