@@ -209,7 +209,7 @@ class Match:
                 self._note_ahead(entry, "after the log's last batch")
                 self.ahead.setdefault(entry.producer_id, entry)
         for producer in list(self._held):
-            txn = self._resolve(producer, None, None, self.ahead.get(producer))
+            txn = self._resolve(producer, self.open.get(producer), None, self.ahead.get(producer))
             if txn is not None:
                 self.open[producer] = txn
         if self.decisions:

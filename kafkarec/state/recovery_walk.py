@@ -59,10 +59,12 @@ class GoodBatches(NamedTuple):
     remaining: int
 
 
-def walk(segment: ReadableSegment, *, check_crcs: bool = True, errors: str = "skip") -> Iterator[GoodBatches]:
+def walk(
+    segment: ReadableSegment, *, check_crcs: bool = True, errors: str = "skip", restore: bool = False
+) -> Iterator[GoodBatches]:
     """Yields the good batches of a segment. Damage are batches with a wrong checksum or unreadable bytes, and control
-    batches that cannot be decoded. As a broker restores no header field, neither does this."""
-    asked = request(columns=("batch_position", *MARKER_COLUMNS), control=True, errors=errors, restore=False)
+    batches that cannot be decoded. restore: as a reader, not as a broker, which restores no header field."""
+    asked = request(columns=("batch_position", *MARKER_COLUMNS), control=True, errors=errors, restore=restore)
     check_crc = ALL_CHECKS if check_crcs else NO_CHECKS
     asked = asked._replace(options=replace(asked.options, payloads=CONTROL_PAYLOADS, check_crc=check_crc))
     for part in segment.parts(asked):

@@ -107,6 +107,13 @@ class Log(Readable):
     def groups(self) -> Iterator[Sequence[Segment]]:
         yield self.segments
 
+    def copy(self) -> Log:
+        """Another Log of the same files: see Segment.copy."""
+        segments = [segment.copy() for segment in self.segments]
+        other = Log(self.path, segments, self.left_out, folder=self._folder, topic=self.topic, partition=self.partition)
+        other.checkpoints = tuple(segment.copy() for segment in self.checkpoints)
+        return other
+
     @property
     def folder(self) -> Folder | None:
         """The folder that the log is in, also if its segments were named one by one; None: not known."""

@@ -19,6 +19,8 @@ from paths import SEGMENTS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 from kafkarec.cli.txn import duration
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.sidecars import producer_snapshot
 from kafkarec.support.text_table import duration_text
 
 NOW = builders.NOW
@@ -280,3 +282,18 @@ def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, m
     ran = run("txn", tmp_path)
     assert (ran.status, ran.err) == (3, "kafkarec: orders-0 is left out: cannot be listed: permission denied\n")
     assert ran.out.startswith(b"txn-0: ")
+
+
+def test_a_transaction_that_goes_on_behind_damage_has_all_of_its_batches(run: Here, tmp_path: Path) -> None:
+    """Its marker may be in the damage; the producers' snapshot behind it proves that it is not."""
+    events = [Event(DATA, 7, 0, 2, 0, NOW), Event(PLAIN, -1, 2, 2, 0, NOW), Event(DATA, 7, 4, 2, 0, NOW + 2)]
+    first, lost, second = (txns.as_bytes([event]) for event in events)
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    (folder / f"{0:020}.log").write_bytes(first + bytes(len(lost)) + second)
+    snapshot = producer_snapshot.write([SnapshotEntry(7, 0, -1, 5, 1, NOW + 2, -1, 0)])
+    (folder / f"{6:020}.snapshot").write_bytes(snapshot)
+    ran = run("txn", folder, "--format", "json")
+    [found] = json.loads(ran.out)["transactions"]
+    assert (found["state"], found["first_offset"], found["last_offset"]) == ("open", 0, 5)
+    assert (found["batches"], found["records"], found["bytes"]) == (2, 4, len(first) + len(second))

@@ -112,6 +112,10 @@ def check_all(
         else:
             results[unit.log_index].files += result[0]
             results[unit.log_index].sequences = result[1] or results[unit.log_index].sequences
+    for log, checked in zip(logs, results, strict=True):
+        restored = {file.path for file in checked.files if file.restored}
+        if restored:  # once more: the side files are those of the batches as they were
+            checked.side_file_findings = check_log(log, restored)
     return results
 
 

@@ -58,9 +58,8 @@ def end_verdict(
         return EndVerdict(end)
     higher = _still_above(witnesses, end, read_again)
     if higher and result.files[last].remaining:
-        followed = segments[last].copy()
-        followed.later_segment = True
-        [result.files[last]], _ = check_segments([followed], limit)
+        segments[last].later_segment = True
+        [result.files[last]], _ = check_segments([segments[last]], limit)
     return EndVerdict(end, higher)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -21,7 +21,7 @@ _SEVERITIES = {side_file_checks.ERROR: ERROR, side_file_checks.WARNING: ANOMALY,
 _LISTED = 20
 
 
-def check_log(log: Any) -> FindingCollector:
+def check_log(log: Any, restored: Container[str] = ()) -> FindingCollector:
     """Compares the side files of a partition with its batches. Reads headers and markers again."""
     findings = FindingCollector()
     _left_out(log, findings)
@@ -30,7 +30,7 @@ def check_log(log: Any) -> FindingCollector:
         if all(map(is_local, log.segments)) or any(
             segment.sidecar(suffix) for segment in log.segments for suffix in (".index", ".txnindex")
         ):
-            _add_side_file_findings(side_file_checks.check_log(log), str(log.path), findings)
+            _add_side_file_findings(side_file_checks.check_log(log, restored), str(log.path), findings)
     except (OSError, KafkaRecordError) as error:
         findings.add("sidefiles_unchecked", f"the log's side files could not be compared: {_reason(error)}")
     return findings

@@ -60,7 +60,7 @@ def verify(
         if not isinstance(x, storage.Segment | storage.Log | LogDir):
             x = opened.enter_context(storage.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
-        logs = storage.logs(x)
+        logs = [log.copy() for log in storage.logs(x)]  # what is found out about their ends is set on them
         witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
         workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)

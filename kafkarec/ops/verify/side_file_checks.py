@@ -7,7 +7,7 @@ reported here.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -59,11 +59,12 @@ _MISSING = (
 )
 
 
-def check_log(log: LogLike) -> Iterator[SideFileFinding]:
+def check_log(log: LogLike, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
     """Yields findings about the side files of a partition: those of each segment, worst first, then those of the log.
 
     log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
     and a copy may have left them out.
+    restored: the paths of segments with batches whose headers a reader restores; these are compared as restored
     """
     findings = SideFileFindings()
     entries = _read(findings, log.folder_file, leader_epochs.NAME, leader_epochs.read)
@@ -80,7 +81,8 @@ def check_log(log: LogLike) -> Iterator[SideFileFinding]:
             name = filename_prefix(indexes.base) + producer_snapshot.SUFFIX
             state.compare(partial(segment.sidecar, producer_snapshot.SUFFIX), name, of_segment)
         try:
-            for batches in walk(segment, check_crcs=False):
+            restore = segment.path in restored  # only a batch whose checksum is right can be restored
+            for batches in walk(segment, check_crcs=restore, restore=restore):
                 indexes.add(batches, state)
                 if has_epochs:
                     epochs_check.add(batches.columns)
