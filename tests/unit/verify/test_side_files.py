@@ -12,7 +12,7 @@ import builders
 import pytest
 from paths import VECTORS
 from verify_reports import kinds, verified
-from witness_folders import golden
+from witness_folders import golden, written
 
 import kafkarec
 from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, SideFileFinding, check_folder, check_log
@@ -348,20 +348,21 @@ def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
     assert any("cluster.id and node.id missing" in one.sentence for one in check_folder(kafkarec.open(tmp_path)))
 
 
-@pytest.mark.parametrize("byte", [2, 6, 7, 10, 11, 12, 15], ids=lambda byte: f"byte {byte}")
-@pytest.mark.parametrize("name", ["txn-0", "all-codecs-0", "compacted-0"])
+@pytest.mark.parametrize("byte", [2, 6, 7, 9, 11, 12, 15], ids=lambda byte: f"byte {byte}")
+@pytest.mark.parametrize("name", ["logappend-0", "all-codecs-0", "written"])
 def test_side_files_are_right_beside_headers_that_a_reader_restores(name: str, byte: int, tmp_path: Path) -> None:
     """One bit of a base offset, a length or a leader epoch is flipped: the side files are those of the log before."""
-    log = sorted(golden(tmp_path, name).glob("*.log"))[-1]
+    folder = written(tmp_path) if name == "written" else golden(tmp_path, name)
+    log = sorted(folder.glob("*.log"))[0]
     whole = log.read_bytes()
     positions = kafkarec.scan(whole).column("position")
     restored = 0
-    for position in positions[:: len(positions) // 4]:
+    for position in positions[1:-1:2]:
         spoiled = bytearray(whole)
         spoiled[position + byte] ^= 4
         log.write_bytes(spoiled)
-        report = verified(log.parent)
+        report = verified(folder)
         if any(file.restored for file in report.partitions[0].files):
             restored += 1
-            assert kinds(report) == {"header_restored"}
+            assert kinds(report, "error", "anomaly", "note") == {"header_restored"}
     assert restored >= 2
