@@ -24,8 +24,13 @@ hypothesis.settings.register_profile("core", hypothesis.settings.get_profile("su
 hypothesis.settings.load_profile("long" if LONG else "core" if CORE else "suite")
 
 
+# Files of minutes begin first: the last ones of a run in several processes are then short.
+FIRST = ("project/test_sanitizers", "project/test_sdist", "jvm/", "fence/", "project/", "fuzz/")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """In the core subset nothing is slow, also of a file that belongs to it."""
+    items.sort(key=lambda item: next((n for n, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
     slow = [item for item in items if item.get_closest_marker("slow")] if CORE else []
     if slow:
         config.hook.pytest_deselected(items=slow)
