@@ -213,6 +213,7 @@ def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) ->
     not (LONG or os.environ.get("CI")),
     reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
 )
+@pytest.mark.timeout(3000)
 def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
     """Without the tests that measure memory, as the sanitizer allocates its own, without those of memory maps, which
     fault on purpose, and without those that fork, which takes seconds with the sanitizer's map of all memory."""
