@@ -20,8 +20,9 @@ from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
 from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
-codecs, and which files and folders are left out and why. Reads only the first and the last batches, some hundred bytes
-per segment, so the codecs are those of these batches (sampled). --full reads all headers."""
+codecs, and which files and folders are left out and why. Reads only the first and the last batches, so times and codecs
+are those of these batches (sampled); all headers of a file whose first or last batches are damaged. --full reads all
+headers."""
 EXAMPLES = """examples:
   kafkarec ls /kafka-logs                           one line per partition
   kafkarec ls /kafka-logs/orders-0                  one line per segment
