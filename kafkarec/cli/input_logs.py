@@ -6,7 +6,8 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from kafkarec import storage
 from kafkarec.storage import Log, Segment, names, remote
@@ -18,6 +19,7 @@ from .shared_options import CouldNot, WrongUse
 from .spool import copy
 
 STANDARD_INPUT = "-"
+T = TypeVar("T")
 
 
 def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Log]:
@@ -72,6 +74,15 @@ def reason(error: OSError, path: str) -> str:
     if isinstance(error, remote.RemoteError):
         return str(error)
     return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
+    """Yield what is made of a log; CouldNot, with the file's name, if it cannot be read. What the caller writes
+    meanwhile is not meant."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise CouldNot(reason(error, path)) from error
 
 
 _NOT_IN_USE = ("-delete", "-stray", "-future", ".deleted", ".swap")

@@ -144,7 +144,8 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
     ends = {0, len(segments) - 1}
     seen, refused, status = [], [], FINE
     for number, segment in enumerate(segments):
-        if not full and number not in ends and not names.is_packed(segment.name):
+        # In the listing a pipe, a device and a dangling link have no bytes, either.
+        if not full and number not in ends and not names.is_packed(segment.name) and segment.size:
             continue
         try:
             seen.append(summarize(segment, full))
