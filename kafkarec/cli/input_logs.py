@@ -58,7 +58,7 @@ def _log(segments: list[Segment]) -> Log:
 
 def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | storage.LogDir:
     if path == STANDARD_INPUT:
-        return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+        return standard_input(topic, partition)
     try:
         return storage.open(path, topic=topic, partition=partition)
     except OSError as error:
@@ -98,8 +98,13 @@ def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
     return logs
 
 
+def standard_input(topic: str | None, partition: int | None) -> Segment:
+    """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
+    twice."""
+    return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+
+
 def _standard_input() -> OpenFile:
-    """Return standard input as a file. A pipe is copied to an unnamed file first, as damaged ranges are read twice."""
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
     descriptor = os.dup(sys.stdin.fileno())
