@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from kafkarec import storage
+from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, Segment, names, remote
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.read_failures import of_one_file
@@ -60,10 +61,22 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
     if path == STANDARD_INPUT:
         return standard_input(topic, partition)
     try:
-        return storage.open(path, topic=topic, partition=partition)
-    except OSError as error:
-        if not alone and of_one_file(error) and not remote.is_url(path) and not os.path.isdir(path):
+        return opened(path, topic, partition)
+    except CouldNot as error:
+        cause = error.__cause__
+        may_go_on = isinstance(cause, Exception) and of_one_file(cause)
+        if not alone and may_go_on and not remote.is_url(path) and not os.path.isdir(path):
             return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
+        raise
+
+
+def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | storage.LogDir:
+    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name it has no batches."""
+    try:
+        return storage.open(path, topic=topic, partition=partition)
+    except KafkaRecordError:
+        raise
+    except OSError as error:
         raise CouldNot(reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error

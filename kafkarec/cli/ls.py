@@ -17,7 +17,7 @@ from kafkarec.support.command_line import command
 from . import input_logs, ls_output, output_files, progress, shared_options
 from .ls_output import ListedRow
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
 codecs, and which files and folders are left out and why. Reads only the first and the last batches, so times and codecs
@@ -86,12 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | LogDir:
     if path == input_logs.STANDARD_INPUT:
         raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
-    try:
-        return storage.open(path, topic=topic, partition=number)
-    except OSError as error:
-        raise CouldNot(input_logs.reason(error, path)) from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
+    return input_logs.opened(path, topic, number)
 
 
 class _RowMonitor:
