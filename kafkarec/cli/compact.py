@@ -111,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
                         source, pass_stats = _intermediate_pass(source, passes, options, args.output)
                         stats.append(pass_stats)
                     cleaning = cleaned(source, **options)
-                    for batches in cleaning:
+                    for batches in input_logs.reading(cleaning, log.path):
                         out.write(place, batches)
                 done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
             out.finish()
@@ -131,7 +131,7 @@ def _intermediate_pass(
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=folder)  # noqa: SIM115
         passes.enter_context(file)
         cleaning = cleaned(source, **options)
-        for batches in cleaning:
+        for batches in input_logs.reading(cleaning, source.path):
             file.write(batches)
         file.flush()
     except OSError as error:

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
                 place = log.topic, log.partition
                 out.begin(place, log.path, new_log.origin_of(log))
                 conversion = converted(log, **options, progress=tick)
-                for batches in conversion:
+                for batches in input_logs.reading(conversion, log.path):
                     out.write(place, batches)
                 _report(log, conversion, damage_reporter)
                 done.append((new_log.shown(log, args.paths), out.shown(place), conversion.stats))

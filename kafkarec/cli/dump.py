@@ -218,6 +218,7 @@ def _files_of(path: str) -> list[str]:
     """Return the logs of a folder in the order of their offsets; any other path unchanged."""
     if path == input_logs.STANDARD_INPUT or remote.is_url(path) or not os.path.isdir(path):
         return [path]
+    input_logs.opened(path)  # refuses the store of a plugin
     found = sorted(name for name in os.listdir(path) if name.endswith(_FOLDER_FILES))
     return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
 

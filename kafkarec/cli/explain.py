@@ -21,7 +21,7 @@ from kafkarec.ops.explain import explain
 from kafkarec.read.offset_order import WINDOW
 from kafkarec.support.command_line import command
 
-from . import explain_output, explain_page, output_files, shared_options
+from . import explain_output, explain_page, input_logs, output_files, shared_options
 from .problems import DAMAGED, FINE
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -157,11 +157,7 @@ def spooled(path: str) -> Iterator[str]:
 
 @contextmanager
 def storage_of(path: str) -> Iterator[list[Any]]:
-    try:
-        opened = storage.open(path)
-    except ValueError as error:  # by its name an index
-        raise WrongUse(str(error)) from error
-    with opened:
+    with input_logs.opened(path) as opened:
         logs = storage.logs(opened)
         if len(logs) != 1:
             what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"

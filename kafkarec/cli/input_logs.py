@@ -6,9 +6,11 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from kafkarec import storage
+from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, Segment, names, remote
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.read_failures import of_one_file
@@ -18,6 +20,7 @@ from .shared_options import CouldNot, WrongUse
 from .spool import copy
 
 STANDARD_INPUT = "-"
+T = TypeVar("T")
 
 
 def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Log]:
@@ -56,12 +59,24 @@ def _log(segments: list[Segment]) -> Log:
 
 def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | storage.LogDir:
     if path == STANDARD_INPUT:
-        return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+        return standard_input(topic, partition)
+    try:
+        return opened(path, topic, partition)
+    except CouldNot as error:
+        cause = error.__cause__
+        may_go_on = isinstance(cause, Exception) and of_one_file(cause)
+        if not alone and may_go_on and not remote.is_url(path) and not os.path.isdir(path):
+            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
+        raise
+
+
+def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | storage.LogDir:
+    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name it has no batches."""
     try:
         return storage.open(path, topic=topic, partition=partition)
+    except KafkaRecordError:
+        raise
     except OSError as error:
-        if not alone and of_one_file(error) and not remote.is_url(path) and not os.path.isdir(path):
-            return Segment(path, os.path.basename(path), folder=LocalFolder(os.path.dirname(path)))  # raises when read
         raise CouldNot(reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
@@ -72,6 +87,15 @@ def reason(error: OSError, path: str) -> str:
     if isinstance(error, remote.RemoteError):
         return str(error)
     return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
+    """Yield what is made of a log; CouldNot, with the file's name, if it cannot be read. What the caller writes
+    meanwhile is not meant."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise CouldNot(reason(error, path)) from error
 
 
 _NOT_IN_USE = ("-delete", "-stray", "-future", ".deleted", ".swap")
@@ -87,8 +111,13 @@ def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
     return logs
 
 
+def standard_input(topic: str | None, partition: int | None) -> Segment:
+    """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
+    twice."""
+    return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+
+
 def _standard_input() -> OpenFile:
-    """Return standard input as a file. A pipe is copied to an unnamed file first, as damaged ranges are read twice."""
     if sys.stdin is None:
         raise CouldNot("standard input is closed")
     descriptor = os.dup(sys.stdin.fileno())

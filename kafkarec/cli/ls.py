@@ -17,11 +17,12 @@ from kafkarec.support.command_line import command
 from . import input_logs, ls_output, output_files, progress, shared_options
 from .ls_output import ListedRow
 from .problems import COULD_NOT, DAMAGED, FINE, exit_status, say
-from .shared_options import CouldNot, WrongUse
+from .shared_options import WrongUse
 
 DESCRIPTION = """Lists the segments in files, partition folders, data folders and buckets with offsets, sizes, times and
-codecs, and which files and folders are left out and why. Reads only the first and the last batches, some hundred bytes
-per segment, so the codecs are those of these batches (sampled). --full reads all headers."""
+codecs, and which files and folders are left out and why. Reads only the first and the last batches, so times and codecs
+are those of these batches (sampled); all headers of a file whose first or last batches are damaged. --full reads all
+headers."""
 EXAMPLES = """examples:
   kafkarec ls /kafka-logs                           one line per partition
   kafkarec ls /kafka-logs/orders-0                  one line per segment
@@ -85,12 +86,7 @@ def run(args: argparse.Namespace) -> int:
 def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | LogDir:
     if path == input_logs.STANDARD_INPUT:
         raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
-    try:
-        return storage.open(path, topic=topic, partition=number)
-    except OSError as error:
-        raise CouldNot(input_logs.reason(error, path)) from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
+    return input_logs.opened(path, topic, number)
 
 
 class _RowMonitor:
@@ -143,7 +139,8 @@ def _read_row(item: tuple[Log, Sequence[Segment], bool], full: bool) -> ListedRo
     ends = {0, len(segments) - 1}
     seen, refused, status = [], [], FINE
     for number, segment in enumerate(segments):
-        if not full and number not in ends and not names.is_packed(segment.name):
+        # In the listing a pipe, a device and a dangling link have no bytes, either.
+        if not full and number not in ends and not names.is_packed(segment.name) and segment.size:
             continue
         try:
             seen.append(summarize(segment, full))

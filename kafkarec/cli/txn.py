@@ -5,17 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from kafkarec import storage
-from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
-from kafkarec.read.marker_columns import MarkerInput
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
 from kafkarec.storage import remote
@@ -129,12 +126,10 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
         raise WrongUse("standard input (-) can be read only once")
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
-        if sys.stdin is None:
-            raise CouldNot("standard input is closed")
-        data = Source(sys.stdin.buffer.read())
-        one = MarkerInput(lambda: nullcontext(data), "standard input")
+        segment = input_logs.standard_input(args.topic, args.partition)
+        one = replace(segment.marker_input(), name=segment.name)
         listing = transactions.listing([one], hanging_after=args.hanging_after)
-        yield PartitionTransactions("standard input", args.topic, args.partition, 1, False, listing, {})
+        yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
     if not named:
         return
     try:

@@ -12,7 +12,6 @@ from kafkarec.storage import LogDir
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import COULD_NOT
-from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Reads every byte of segments, partition folders or a broker's whole data folder: checksums, structure,
 decompression, offsets, indexes, leader epochs, and errors that Kafka ignores. Reports what is damaged, which offsets
@@ -78,9 +77,4 @@ def _opened(args: argparse.Namespace) -> Any:
         if paths == [input_logs.STANDARD_INPUT]:
             logs[0].path = input_logs.STANDARD_INPUT
         return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs)
-    try:
-        return storage.open(paths[0], topic=args.topic, partition=args.partition)
-    except OSError as error:
-        raise CouldNot(input_logs.reason(error, paths[0])) from error
-    except ValueError as error:
-        raise WrongUse(str(error)) from error
+    return input_logs.opened(paths[0], args.topic, args.partition)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import names, read_failures
+from . import names, read_failures, tiered
 from .folders import Folder, FolderEntry
 from .segment import Readable, Segment
 
@@ -69,8 +69,12 @@ class Log(Readable):
         mapped: bool = False,
         entries: Sequence[FolderEntry] | None = None,
     ) -> Log:
-        """The log in a folder. topic, partition: override those in the folder's name."""
+        """The log in a folder. topic, partition: override those in the folder's name.
+
+        UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store (KIP-405).
+        """
         entries = folder.entries() if entries is None else entries
+        tiered.refuse_store(folder.path, (entry.name for entry in entries if not entry.is_dir))
         path = folder.path if "://" in folder.path else os.path.abspath(folder.path)  # of "." too
         parts = [part for part in path.replace("\\", "/").split("/") if part]
         named_topic, named_partition, _ = names.folder_owner(parts)

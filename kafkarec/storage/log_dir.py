@@ -33,25 +33,24 @@ class LogDir(Readable):
 
     @classmethod
     def of(cls, folder: Folder, entries: Sequence[FolderEntry], *, mapped: bool = False) -> LogDir:
-        partitions, topics, left_out = [], [], []
+        """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
+        inner, partitions, logs, left_out = [], [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
         for entry in entries:
             named = names.folder(entry.name) if entry.is_dir else None
-            if named is not None and not named.state:
-                partitions.append(folder.below(entry.name))
-            elif entry.is_dir and names.tiered_topic(entry.name):
-                topics.append(folder.below(entry.name))
+            if (named is not None and not named.state) or (entry.is_dir and names.tiered_topic(entry.name)):
+                inner.append((entry.name, folder.below(entry.name)))
             elif entry.is_dir and own_topic and names.tiered_partition(entry.name) is not None:
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for topic, inside in zip(topics, map_folders(folder, _listed, topics), strict=True):
+        for (name, one), inside in zip(inner, map_folders(folder, _listed, [one for _, one in inner]), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
-                continue
-            numbered = (one.name for one in inside if one.is_dir and names.tiered_partition(one.name) is not None)
-            partitions += [topic.below(name) for name in numbered]
-        logs = []
+            elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
+                partitions += [one.below(number) for number in numbered]
+            elif names.folder(name):
+                logs.append(Log.of(one, mapped=mapped, entries=inside))
         for partition, inside in zip(partitions, map_folders(folder, _listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
@@ -114,6 +113,14 @@ class LogDir(Readable):
     def __repr__(self) -> str:
         left = f", {len(self.left_out)} names left out" if self.left_out else ""
         return f"<LogDir {self.path}: {len(self._logs)} partitions{left}>"
+
+
+def partitions_of_topic(entries: Sequence[FolderEntry]) -> list[str]:
+    """The folders of a tiered topic's partitions; none for a partition's folder: the name `a-1-<uuid>` may be that of
+    topic `a-1`, or of partition 1 of topic `a`."""
+    if any(not one.is_dir and names.is_segment(one.name) for one in entries):
+        return []
+    return [one.name for one in entries if one.is_dir and names.tiered_partition(one.name) is not None]
 
 
 def _listed(folder: Folder) -> list[FolderEntry] | LeftOut:

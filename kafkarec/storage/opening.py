@@ -14,7 +14,7 @@ from kafkarec.internal_topics import transactional_ids
 from . import names, remote
 from .folders import Folder, FolderEntry, LocalFolder, RemoteFolder
 from .log import Log
-from .log_dir import LogDir
+from .log_dir import LogDir, partitions_of_topic
 from .segment import Segment
 from .sources import FileObject
 
@@ -44,7 +44,8 @@ def open(  # the name that users call: kafkarec.open
     storage_options: passed to fsspec or pyarrow.fs for a URL
 
     Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
-    according to their names, such as an .index.
+    according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
+    tiered-storage plugin, which is not read yet.
     """
     opened = _open(path, topic, partition, mmap, storage_options)
     for segment in (segment for group in opened.groups() for segment in group):
@@ -133,7 +134,8 @@ def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped
     flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
     if len(flat) > 1:
         return _flat(folder, entries, mapped)
-    own = names.folder(_last(folder.path))
+    last = _last(folder.path)
+    own = None if names.tiered_topic(last) and partitions_of_topic(entries) else names.folder(last)
     if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
         named = next(iter(flat)) if flat else (None, None)
         return Log.of(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
+from contextlib import suppress
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 
 from .remote_errors import RemoteError
+from .sources import not_a_file
 
 MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
     "missing",
@@ -23,7 +24,7 @@ MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
 REMEDIES: dict[str, str] = {
     MISSING: "a file is gone: copy it again, or mount the disk that its link leads to",
     PERMISSION: "permission is denied: run the command as the owner of the files, or as root",
-    NOT_A_FILE: "a folder, a pipe or a socket has the name of a segment: look for the segment elsewhere",
+    NOT_A_FILE: "a folder, a pipe, a socket or a device has the name of a segment: look for the segment elsewhere",
     DISK: "the disk is failing: copy it with ddrescue first, then work on the copy",
     ENCODED: "a file is no plain log: its line says how to get one",
     OTHER: "a file could not be read for the reason in its line: run the command again when that is corrected",
@@ -37,7 +38,6 @@ _CAUSES = {
     **dict.fromkeys((errno.EACCES, errno.EPERM), PERMISSION),
     **dict.fromkeys((errno.EISDIR, errno.ESPIPE), NOT_A_FILE),
 }
-_NOT_FILES = {stat.S_IFIFO: "a pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
 # Errors of this process or of its output, not of the file: no later file could be read either.
 _OF_THE_PROCESS = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
@@ -63,10 +63,13 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
         return ReadFailure(path, ENCODED, str(error))
     if isinstance(error, RemoteError):
         return ReadFailure(path, OTHER, str(error))
-    kind = _type(path)
-    if kind in _NOT_FILES and (kind != stat.S_IFDIR or error.errno == errno.EISDIR):
-        return ReadFailure(path, NOT_A_FILE, f"{_NOT_FILES[kind]}, not a file")
     cause = _CAUSES.get(error.errno or 0, OTHER)
+    what = None
+    if cause == NOT_A_FILE:
+        with suppress(OSError):
+            what = not_a_file(path)
+    if what is not None:
+        return ReadFailure(path, cause, f"{what}, not a file")
     return ReadFailure(path, cause, _missing(path) if cause == MISSING else (error.strerror or str(error)).lower())
 
 
@@ -78,13 +81,6 @@ def is_gone(error: Exception, path: str) -> bool:
 def in_part(path: str) -> ReadFailure:
     """The failure of a file that has unreadable bytes, reported as damage, between others."""
     return ReadFailure(path, DISK, "a part of it cannot be read")
-
-
-def _type(path: str) -> int:
-    try:
-        return stat.S_IFMT(os.stat(path).st_mode)
-    except OSError:
-        return 0
 
 
 def _missing(path: str) -> str:

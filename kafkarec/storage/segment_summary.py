@@ -1,12 +1,14 @@
 """Offsets, timestamps and codecs of a segment from its first and last batches, without reading the rest.
 
-    first batch       the first 64 bytes
+    first batch       the first 64 bytes, and the 64 after it, where the next batch begins
     last batches      from the last entry of the .index on (8 bytes of it; at most 4 KiB and a batch of the .log);
                       without an index the last 64 KiB, 1 MiB, 16 MiB, until a batch ends at the file's end
     latest timestamp  the last entry of the .timeindex (12 bytes), and that of the last batches
 
-So the offsets are exact, the codecs are those of the batches read, and damage between these is not found. With
-`complete`, all headers are read.
+So the offsets are exact, the codecs are those of the batches read, and damage between these is not found. All headers
+are read with `complete`, and where the batches read are damaged or contradict each other: then only those between them
+tell which are good. So damage of a file of up to 64 KiB is always found. Of an object in a bucket, most of which that
+would fetch, no offsets are given instead.
 """
 
 from __future__ import annotations
@@ -27,8 +29,12 @@ from kafkarec.tables.records import BatchTable
 from .gz_segment import Unpacked
 from .segment_protocol import SegmentLike
 from .sources import ByteSource, core_source
+from .tiered import begins_with_batch
 
 _HEAD = 64
+_MAX_OFFSETS = 2**31  # of a segment: an .index has relative offsets of 4 bytes
+_LEAST_BATCHES = 3
+_NOT_AT_START = "no batch at its start"
 _TAILS = (64 << 10, 1 << 20, 16 << 20)
 
 
@@ -107,11 +113,25 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
             summary.notes.append("empty")
         elif complete:
             _all_headers(segment, summary)
-        else:
+        elif packed is not None:
             _first_batch(segment, source, summary)
-            if packed is None and summary.preallocated < summary.size:
-                _last_batches(segment, source, summary)
+        else:
+            sure = _sample(segment, source, summary)
+            if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
+                whole = SegmentSummary(source.size)
+                _all_headers(segment, whole)
+                whole.batches = whole.records = None
+                return summary if sure and not whole.damage else whole
+            if not sure:
+                summary.first_offset = summary.next_offset = None
+                summary.notes.append("its offsets are unknown, --full reads all headers")
     return summary
+
+
+def _sample(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+    """Reads the first and the last batches. False: reading the whole file may find others."""
+    sure = _first_batch(segment, source, summary)
+    return summary.preallocated == summary.size or (_last_batches(segment, source, summary) and sure)
 
 
 def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
@@ -145,6 +165,8 @@ def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
 def _all_headers(segment: SegmentLike, summary: SegmentSummary) -> None:
     summary.batches = summary.records = remaining = 0
     for table in segment.scan_pieces(errors="skip"):
+        if summary.first_offset is None and len(table) and table[0]["position"]:
+            summary.notes.append(_NOT_AT_START)
         summary.take(table)
         summary.batches += len(table)
         summary.records += sum(count or 0 for count in table.column("record_count"))
@@ -153,51 +175,83 @@ def _all_headers(segment: SegmentLike, summary: SegmentSummary) -> None:
     _tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
 
 
-def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> None:
+def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+    """The first batch. False: reading the whole file may find another one."""
     head = source.read_at(0, _HEAD)
-    if not any(head):
-        summary.preallocated = summary.size
-        summary.notes.append("begins with zeros: preallocated, or lost")
-        return
     length = batch_length(head) if len(head) >= LOG_OVERHEAD else 0
     stop = LOG_OVERHEAD + max(length, 0)
     # A packed file's size is not known before it is unpacked.
     size = stop if isinstance(source, Unpacked) else source.size
-    for table in _scanned(segment, _Narrow(source, size), 0, min(stop, size)):
+    if not any(head):
+        if _last_entry(segment, ".index", OffsetIndex.layout) or any(source.read_at(max(0, size - _HEAD), _HEAD)):
+            return _no_batch_at_start(segment, summary)
+        summary.preallocated = summary.size
+        summary.notes.append("begins with zeros: preallocated, or lost")
+        return True
+    tables = list(_scanned(segment, _Narrow(source, size), 0, stop)) if stop <= size else []
+    if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
+        return _no_batch_at_start(segment, summary)
+    for table in tables:
         summary.take(table)
-    summary.next_offset = None
-    if summary.first_offset is None:
-        summary.notes.append("no batch at its start")
-        summary.damage.append(f"no batch begins at byte 0 of {segment.path}")
+    next_offset, summary.next_offset = summary.next_offset or 0, None
+    if segment.fetch_counter is not None or isinstance(source, Unpacked):
+        return True
+    follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
+    checked = _scanned(segment, source, 0, stop, check_crcs=True)
+    return follows or not any(table.damage or table.restored for table in checked)
 
 
-def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> None:
-    """The last batches and the latest timestamp."""
+def _no_batch_at_start(segment: SegmentLike, summary: SegmentSummary) -> bool:
+    summary.notes.append(_NOT_AT_START)
+    summary.damage.append(f"no batch begins at byte 0 of {segment.path}")
+    return False
+
+
+def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+    """The last batches and the latest timestamp. False: reading the whole file may find others."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]
     # A message of magic 0 or 1 may end with a value that is a batch itself, so its log is read from the start.
     has_messages = any(magic < BATCH_MAGIC for magic in summary.magics)
     starts += [0] if has_messages else [max(0, source.size - tail) for tail in _TAILS]
+    sure = True
     for start in dict.fromkeys(starts):
-        tables = list(_scanned(segment, source, start))
+        # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
+        tables = list(_scanned(segment, source, start, check_crcs=start == indexed and segment.fetch_counter is None))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
-        first = next((int(table[0]["position"]) for table in tables if len(table)), None)
+        row = next((table[0] for table in tables if len(table)), None)
         # If no batch begins at `start`, it may be inside a value that contains batches itself. In a batch of magic 2
         # these never end at the file's end, as a record ends with its headers.
-        at_border = start == 0 or first == start
-        if first is not None and (at_border or zeros):
-            for table in tables:
-                summary.take(table)
-            damage = [one for table in tables for one in table.damage if at_border or one.position > start]
-            summary.damage += [one.detail for one in damage]
-            _tail(summary, remaining, zeros)
-            break
+        at_border = start == 0 or (row is not None and row["position"] == start)
+        if row is None or not (at_border or zeros):
+            continue
+        # Damage before the last batches may reach into the first ones of them.
+        if not at_border and sum(map(len, tables)) < _LEAST_BATCHES and start != starts[-1]:
+            continue
+        for table in tables:
+            summary.take(table)
+        damage = [one for table in tables for one in table.damage if at_border or one.position > start]
+        summary.damage += [one.detail for one in damage]
+        sure = not damage and not any(table.restored for table in tables)
+        sure = sure and (start == 0 or (indexed in (None, start) and _offsets_fit(segment, summary, row)))
+        _tail(summary, remaining, zeros)
+        break
     else:
         summary.notes.append("the last batch was not found, --full reads all headers")
     latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is not None and summary.next_offset is not None and latest[0] >= 0:
         summary.max_timestamp = _latest(summary.max_timestamp, latest[0])
+    return sure
+
+
+def _offsets_fit(segment: SegmentLike, summary: SegmentSummary, row: dict[str, Any]) -> bool:
+    """Whether the offsets of the last batches, of which `row` is the first, may be right."""
+    base, end = segment.base_offset, summary.next_offset
+    first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
+    if end is None or not (summary.first_offset or 0) <= first < end:
+        return False
+    return base is None or base <= first < end <= base + _MAX_OFFSETS
 
 
 def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
@@ -239,9 +293,11 @@ def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int,
         return entry(low - 1) if low else None
 
 
-def _scanned(segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None) -> Iterator[BatchTable]:
+def _scanned(
+    segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None, *, check_crcs: bool = False
+) -> Iterator[BatchTable]:
     decode_request = segment.named(request(errors="skip"))
-    return scan_pieces(decode_request, core_source(source), start, stop)
+    return scan_pieces(decode_request, core_source(source), start, stop, check_crcs=check_crcs)
 
 
 def _earliest(*values: Any) -> int | None:

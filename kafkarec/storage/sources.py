@@ -24,6 +24,8 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 
+from . import names
+
 _WINDOW = 1 << 20
 _SKIP_BYTES = 64 << 10
 # Errors after which the bytes need not be lost: they end the reading and are raised unchanged.
@@ -53,6 +55,23 @@ class ByteSource(Protocol):
     def close(self) -> None: ...
 
 
+_NOT_FILES = {
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def not_a_file(path: str) -> str | None:
+    """What is at a path, if it is no file of bytes; None: a file, or a block device without the name of a segment.
+    OSError if that cannot be found out."""
+    kind = stat.S_IFMT(os.stat(path).st_mode)
+    is_disk = kind == stat.S_IFBLK and names.segment(os.path.basename(path)) is None
+    return None if is_disk else _NOT_FILES.get(kind)
+
+
 class LocalFile:
     """A file, block device or disk image, read by pread. Not mapped, so a bad sector or a file that shrinks is an
     OSError and not a SIGBUS."""
@@ -63,13 +82,15 @@ class LocalFile:
     def __init__(self, path: str) -> None:
         self.name = path
         self.fetched = 0
-        # O_NONBLOCK: opening a pipe does not wait for a writer
+        what = not_a_file(path)  # not left to reading, which finds no bytes in a device, and on tmpfs none in a folder
+        if what is not None:
+            code = errno.EISDIR if what == _NOT_FILES[stat.S_IFDIR] else errno.ESPIPE
+            hint = ", which is read only as standard input (-)" if what == _NOT_FILES[stat.S_IFIFO] else ", not a file"
+            raise OSError(code, what + hint, path)
+        # O_NONBLOCK: opening what became a pipe meanwhile does not wait for a writer
         self.descriptor: int | None = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if stat.S_ISFIFO(os.fstat(self.descriptor).st_mode):
-                raise OSError(errno.ESPIPE, "a pipe, which is read only as standard input (-)")
             self.size = os.lseek(self.descriptor, 0, os.SEEK_END)  # of a block device, too
-            os.pread(self.descriptor, 0, 0)
         except OSError as error:
             os.close(self.descriptor)
             error.filename = path

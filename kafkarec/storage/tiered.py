@@ -1,4 +1,4 @@
-"""Objects of tiered storage (KIP-405): detects compressed and encrypted ones, which are refused.
+"""Objects of tiered storage (KIP-405): detects a plugin's store, and compressed and encrypted objects: all are refused.
 
 A plugin uploads a segment as consecutive chunks of some MiB in one object. Aiven's plugin writes
 
@@ -13,12 +13,15 @@ Chunks that are neither compressed nor encrypted are a plain segment, which is r
 specific error, because "corrupt at byte 0" would suggest damage. The manifest is read only if the object does not begin
 with a batch. Without a manifest, an object that begins with a zstd frame is taken to be compressed, and one whose first
 64 KiB look random to be encrypted (a batch with an offset up to 2^32 begins with four zero bytes, which these lack).
+
+A folder in which a manifest or an .indexes object is belongs to a store of that plugin. Which of its segments count,
+and whether an offset is in it twice, only its manifests and `__remote_log_metadata` say, so it is refused as a whole.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kafkarec.errors import UnsupportedCompressionError
@@ -30,6 +33,7 @@ from .sources import ByteSource
 HEAD_BYTES = 64
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _MANIFEST = ".rsm-manifest"
+_OF_A_STORE = (_MANIFEST, ".indexes")
 _SAMPLE = 64 << 10
 _LARGEST_MANIFEST = 16 << 20
 
@@ -65,6 +69,19 @@ def refuse_encoded(source: ByteSource, name: str, read: Callable[[str], bytes | 
     if parsed.segment_id and looks_encrypted(source.read_at(0, _SAMPLE)):
         what = f"its bytes look random, so it is encrypted (there is no {_MANIFEST} with details)"
         raise _refusal(source.name, parsed, what, True)
+
+
+def refuse_store(path: str, file_names: Iterable[str]) -> None:
+    """Raises UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store, by its files."""
+    for name in file_names:
+        parsed = names.segment(name) if name.endswith(_OF_A_STORE) else None
+        if parsed is not None and parsed.segment_id and not parsed.state:
+            raise UnsupportedCompressionError(
+                f"{path} looks like a part of a store of Aiven's tiered-storage plugin (KIP-405), as it has {name}; "
+                f"kafkarec does not read these yet; read the topic through a broker that has the plugin",
+                reason="tiered_object",
+                file=path,
+            )
 
 
 def begins_with_batch(head: bytes, size: int, base_offset: int = 0) -> bool:

@@ -12,11 +12,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import COMMAND, ENVIRONMENT, Here, interruptible, own_process
 from paths import SEGMENTS
 
 import kafkarec
@@ -228,11 +229,14 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(run: Here, tmp_path: Path, m
     assert os.listdir(tmp_path) == ["in.jsonl"]
 
 
-def test_ctrl_c_leaves_nothing(tmp_path: Path) -> None:
-    arguments = ["build", "-o", str(tmp_path / "orders-0")]
-    process = subprocess.Popen(
-        [*COMMAND, *arguments], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
-    )
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_ctrl_c_leaves_nothing(tmp_path: Path, handler: Any) -> None:
+    """Also if the tests ignore it: `interruptible` does not pass that on."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        process = interruptible("build", "-o", tmp_path / "orders-0", stdin=subprocess.PIPE, stdout=None, cwd=tmp_path)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert process.stdin is not None and process.stderr is not None
     process.stdin.write(b'{"value": "%s"}\n' % (b"v" * 1000) * 5000)
     process.stdin.flush()

@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from typing import Any
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT, Here
+from command import Here, interruptible
 from paths import SEGMENTS
 
 ZEROS = bytes(1 << 16)
@@ -33,12 +32,7 @@ class Following:
     """A running `cat --follow`, whose output lines are read as they arrive."""
 
     def __init__(self, path: Path, *arguments: object) -> None:
-        self.child = subprocess.Popen(
-            [*COMMAND, "cat", str(path), "--follow", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRONMENT,
-        )
+        self.child = interruptible("cat", path, "--follow", *arguments)
         self._lines: queue.Queue[bytes] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import Here, interruptible, own_process
 from paths import SEGMENTS
 
 import kafkarec
@@ -163,9 +162,7 @@ def test_damage_stops_the_run_or_is_left_out(run: Here, tmp_path: Path) -> None:
 def test_ctrl_c_leaves_nothing(tmp_path: Path, arguments: list[str]) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(encode([(n, n, b"k%d" % n, b"%0100d" % (n * n), []) for n in range(150_000)]))
-    process = subprocess.Popen(
-        [*COMMAND, *arguments, "a.log", "-o", "orders-0"], stderr=subprocess.PIPE, env=ENVIRONMENT, cwd=tmp_path
-    )
+    process = interruptible(*arguments, "a.log", "-o", "orders-0", stdout=None, cwd=tmp_path)
     deadline = time.monotonic() + 30
     while not any(name.endswith(".part") for name in os.listdir(tmp_path)) and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import command
+import hurt_logs
+import plain_logs
 import pytest
 import zstandard
 from command import Here, own_process
@@ -243,7 +245,7 @@ def test_preallocated_empty_and_cut_segments_have_notes(run: Here, tmp_path: Pat
     rows = run("ls", tmp_path, "--format", "json").rows[:-1]
     assert rows[0]["next_offset"] == 293 and rows[0]["notes"] == ["damaged"]  # a broker trims a segment that it rolls
     assert rows[1]["notes"] == ["empty"] and rows[1]["first_offset"] is None
-    assert rows[2]["notes"] == ["begins with zeros: preallocated, or lost"]
+    assert rows[2]["first_offset"] is None and rows[2]["notes"] == ["damaged"]
     assert rows[3]["next_offset"] == 292 and rows[3]["notes"] == ["damaged"]  # another segment follows
     assert rows[4]["next_offset"] == 293 and "9 bytes of preallocated zeros" in rows[4]["notes"][0]
     row, _ = run("ls", tmp_path / f"{0:020}.log", "--format", "json").rows
@@ -263,9 +265,46 @@ def test_damage_is_found_at_the_ends_and_with_full_in_between(run: Here, partiti
     middle = bytearray(content)
     middle[8000:8100] = random.Random(1).randbytes(100)
     path.write_bytes(middle)
-    assert run("ls", path).status == 0
-    ran = run("ls", path, "--full")
+    ran = run("ls", path)  # which reads all of up to 64 KiB
     assert ran.status == 1 and "damaged" in ran.out.decode()
+    batches = [plain_logs.batch(30 + n, 1, value=b"%d" + b"x" * 4000) for n in range(40)]
+    folder = plain_logs.log(partition.parent / "large-0", [*batches[:20], batches[20][:3000], *batches[21:]])
+    assert run("ls", folder).status == 0
+    ran = run("ls", folder, "--full")
+    assert ran.status == 1 and "damaged" in ran.out.decode()
+
+
+def ends(run: Here, *arguments: object) -> list[tuple[int | None, int | None]]:
+    rows = run("ls", *arguments, "--format", "json").rows
+    return [(row["first_offset"], row["next_offset"]) for row in rows if row["kind"] == "segment"]
+
+
+def test_a_damaged_first_batch(run: Here, tmp_path: Path) -> None:
+    """Its offset is not that of the first one of the last batches, and the study samples all of the log."""
+    values = [random.Random(n).randbytes(400).replace(b"%", b"") for n in range(60)]
+    batches = [plain_logs.batch(73 * n, 73, value=value) for n, value in enumerate(values)]
+    data = b"".join(batches)
+    for number, wanted in ((0, (73, 60 * 73)), (59, (0, 59 * 73))):
+        at = data.index(batches[number])
+        plain_logs.log(tmp_path / f"{number}" / "orders-0", [data[:at], b"\xa5" * 20, data[at + 20 :]])
+        [path] = (tmp_path / f"{number}").glob("*/*.log")
+        path = path.rename(path.with_name(f"{0:020}.log"))
+        assert ends(run, path) == ends(run, path, "--full") == [wanted]
+        ran = run("study", path, "--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k", "--format", "json")
+        assert ran.rows[0]["sampled"] > 600 << 10
+
+
+@pytest.mark.parametrize("indexes", [True, False])
+@pytest.mark.parametrize("seed", range(60))
+def test_random_damage_is_the_same_with_full(run: Here, tmp_path: Path, seed: int, indexes: bool) -> None:
+    """The offsets are those of --full, or unknown."""
+    chance = random.Random(seed)
+    log = hurt_logs.written_log(chance, segments=2)
+    hurt_logs.write_folder(tmp_path / "a-0", log, hurt_logs.damaged(chance, log, chance.choice([1, 1, 2, 5])))
+    for path in [] if indexes else tmp_path.glob("a-0/*index"):
+        path.unlink()
+    for seen, whole in zip(ends(run, tmp_path / "a-0"), ends(run, tmp_path / "a-0", "--full"), strict=True):
+        assert seen in (whole, (None, None))
 
 
 @pytest.mark.parametrize(
@@ -319,11 +358,16 @@ def test_the_root_of_a_bucket_lists_its_folders(run: Here, server: Server) -> No
 
 
 def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
-    ran = run("ls", f"s3://{BUCKET}/tiered")
+    store = f"s3://{BUCKET}/tiered"
+    topic = f"{store}/my-orders-MWJ6FHTfRYy67jzwZdeqSQ"
+    for folder in (store, topic, f"{topic}/8"):
+        ran = run("ls", folder)
+        assert (ran.status, ran.out) == (3, b"")
+        assert f"{topic}/8 looks like a part of a store of Aiven's" in ran.complaint
+    assert "30 293" in " ".join(run("ls", f"{topic}/7").out.decode().split())
+    ran = run("ls", f"{topic}/8/00000000000000000030-tqimKeZwStOEOwRzT3L5oQ.log")
     text = " ".join(ran.out.decode().split())
-    assert ran.status == 3
-    assert "my-orders-7 1 16370 30 293" in text
-    assert "my-orders-8 1 70000 - -" in text and "not read" in text
+    assert ran.status == 3 and "not read" in text
     assert "compressed in chunks with zstd and encrypted in chunks with AES-GCM under key k1" in text
 
 

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, own_process
+from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, interruptible, own_process
 from paths import ROOT, SEGMENTS
 
 from kafkarec import storage
@@ -190,12 +190,7 @@ def test_head_closes_the_pipe_quietly(long_log: Path) -> None:
 
 def test_an_interrupt_leaves_no_files(long_log: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.jsonl"
-    child = subprocess.Popen(
-        [*COMMAND, "cat", *[str(long_log)] * 20, "-o", str(out)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
-    )
+    child = interruptible("cat", *[long_log] * 20, "-o", out)
     deadline = time.monotonic() + 30
     while not os.listdir(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)

@@ -19,7 +19,7 @@ from typing import Any
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT
+from command import COMMAND, ENVIRONMENT, interruptible
 from paths import SEGMENTS
 
 import kafkarec.cli
@@ -40,9 +40,8 @@ def on_a_terminal(
     it). `interrupt_at`: interrupt it when these bytes have come. `output`: the file of standard output, not a pipe."""
     outer, inner = pty.openpty()
     env = {**ENVIRONMENT, "TERM": "xterm", "COLUMNS": "100", **(environment or {})}
-    words = [*COMMAND, *map(str, arguments)]
     with open(os.devnull if output is None else output, "wb") as file:
-        process = subprocess.Popen(words, stdout=subprocess.PIPE if output is None else file, stderr=inner, env=env)
+        process = interruptible(*arguments, stdout=subprocess.PIPE if output is None else file, stderr=inner, env=env)
     os.close(inner)
     shown = b""
     while True:

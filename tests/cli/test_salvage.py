@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
 
@@ -162,17 +161,16 @@ def test_an_interrupted_run_can_be_continued(tmp_path: Path) -> None:
     parts = b"".join(batch(i * 100, 100, value=value) for i in range(40))
     for number in range(6):
         log(source / f"orders-{number}", [parts])
-    arguments = [*COMMAND, "salvage", str(source), "-o", str(tmp_path / "out")]
-    started = subprocess.Popen(arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    child = interruptible("salvage", source, "-o", tmp_path / "out")
     journal = tmp_path / "out" / "salvage.journal"
-    while started.poll() is None and not (journal.exists() and journal.stat().st_size > 2000):
+    while child.poll() is None and not (journal.exists() and journal.stat().st_size > 2000):
         time.sleep(0.002)
-    started.send_signal(signal.SIGINT)
-    started.communicate(timeout=30)
-    assert started.returncode in (0, 130)
-    if started.returncode == 130:
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+    assert child.returncode in (0, 130)
+    if child.returncode == 130:
         assert journal.exists() and not list((tmp_path / "out").rglob("*.part"))
-        assert subprocess.run(arguments, env=ENVIRONMENT, capture_output=True, check=False).returncode == 0
+        assert own_process("salvage", source, "-o", tmp_path / "out").status == 0
     for number in range(6):
         assert (tmp_path / "out" / f"orders-{number}" / f"{0:020}.log").read_bytes() == parts
 

@@ -7,7 +7,6 @@ import random
 import re
 import shutil
 import signal
-import subprocess
 import time
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import builders
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe
+from command import Here, assert_quiet_at_a_closed_pipe, interruptible
 
 from kafkarec.ops.verify import run as verify_run
 
@@ -159,9 +158,7 @@ def test_a_closed_pipe_is_quiet(words: str, logs: Path) -> None:
 def test_ctrl_c_ends_all_threads(words: str, logs: Path, tmp_path: Path) -> None:
     """`cat` waits for the reader of its pipe."""
     words = words.replace("LOG", str(logs / "packed-0")).replace("OUT", str(tmp_path / "out"))
-    child = subprocess.Popen(
-        [*COMMAND, *words.split(), "--threads", "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENVIRONMENT
-    )
+    child = interruptible(*words.split(), "--threads", "3")
     deadline = time.monotonic() + 30
     while len(list(Path(f"/proc/{child.pid}/task").iterdir())) < 3 and time.monotonic() < deadline:
         time.sleep(0.01)

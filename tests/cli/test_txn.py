@@ -13,6 +13,7 @@ from typing import Any
 
 import builders
 import pytest
+import subprocesses
 import transaction_logs as txns
 from command import Here, own_process
 from paths import SEGMENTS
@@ -219,6 +220,33 @@ def test_output_goes_to_a_file(run: Here, tmp_path: Path) -> None:
     out = tmp_path / "txn.json"
     assert run("txn", SEGMENTS / "txn-0", "--format", "json", "-o", out).status == 0
     assert json.loads(out.read_text())["last_stable_offset"] == 293
+
+
+def test_standard_input_is_read_in_flat_memory() -> None:
+    """64 MB through a pipe, of which only headers and markers are used."""
+    code = f"""{subprocesses.PEAK}
+import os, threading
+import kafkarec
+from kafkarec.cli import main
+block = kafkarec.encode([(0, 0, None, bytes(1 << 20), [])])[8:]
+def pour():
+    with os.fdopen(write, "wb") as pipe:
+        for offset in range(64):
+            pipe.write(offset.to_bytes(8, "big") + block)
+main(["txn", {str(SEGMENTS / "txn-0")!r}, "-o", os.devnull])
+read, write = os.pipe()
+os.dup2(read, 0)
+begin()
+pourer = threading.Thread(target=pour)
+pourer.start()
+status = main(["txn", "-", "--format", "json"])
+pourer.join()
+print(status, peak())
+"""
+    listing, figures = subprocesses.run(code).splitlines()
+    assert json.loads(listing)["next_offset"] == 64
+    status, peak = map(int, figures.split())
+    assert (status, peak < 16 << 20) == (0, True), peak
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,11 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from command import COMMAND, ENVIRONMENT, Here, own_process
+from command import Here, interruptible, own_process
 from html_pages import parsed
 from paths import SEGMENTS
 from verify_reports import data_folder, good, made
@@ -165,10 +164,7 @@ def test_ctrl_c_ends_the_worker_processes(tmp_path: Path) -> None:
     block = b"".join(good(5 * i) for i in range(5000))
     for number in range(4):
         made(tmp_path, {0: [block] * 60}, f"t-{number}")
-    arguments = [*COMMAND, "verify", str(tmp_path), "--threads", "3"]
-    child = subprocess.Popen(
-        arguments, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
-    )
+    child = interruptible("verify", tmp_path, "--threads", "3", process_group=0)
     time.sleep(1.5)
     begin = time.monotonic()
     os.killpg(child.pid, signal.SIGINT)

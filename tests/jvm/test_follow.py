@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from broker import Broker
-from command import COMMAND, ENVIRONMENT, own_process
+from command import interruptible, own_process
 from jvm_oracle import JARS, Oracle, tool
 
 SETTINGS = """
@@ -53,8 +53,7 @@ def test_follow_prints_the_records_of_the_final_log(broker: Broker, tmp_path: Pa
     tails = []
     for isolation, path in files.items():
         with path.open("wb") as out:
-            arguments = [*COMMAND, "cat", str(folder), "--follow", "--isolation", isolation]
-            tails.append(subprocess.Popen(arguments, stdout=out, stderr=subprocess.PIPE, env=ENVIRONMENT))
+            tails.append(interruptible("cat", folder, "--follow", "--isolation", isolation, stdout=out))
     try:
         assert producer(broker).wait(90) == append.wait(90) == 0
         deadline = time.monotonic() + 30

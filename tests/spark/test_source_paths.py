@@ -163,6 +163,17 @@ def test_tiered_layouts_are_read(tmp_path: Path) -> None:
         assert len(rows) == 865 and {(row["topic"], row["partition"]) for row in rows} == {("orders", partition)}
 
 
+def test_a_plugins_store_is_refused(tmp_path: Path) -> None:
+    """Also below key folders: the plugin's key.prefix may be `env=prod/kafka-`."""
+    folder = tmp_path / "env=prod" / f"kafka-orders-1-{TOPIC_ID}" / "7"
+    folder.mkdir(parents=True)
+    for suffix in (".log", ".indexes", ".rsm-manifest"):
+        (folder / f"{0:020}-{SEGMENT_ID}{suffix}").write_bytes(LOG)
+    for path in (tmp_path, tmp_path / "env=prod", folder.parent, folder, tmp_path / "*" / "*"):
+        with pytest.raises(ValueError, match=r"store of Aiven's .* does not read these yet"):
+            read(path)
+
+
 # ---- URLs -------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,16 @@ from kafkarec.cli import main
 
 COMMAND = [sys.executable, "-m", "kafkarec"]
 ENVIRONMENT = dict(os.environ, PYTHONPATH=str(ROOT), PYTHONUNBUFFERED="")
+
+
+def interruptible(*words: object, **kwargs: Any) -> subprocess.Popen[bytes]:
+    """Start the command in a new process that Ctrl-C interrupts, also if this one ignores it, as under nohup."""
+    kwargs = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "env": ENVIRONMENT} | kwargs
+    return subprocess.Popen([*COMMAND, *map(str, words)], preexec_fn=_take_interrupts, **kwargs)
+
+
+def _take_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def assert_quiet_at_a_closed_pipe(*words: str) -> None:

@@ -1,10 +1,11 @@
-"""Puts something unreadable in the place of a segment: a dangling link, a pipe, a folder, errors of the system."""
+"""Puts something unreadable in the place of a segment: a link, a pipe, a device, a folder, errors of the system."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,24 @@ def pipe(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def folder(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.unlink()
     path.mkdir()
+
+
+def folder_of_tmpfs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder in which seeking fails, as on tmpfs; on other file systems reading does."""
+    folder(path, monkeypatch)
+    real = os.lseek
+
+    def sought(descriptor: int, *args: int) -> int:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return real(descriptor, *args)
+
+    monkeypatch.setattr(os, "lseek", sought)
+
+
+def linked_device(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.unlink()
+    path.symlink_to(os.devnull)
 
 
 def listening_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +81,8 @@ SPOILS: dict[str, tuple[Spoil, str, str]] = {
     "link to itself": (link_to_itself, "missing", "which cannot be found"),
     "pipe": (pipe, "not_a_file", "a pipe, not a file"),
     "folder": (folder, "not_a_file", "a folder, not a file"),
+    "folder of tmpfs": (folder_of_tmpfs, "not_a_file", "a folder, not a file"),
+    "device": (linked_device, "not_a_file", "a character device, not a file"),
     "socket": (listening_socket, "not_a_file", "a socket, not a file"),
     "permission": (refused(errno.EACCES), "permission", "permission denied"),
     "vanished": (refused(errno.ENOENT), "missing", "no such file or directory"),

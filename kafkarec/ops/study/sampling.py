@@ -5,8 +5,8 @@
       ####          ####          ####          ####         ####
 
 A piece is a run of whole batches. The log is divided into as many parts of equal size as there are pieces; each piece
-begins near the middle of its part, at an offset interpolated between the segment's first and next one and found by the
-indexes. A log that is not larger than the pieces together is read completely.
+begins near the middle of its part, at a batch near which the .index, if there is one, has an entry; else the headers
+before it are read. A log that is not larger than the pieces together is read completely.
 
 A piece shows nothing of batches that are larger than itself. So of many logs not a little of each is read, but enough
 of some, which are spread evenly over all.
@@ -14,11 +14,13 @@ of some, which are spread evenly over all.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import offset_index
 from kafkarec.storage import Segment
-from kafkarec.storage.segment_summary import summarize
 
 PIECES = 8
 PIECE_BYTES = 2 << 20
@@ -87,16 +89,30 @@ def _at(segments: Sequence[Segment], position: int) -> tuple[Segment, int]:
 
 
 def _near(segment: Segment, position: int, length: int, least: int) -> Sample | None:
-    """Batches from about position `position` on, but not below position `least`; None if there are none."""
-    seen = summarize(segment)
-    start = None
-    if seen.first_offset is not None and seen.next_offset is not None:
-        share = position / max(1, segment.size)
-        start = seen.first_offset + int(share * (seen.next_offset - seen.first_offset))
+    """At least `length` bytes of batches, fewer at the end, from about position `position` on, but not below position
+    `least`; None if there are none."""
+    indexed = _indexed_offset(segment, position)
+    sample = _batches(segment, max(position, least), length, indexed)
+    if sample is None and indexed is not None:  # or the entry is wrong, and no batch is as late as its offset
+        sample = _batches(segment, max(position, least), length, None)
+    return sample
+
+
+def _indexed_offset(segment: Segment, position: int) -> int | None:
+    """An offset of the last batch before a position that is in the .index; None: there is none."""
+    try:
+        entries = offset_index.read(segment.sidecar(offset_index.SUFFIX) or b"", segment.base_offset or 0)
+    except (KafkaRecordError, OSError):
+        return None
+    number = bisect_right(entries, position, key=lambda entry: entry.position)
+    return entries[number - 1].offset if number else None
+
+
+def _batches(segment: Segment, least: int, length: int, start: int | None) -> Sample | None:
     begin = end = None
     for table in segment.scan_pieces(errors="skip", start_offset=start):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
-            if position < least or (start is None and position < position):
+            if position < least:
                 continue
             if begin is None:
                 begin = position

@@ -70,8 +70,10 @@ def test_a_plain_object_is_a_segment(tmp_path: Path, manifest_bytes: bytes | Non
     assert (segment.topic, segment.partition, segment.base_offset) == ("my-orders", 7, 30)
     whole = list(kafkarec.decode(PLAIN))
     assert list(segment.read()) == whole
-    log_dir: Any = kafkarec.open(tmp_path)
-    assert list(log_dir["my-orders", 7].read()) == whole
+    for folder in (tmp_path, path.parent.parent, path.parent):
+        with pytest.raises(UnsupportedCompressionError, match=r"/7 looks like a part of a store of Aiven's") as caught:
+            kafkarec.open(folder)
+        assert (caught.value.reason, caught.value.file) == ("tiered_object", str(path.parent))
 
 
 @pytest.mark.parametrize(
@@ -148,9 +150,69 @@ def test_every_golden_segment_begins_with_a_batch() -> None:
             assert tiered.begins_with_batch(file.read(64), path.stat().st_size, int(path.stem)), path
 
 
-def test_a_topic_of_tiered_storage_by_its_folder(tmp_path: Path) -> None:
-    folder = upload(tmp_path, PLAIN).parent.parent
-    (folder / "8").mkdir()
-    log_dir: Any = kafkarec.open(folder)
-    assert [(log.topic, log.partition) for log in log_dir] == [("my-orders", 7), ("my-orders", 8)]
-    assert len(log_dir["my-orders", 7].segments) == 1
+@pytest.mark.parametrize("topic", ["my-orders", "my-orders-1"])
+def test_copies_of_a_stores_segments_alone_are_read(tmp_path: Path, topic: str) -> None:
+    """The folder `my-orders-1-<uuid>` may be a topic's, or a partition's of LocalTieredStorage: its content decides."""
+    folder = tmp_path / f"{topic}-{TOPIC_ID}"
+    for partition in (7, 8):
+        (folder / str(partition)).mkdir(parents=True)
+    (folder / "7" / f"{STEM}.log").write_bytes(PLAIN)
+    for path in (folder, tmp_path):
+        log_dir: Any = kafkarec.open(path)
+        assert [(log.topic, log.partition) for log in log_dir] == [(topic, 7), (topic, 8)]
+        assert len(log_dir[topic, 7].segments) == 1
+
+
+def test_local_tiered_storage_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / f"my-orders-1-{TOPIC_ID}"
+    folder.mkdir()
+    for suffix in (".index", ".timeindex", ".snapshot", ".leader_epoch_checkpoint"):
+        (folder / f"{STEM}{suffix}").write_bytes(b"")
+    (folder / f"{STEM}.log").write_bytes(PLAIN)
+    (folder / "7").mkdir()
+    for path in (folder, tmp_path):
+        logs: Any = kafkarec.storage.logs(kafkarec.open(path))
+        assert [(log.topic, log.partition, len(log.segments)) for log in logs] == [("my-orders", 1, 1)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Three partitions of two topics as Aiven's plugin writes them, one of them without a complete segment."""
+    for topic, partition, suffixes in (
+        ("a-b.c-1", 0, (".log", ".indexes", ".rsm-manifest")),
+        ("a-b.c-1", 1, (".log", ".indexes", ".rsm-manifest")),
+        ("orders", 0, (".log", ".indexes")),
+    ):
+        folder = tmp_path / "store" / f"{topic}-{TOPIC_ID}" / str(partition)
+        folder.mkdir(parents=True)
+        contents = {".log": PLAIN, ".indexes": bytes(8), ".rsm-manifest": manifest(False, None)}
+        for suffix in suffixes:
+            (folder / f"{STEM}{suffix}").write_bytes(contents[suffix])
+    return tmp_path / "store"
+
+
+STORE_LINES = (
+    *("ls", "ls --full", "verify", "cat", "cat --follow -n 1", "scan", "txn", "dump", "explain", "study", "diff STORE"),
+    *("salvage --dry-run", "salvage -o OUT", "reindex --dry-run", "compact -o OUT/", "convert -o OUT/"),
+    *("verify LOG", "salvage -o OUT LOG", "cat LOG", "txn LOG"),
+)
+
+
+@pytest.mark.parametrize("line", STORE_LINES)
+def test_no_verb_reads_a_part_of_a_store(
+    store: Path, tmp_path: Path, line: str, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    for folder in (store, *sorted(store.glob("*")), *sorted(store.glob("*/*"))):
+        places = {"STORE": folder, "LOG": SEGMENTS / "txn-0", "OUT": tmp_path / "out", "OUT/": f"{tmp_path}/out/"}
+        ran = Here(capfdbinary)(*(places.get(word, word) for word in line.split()), folder)
+        assert (ran.status, ran.out) == (3, b"")
+        assert str(folder) in ran.complaint and "looks like a part of a store of Aiven's" in ran.complaint
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_store_is_no_input_beside_a_data_folder(store: Path) -> None:
+    with pytest.raises(UnsupportedCompressionError, match="does not read these yet"):
+        kafkarec.open([SEGMENTS, store])
+    for call in (kafkarec.verify, kafkarec.study):
+        with pytest.raises(UnsupportedCompressionError, match="does not read these yet"):
+            call(store)

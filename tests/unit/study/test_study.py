@@ -144,6 +144,26 @@ def test_damage_is_left_out_and_counted(tmp_path: Path) -> None:
     assert abs(report.outcomes[0].share - good.outcomes[0].share) < 0.01
 
 
+@pytest.mark.parametrize("kind", ["cut", "offset of the last batch", "first batch"])
+def test_damage_at_an_end_leaves_the_sample_spread(tmp_path: Path, kind: str) -> None:
+    """Of 17 MB, half of which are zeros and half random: a sample of the beginning alone would say 2 %."""
+    data = bytearray(noisy(0, 42_000, 0.0, 1) + noisy(42_000, 42_000, 1.0, 2))
+    folder_of(tmp_path / "whole-0", bytes(data))
+    if kind == "cut":
+        del data[-1000:]
+    elif kind == "first batch":
+        data[:100] = bytes(range(100, 200))
+    else:
+        last = list(kafkarec.scan(data))[-1]["position"]
+        data[last] ^= 0x40
+    options: dict[str, Any] = {"codecs": ["zstd:1"], "batch_sizes": [None], "sample": 512 << 10}
+    wanted = study(tmp_path / "whole-0", **options)
+    report = study(folder_of(tmp_path / "hurt-0", bytes(data)), **options)
+    assert report.pieces == wanted.pieces and report.sampled >= 512 << 10
+    share = wanted.outcomes[0].share
+    assert share > 0.4 and report.outcomes[0].share == pytest.approx(share, abs=0.1)
+
+
 def test_old_magics_are_measured_as_magic_2(tmp_path: Path) -> None:
     rows = [(n, 1000 + n, b"k", b"value %d" % n, []) for n in range(100)]
     old = kafkarec.encode(rows, magic=1)

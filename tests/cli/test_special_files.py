@@ -1,0 +1,88 @@
+"""Pipes, sockets and devices with the name of a segment: each verb refuses them by name and does the other files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from command import Here
+from plain_logs import batch, log
+from unreadable_files import linked_device, listening_socket, pipe
+
+
+def device(kind: int, major: int) -> Callable[[Path, pytest.MonkeyPatch], None]:
+    """A device node, which only root can make; others get a link to one."""
+
+    def spoil(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path.unlink()
+        try:
+            os.mknod(path, kind | 0o600, os.makedev(major, 0))
+        except PermissionError:
+            path.symlink_to(os.devnull)
+
+    return spoil
+
+
+KINDS = {
+    "link to a device": linked_device,
+    "character device": device(stat.S_IFCHR, 1),
+    "block device": device(stat.S_IFBLK, 7),
+    "pipe": pipe,
+    "socket": listening_socket,
+}
+BAD = f"{20:020}.log"
+# Command lines, and what is printed of the other files.
+LINES: dict[str, str] = {
+    "verify DATA": "the rest is not damaged",
+    "salvage DATA -o OUT": "saved 4 batches",
+    "ls DATA": "other-1",
+    "ls DATA --full": "other-1",
+    "ls LOG": f"{40:020}.log",
+    "cat LOG": '"offset":19,',
+    "cat LOG --errors skip": '"offset":19,',
+    "scan LOG": "",
+    "txn DATA": "other-1: 1 segment, log end 10",
+    "reindex LOG -o OUT": "",
+    "study LOG": "",
+    "diff LOG COPY": "",
+    "diff COPY LOG": "",
+    "convert LOG -o OUT/ --compression lz4": "",
+    "compact LOG -o OUT/": "",
+    "compact LOG -o OUT/ --passes 2": "",
+    "verify FILE": "",
+    "scan FILE": "",
+    "explain FILE": "",
+}
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_refused_by_name(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, line: str
+) -> None:
+    segments = [[batch(base, 10), batch(base + 10, 10)] for base in (0, 20, 40)]
+    folder = log(tmp_path / "data" / "orders-0", *segments)
+    log(tmp_path / "data" / "other-1", [batch(0, 5), batch(5, 5)])
+    shutil.copytree(folder, tmp_path / "copy" / "orders-0")
+    KINDS[kind](folder / BAD, monkeypatch)
+    places = {"DATA": "data", "LOG": "data/orders-0", "COPY": "copy/orders-0", "FILE": f"data/orders-0/{BAD}"}
+    words = [
+        str(tmp_path / places.get(word, word)) + "/" * word.endswith("/") if word.isupper() else word
+        for word in line.split()
+    ]
+    ran = run(*words)
+    said = ran.out.decode() + ran.err
+    assert (ran.status, BAD in said) == (3, True), said
+    assert LINES[line] in said
+    assert not os.path.exists(tmp_path / "OUT") or line.startswith("salvage")
+
+
+def test_dump_ends_as_kafkas_tool_does(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log(tmp_path / "orders-0", [batch(0, 10)])
+    linked_device(folder / f"{0:020}.log", monkeypatch)
+    ran = run("dump", folder)
+    assert ran.status == 1 and f"{0:020}.log: a character device, not a file" in ran.complaint
