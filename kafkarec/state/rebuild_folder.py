@@ -78,19 +78,20 @@ def filename_prefix(offset: int) -> str:
 
 
 def rebuild_log(
-    log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False
+    log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
 
     interval      index.interval.bytes
     as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
+    check_crcs    False: the batches are known to be good
     """
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
     highest, lower = -1, None
     for segment in log.segments:
-        pieces = walk(segment)
+        pieces = walk(segment, check_crcs=check_crcs)
         first = next(pieces, None)
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}

@@ -14,7 +14,9 @@ from bisect import bisect_right
 from typing import Any
 
 from kafkarec.storage import Segment
+from kafkarec.storage.folders import FolderEntry
 from kafkarec.storage.read_failures import DISK_ERRORS
+from kafkarec.storage.sources import ByteSource, FileObject
 from kafkarec.support.durable import NewFile
 
 _PIECE = 1 << 20
@@ -78,7 +80,8 @@ class Output(NewFile):
 
 
 class PlannedOutput:
-    """The file that an Output would be, for a dry run: read_at reads it from the sources."""
+    """The file that an Output would be, for a dry run: read_at reads it from the sources, which stay open until
+    `close`."""
 
     def __init__(self, name: str) -> None:
         self.name, self.size = name, 0
@@ -112,10 +115,65 @@ class PlannedOutput:
             inside = position - self._begins[at]
             count = min(length, size - inside)
             first = begin + inside
-            piece = source[first : first + count] if isinstance(source, bytes) else source.raw(first, count)
-            pieces.append(bytes(piece))
+            pieces.append(
+                source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+            )
             position, length, at = position + count, length - count, at + 1
         return b"".join(pieces)
+
+    def close(self) -> None:
+        for source, _, _ in self._parts:
+            if isinstance(source, Segment):
+                source.close()
+
+
+class PlannedFolder:
+    """The partition folder that a dry run would write, as a storage Folder."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._files: dict[str, PlannedOutput | bytes] = {}
+
+    def add(self, output: PlannedOutput) -> None:
+        """Adds a file, in place of one with the same name."""
+        self._files[output.name] = output
+
+    def write(self, name: str, data: bytes) -> None:
+        self._files[name] = data
+
+    def copy(self) -> PlannedFolder:
+        """The folder as it is now, whatever is added to this one later."""
+        copied = PlannedFolder(self.path)
+        copied._files = dict(self._files)
+        return copied
+
+    def entries(self) -> list[FolderEntry]:
+        sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self._files.items()}
+        return [FolderEntry(name, sizes[name], False) for name in self.names()]
+
+    def names(self) -> list[str]:
+        return sorted(self._files)
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def below(self, name: str) -> PlannedFolder:
+        return PlannedFolder(self.join(name))
+
+    def read(self, name: str) -> bytes | None:
+        file = self._files.get(name)
+        return file.read_at(0, file.size) if isinstance(file, PlannedOutput) else file
+
+    def open(self, name: str) -> ByteSource:
+        file = self._files.get(name)
+        if not isinstance(file, PlannedOutput):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
+        return _PlannedFile(file, self.join(name))
+
+
+class _PlannedFile(FileObject):
+    def close(self) -> None:
+        self._file.close()
 
 
 def _copy_file_range(source: int, target: int, position: int, length: int, at: int) -> int:

@@ -21,15 +21,14 @@ from kafkarec.state.producers import ProducerStates
 from kafkarec.state.recovery_walk import walk
 from kafkarec.storage import Log
 
-from .rewriting import RemovedBatch, opened
+from .rewriting import RemovedBatch
 
 REASON = "transaction_open"
 
 
-def find_plain_batches(folder: str) -> list[RemovedBatch]:
+def find_plain_batches(log: Log) -> list[RemovedBatch]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
-    with opened(folder) as log:
-        return list(_plain_batches(log)) if _may_have_plain_batches(log) else []
+    return list(_plain_batches(log)) if _may_have_plain_batches(log) else []
 
 
 def sentences(plain: list[RemovedBatch]) -> list[str]:

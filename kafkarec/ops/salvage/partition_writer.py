@@ -15,7 +15,7 @@ from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.storage.read_failures import in_part
 from kafkarec.support.durable import FileGroup
 
-from .copying import Output, PlannedOutput, Unreadable
+from .copying import Output, PlannedFolder, PlannedOutput, Unreadable
 from .good_batches import GoodBatch, SetAsideBatch
 from .merge import DUPLICATE, MergedBatch
 from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
@@ -46,7 +46,7 @@ class PartitionWriter:
         base_offsets: list[int],
         roll: int,
         report: SalvagedPartition,
-        planned: list[PlannedOutput],
+        planned: PlannedFolder,
     ) -> None:
         self.report = report
         self._files, self._planned = files, planned
@@ -55,6 +55,7 @@ class PartitionWriter:
         self._file: OutputFile | None = None
         self._base = 0
         self._output: Output | None = None
+        self._plan = PlannedOutput("")
         self._pending: list[GoodBatch] = []
         self._pending_size = 0
         self._set_aside_files: dict[str, Output] = {}
@@ -121,7 +122,8 @@ class PartitionWriter:
         self._base = base
         self._file = OutputFile(filename_prefix(base) + ".log", 0, "", 0, 0, None, None)
         if self._files is None:
-            self._planned.append(PlannedOutput(self._file.name))
+            self._plan = PlannedOutput(self._file.name)
+            self._planned.add(self._plan)
             return
         folder = os.path.join(self._out, self._folder)
         self._files.make_folder(folder)
@@ -156,8 +158,8 @@ class PartitionWriter:
         """Copies `size` bytes from the start of a batch on; a batch with a restored header is copied alone."""
         header = row.header or b""
         if self._output is None:
-            self._planned[-1].append(header)
-            self._planned[-1].copy(row.segment, row.position + len(header), size - len(header))
+            self._plan.append(header)
+            self._plan.copy(row.segment, row.position + len(header), size - len(header))
             return
         old_size = self._output.size
         try:

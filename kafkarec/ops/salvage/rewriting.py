@@ -10,15 +10,17 @@ import errno
 import os
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from kafkarec import storage
 from kafkarec.storage import Log, Segment
+from kafkarec.storage.folders import Folder
 from kafkarec.support.durable import make_folder, sync_folder
 
-from .copying import Output, Unreadable, digest
+from .copying import Output, PlannedFolder, PlannedOutput, Unreadable, digest
 from .partition_writer import SET_ASIDE
 from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
+
+AnyOutput = TypeVar("AnyOutput", Output, PlannedOutput)
 
 
 class RemovedBatch(NamedTuple):
@@ -42,13 +44,7 @@ class InsertedBatch(NamedTuple):
     data: str
 
 
-def opened(folder: str) -> Log:
-    log = storage.open(folder)
-    assert isinstance(log, Log)
-    return log
-
-
-def copy_set_aside(out: str, folder: str, removed: Sequence[RemovedBatch], reason: str) -> None:
+def copy_set_aside(out: str, log: Log, folder: str, removed: Sequence[RemovedBatch], reason: str) -> None:
     """Copies the batches to the folder of batches set aside. They are removed from the log afterwards."""
     if not removed:
         return
@@ -56,10 +52,9 @@ def copy_set_aside(out: str, folder: str, removed: Sequence[RemovedBatch], reaso
     make_folder(folder_set_aside)
     output = Output(folder_set_aside, _file_name(reason))
     try:
-        with opened(os.path.join(out, folder)) as log:
-            segments = {segment.name: segment for segment in log.segments}
-            for one in removed:
-                _copy_or_fail(output, segments[one.name], one.position, one.size)
+        segments = {segment.name: segment for segment in log.segments}
+        for one in removed:
+            _copy_or_fail(output, segments[one.name], one.position, one.size)
         output.commit()
     finally:
         output.drop()
@@ -67,23 +62,23 @@ def copy_set_aside(out: str, folder: str, removed: Sequence[RemovedBatch], reaso
 
 
 def rewrite(
-    out: str,
+    folder: Folder,
     report: SalvagedPartition,
     changes: Sequence[RemovedBatch | InsertedBatch],
     reason: str = "",
-    *,
-    dry_run: bool = False,
 ) -> None:
-    """Rewrites the segments with the changes, which are in the order of their positions, and corrects the report. Skips
-    segments that are already rewritten. reason: for which batches are removed. dry_run: only counts the changes."""
-    folder = os.path.join(out, report.folder)
+    """Rewrites the segments of the new log with the changes, which are in the order of their positions, and corrects
+    the report. Skips segments that are already rewritten. reason: for which batches are removed."""
     files = {file.name: file for file in report.files}
     for name, group in groupby(changes, key=lambda one: one.name):
-        in_file, file, path = list(group), files[name], os.path.join(folder, name)
-        if not dry_run:
+        in_file, file, path = list(group), files[name], folder.join(name)
+        if isinstance(folder, PlannedFolder):
+            folder.add(_changed(PlannedOutput(name), Segment(path, name, folder=folder.copy()), in_file))
+        else:
             if os.path.getsize(path) == file.size and digest(path) == file.sha256:
                 _rewrite(folder, name, in_file)
-            _update_file(file, path)
+            file.sha256 = digest(path)
+        _update_offsets(file, Segment(path, name, folder=folder))
         for one in in_file:
             batches, records, size = _added(one)
             for counts in (file, report):
@@ -113,28 +108,31 @@ def _file_name(reason: str) -> str:
     return f"{reason}-0-all.log"
 
 
-def _rewrite(folder: str, name: str, changes: Sequence[RemovedBatch | InsertedBatch]) -> None:
-    segment = storage.open(os.path.join(folder, name))
-    assert isinstance(segment, Segment)
-    output = Output(folder, name)
+def _rewrite(folder: Folder, name: str, changes: Sequence[RemovedBatch | InsertedBatch]) -> None:
+    output = Output(folder.path, name)
     try:
-        with segment:
-            at = 0
-            for one in changes:
-                _copy_or_fail(output, segment, at, one.position - at)
-                at = one.position
-                if isinstance(one, InsertedBatch):
-                    output.append(bytes.fromhex(one.data))
-                else:
-                    at += one.size
-            _copy_or_fail(output, segment, at, segment.size - at)
-        output.commit()
+        _changed(output, Segment(folder.join(name), name, folder=folder), changes).commit()
     finally:
         output.drop()
-    sync_folder(folder)
+    sync_folder(folder.path)
 
 
-def _copy_or_fail(output: Output, segment: Segment, position: int, size: int) -> None:
+def _changed(output: AnyOutput, segment: Segment, changes: Sequence[RemovedBatch | InsertedBatch]) -> AnyOutput:
+    """Copies the segment with the changes to `output`."""
+    with segment:
+        at = 0
+        for one in changes:
+            _copy_or_fail(output, segment, at, one.position - at)
+            at = one.position
+            if isinstance(one, InsertedBatch):
+                output.append(bytes.fromhex(one.data))
+            else:
+                at += one.size
+        _copy_or_fail(output, segment, at, segment.size - at)
+    return output
+
+
+def _copy_or_fail(output: Output | PlannedOutput, segment: Segment, position: int, size: int) -> None:
     try:
         if size:
             output.copy(segment, position, size)
@@ -143,12 +141,11 @@ def _copy_or_fail(output: Output, segment: Segment, position: int, size: int) ->
         raise OSError(errno.EIO, text, segment.path) from None
 
 
-def _update_file(file: OutputFile, path: str) -> None:
-    """Updates digest, first and last offset of a rewritten segment in the report."""
-    file.sha256 = digest(path)
+def _update_offsets(file: OutputFile, segment: Segment) -> None:
+    """Updates the first and last offset of a rewritten segment in the report."""
     firsts: list[Any] = []
     last = None
-    for table in storage.open(path).scan_pieces():
+    for table in segment.scan_pieces():
         if len(table):
             firsts = firsts or table.column("base_offset")[:1]
             last = table.column("last_offset")[-1]

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kafkarec._version import __version__
@@ -14,9 +15,9 @@ from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.hurt_markers import Decision
 from kafkarec.storage import Log, LogDir, Segment, remote
+from kafkarec.storage.folders import Folder, LocalFolder
 from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.storage.read_failures import ReadFailure
-from kafkarec.storage.sources import FileObject
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import (
@@ -28,7 +29,7 @@ from . import (
     rewriting,
     side_file_writer,
 )
-from .copying import PlannedOutput, digest
+from .copying import PlannedFolder, digest
 from .good_batches import DamageCollector, ReadProgress, no_progress
 from .journal import REPORT, Journal
 from .merge import merge
@@ -188,7 +189,8 @@ def _identity(partitions: list[SalvagePartition], *options: Any) -> dict[str, An
 
 
 class _Run:
-    """One call of `salvage`. cap: max_decompressed_bytes. A method's `journal` is None in a dry run."""
+    """One call of `salvage`. cap: max_decompressed_bytes; is_probe: a dry run that only reads the sources, without
+    markers and side files. A method's `journal` is None in a dry run."""
 
     def __init__(
         self,
@@ -200,12 +202,13 @@ class _Run:
         restore: bool,
         threads: int,
         progress: ReadProgress,
+        is_probe: bool = False,
     ) -> None:
-        self._threads = threads
+        self._threads, self._is_probe = threads, is_probe
         self._report, self._cap, self._undecided, self._progress = report, cap, undecided, progress
         self._keep_end, self._restore, self._witnesses = keep_end, restore, SourceWitnesses()
         self._folders = {partition.folder for partition in partitions}
-        self._planned: dict[str, list[PlannedOutput]] = {}  # folder -> the segments of a dry run
+        self._planned: dict[str, PlannedFolder] = {}  # by the names of the folders, in a dry run
 
     def plan_partition(self, partition: SalvagePartition) -> None:
         """Salvages one partition in a dry run."""
@@ -246,6 +249,7 @@ class _Run:
             restore=self._restore,
             threads=self._threads,
             progress=self._progress,
+            is_probe=True,
         )
         probe.plan_partition(alone)
         sources, beside = beside_files.filled(partition, probe._report.partitions[0], self._cap)
@@ -327,38 +331,41 @@ class _Run:
     ) -> Iterator[None]:
         if report.ends_in_damage:
             report.lost.append((report.next_offset, None))
-        if report.files and lost_markers.may_have_lost(partition, report):
-            self._restore_markers(partition, report, journal)
-        if journal is None or not report.files:
+        if self._is_probe or not report.files:
             return
+        if lost_markers.may_have_lost(partition, report):
+            self._restore_markers(partition, report, journal)
         if self._report.as_partition:
             yield from self._make_startable(partition, report, journal)
-        done = journal.done.get((report.folder, _INDEXED))
+        done = journal.done.get((report.folder, _INDEXED)) if journal else None
         if done is None:
-            folder = os.path.join(self._report.out, report.folder)
-            problems = side_file_writer.write_side_files(journal.files, folder, self._report.as_partition)
-            yield
+            with self._new_log(report, journal) as log:
+                write = self._writing(report, journal)
+                problems = side_file_writer.write_side_files(log, write, self._report.as_partition, journal is None)
             done = {"problems": problems}
-            journal.add(report.folder, _INDEXED, done)
+            if journal:
+                yield
+                journal.add(report.folder, _INDEXED, done)
         report.problems += done["problems"]
+        self._planned.pop(report.folder, None)
 
     def _restore_markers(self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None) -> None:
         """Decides the transactions whose markers are lost, writes markers, sets batches aside."""
-        out, reason = self._report.out, lost_markers.REASON
+        reason = lost_markers.REASON
         done = journal.done.get((report.folder, _MARKED)) if journal else None
         if done is None:
-            new = rewriting.opened(os.path.join(out, report.folder)) if journal else self._planned_log(report)
-            with new as log:
+            with self._new_log(report, journal) as log:
                 markers = lost_markers.placed(lost_markers.decide(log, partition, report), self._undecided)
                 removed = lost_markers.removed_batches(log, markers)
                 inserted = lost_markers.inserted_batches(log, markers)
+                if journal:
+                    rewriting.copy_set_aside(self._report.out, log, report.folder, removed, reason)
             done = {
                 "markers": [list(one) for one in markers],
                 "inserted": [list(one) for one in inserted],
                 "removed": [list(one) for one in removed],
             }
             if journal:
-                rewriting.copy_set_aside(out, report.folder, removed, reason)
                 journal.add(report.folder, _MARKED, done)
         report.markers = [Decision(*one) for one in done["markers"]]
         changes: list[rewriting.InsertedBatch | rewriting.RemovedBatch] = [
@@ -368,33 +375,46 @@ class _Run:
         changes.sort(key=lambda one: (one.name, one.position))
         if changes and journal:
             journal.sync()
-        rewriting.rewrite(out, report, changes, reason, dry_run=journal is None)
+        rewriting.rewrite(self._new_folder(report, journal), report, changes, reason)
 
-    def _planned_log(self, report: SalvagedPartition) -> Log:
-        """The new log as it would be, for a dry run."""
-        files = sorted(self._planned[report.folder], key=lambda file: file.name)
-        segments = [Segment(file.name, file.name, source=FileObject(file, file.name)) for file in files]
-        return Log(report.folder, segments, topic=report.topic, partition=report.partition)
+    def _new_folder(self, report: SalvagedPartition, journal: Journal | None) -> Folder:
+        """The folder of the new log; in a dry run as it would be."""
+        if journal is None:
+            return self._planned_folder(report.folder)
+        return LocalFolder(os.path.join(self._report.out, report.folder))
+
+    def _planned_folder(self, name: str) -> PlannedFolder:
+        return self._planned.setdefault(name, PlannedFolder(os.path.join(self._report.out, name)))
+
+    def _new_log(self, report: SalvagedPartition, journal: Journal | None) -> Log:
+        return Log.of(self._new_folder(report, journal))
+
+    def _writing(self, report: SalvagedPartition, journal: Journal | None) -> side_file_writer.Write:
+        """What adds a side file to the folder of the new log."""
+        if journal is None:
+            return self._planned_folder(report.folder).write
+        return partial(journal.files.write, os.path.join(self._report.out, report.folder))
 
     def _make_startable(
-        self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal
+        self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None
     ) -> Iterator[None]:
         """Copies the side files that a broker needs, and removes batches that it would fail on."""
-        out = self._report.out
-        done = journal.done.get((report.folder, _STARTABLE))
+        done = journal.done.get((report.folder, _STARTABLE)) if journal else None
         if done is None:
-            folder = os.path.join(out, report.folder)
-            problems = side_file_writer.copy_from_sources(journal.files, folder, partition)
-            yield
-            found = open_transactions.find_plain_batches(folder)
-            rewriting.copy_set_aside(out, report.folder, found, open_transactions.REASON)
-            done = {"problems": problems, "batches": [list(one) for one in found]}
-            journal.add(report.folder, _STARTABLE, done)
+            with self._new_log(report, journal) as log:
+                problems = side_file_writer.copy_from_sources(log, self._writing(report, journal), partition)
+                if journal:
+                    yield
+                found = open_transactions.find_plain_batches(log)
+                done = {"problems": problems, "batches": [list(one) for one in found]}
+                if journal:
+                    rewriting.copy_set_aside(self._report.out, log, report.folder, found, open_transactions.REASON)
+                    journal.add(report.folder, _STARTABLE, done)
         report.problems += done["problems"]
         removed = [rewriting.RemovedBatch(*one) for one in done["batches"]]
-        if removed:
+        if removed and journal:
             journal.sync()
-        rewriting.rewrite(out, report, removed, open_transactions.REASON)
+        rewriting.rewrite(self._new_folder(report, journal), report, removed, open_transactions.REASON)
         report.problems += open_transactions.sentences(removed)
 
     def _salvage_step(
@@ -459,7 +479,7 @@ class _Run:
             _base_offsets(partition),
             _ROLL_UNORDERED if unordered else _NO_ROLL,
             step_report,
-            self._planned.setdefault(step_report.folder, []),
+            self._planned_folder(step_report.folder),
         )
 
     def _collector(

@@ -12,43 +12,39 @@ import json
 import os
 from collections.abc import Callable
 
-from kafkarec import storage
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state import epoch_history
 from kafkarec.state.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 from kafkarec.storage import Log
 from kafkarec.storage.folders import LocalFolder
-from kafkarec.support.durable import FileGroup
 
 from .partition_sources import SalvagePartition, SalvageSource
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
+Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
 
 
-def write_side_files(files: FileGroup, folder: str, as_partition: bool) -> list[str]:
-    """Writes the indexes and, with `as_partition`, the other side files. Returns sentences about problems. Raises
-    OSError (EIO) if the new log is damaged."""
+def write_side_files(log: Log, write: Write, as_partition: bool, dry_run: bool = False) -> list[str]:
+    """Writes the indexes of the new log and, with `as_partition`, the other side files. Returns sentences about
+    problems. Raises OSError (EIO) if the new log is damaged. dry_run: it is still in the sources, already checked."""
     problems: list[str] = []
-    opened = storage.open(folder)
-    assert isinstance(opened, Log)
-    with opened as log:
-        for made in rebuild_log(log):
-            if made.damage:
-                raise OSError(
-                    errno.EIO,
-                    f"the copy is damaged ({made.damage[0].detail}); the disk is not reliable",
-                    folder,
-                )
-            problems += made.problems
-            for name, data in made.files.items():
-                if name == leader_epochs.NAME:
-                    data = _without_epochs_above(data, made.end_offset, problems)
-                if as_partition or name.endswith(_INDEXES):
-                    files.write(folder, name, data)
-            if made.lower_epoch:
-                problems.append(_about_lower_epoch(made.lower_epoch))
+    for made in rebuild_log(log, check_crcs=not dry_run):
+        if made.damage and not dry_run:
+            raise OSError(
+                errno.EIO,
+                f"the copy is damaged ({made.damage[0].detail}); the disk is not reliable",
+                log.path,
+            )
+        problems += made.problems
+        for name, data in made.files.items():
+            if name == leader_epochs.NAME:
+                data = _without_epochs_above(data, made.end_offset, problems)
+            if as_partition or name.endswith(_INDEXES):
+                write(name, data)
+        if made.lower_epoch:
+            problems.append(_about_lower_epoch(made.lower_epoch))
     return problems
 
 
@@ -85,9 +81,8 @@ def _folder_file(source: SalvageSource, name: str) -> bytes | None:
     return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
 
 
-def _check_epochs(folder: str, data: bytes) -> None:
+def _check_epochs(log: Log, data: bytes) -> None:
     """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
-    log = storage.open(folder)
     seen: list[tuple[int, int]] = []
     for table in log.scan_pieces(errors="skip"):
         for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
@@ -98,9 +93,9 @@ def _check_epochs(folder: str, data: bytes) -> None:
         raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
-def copy_from_sources(files: FileGroup, folder: str, partition: SalvagePartition) -> list[str]:
-    """Copies the files with data that is not in the batches: the topic id, epochs without records, the quorum state,
-    producers before the log's start. Returns sentences about problems."""
+def copy_from_sources(log: Log, write: Write, partition: SalvagePartition) -> list[str]:
+    """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
+    quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []
     readers: dict[str, Callable[[bytes], object]] = {
         partition_metadata.NAME: partition_metadata.read,
@@ -115,11 +110,11 @@ def copy_from_sources(files: FileGroup, folder: str, partition: SalvagePartition
                     continue
                 read(data)
                 if name == leader_epochs.NAME and len(partition.sources) > 1:
-                    _check_epochs(folder, data)
+                    _check_epochs(log, data)
             except (KafkaRecordError, OSError) as error:
                 problems.append(f"{name} of {source.path} is ignored: {error}")
                 continue
-            files.write(folder, name, data)
+            write(name, data)
             break
         else:
             if name == partition_metadata.NAME:
@@ -135,7 +130,7 @@ def copy_from_sources(files: FileGroup, folder: str, partition: SalvagePartition
             data = source.log.folder_file(name) if source.log else first.sidecar(producer_snapshot.SUFFIX)
             if data is not None and first.base_offset:
                 producer_snapshot.read(data)
-                files.write(folder, filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
+                write(filename_prefix(first.base_offset) + producer_snapshot.SUFFIX, data)
                 break
         except (KafkaRecordError, OSError) as error:
             problems.append(f"the producer snapshot of {first.path} is ignored: {error}")

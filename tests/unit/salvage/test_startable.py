@@ -18,6 +18,8 @@ import kafkarec
 from kafkarec.ops.salvage import open_transactions, rewriting, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
+from kafkarec.storage import Log
+from kafkarec.storage.folders import LocalFolder
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -61,6 +63,10 @@ def source(tmp_path: Path) -> Path:
     return log(tmp_path / "orders-0", parts[:4], parts[4:])
 
 
+def opened(folder: Path) -> Log:
+    return Log.of(LocalFolder(str(folder)))
+
+
 def made(out: Path) -> bytes:
     return b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log")))
 
@@ -84,7 +90,7 @@ def test_plain_batches_in_an_open_transaction_are_set_aside(source: Path, tmp_pa
     assert [(file.first_offset, file.last_offset) for file in one.files] == [(0, 14), (20, 29)]
     assert (one.start_offset, one.next_offset) == (0, 30)
     assert any("the transaction of producer 7 from offset 10 on is missing" in text for text in one.problems)
-    assert not open_transactions.find_plain_batches(str(out / "orders-0"))
+    assert not open_transactions.find_plain_batches(opened(out / "orders-0"))
 
 
 def test_without_as_partition_they_stay(source: Path, tmp_path: Path) -> None:
@@ -117,7 +123,7 @@ def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("undecided", ["abort", "open", "aside"])
-@pytest.mark.parametrize("at", ["copy_set_aside", "rewrite", "_rewrite", "_update_file", "digest"])
+@pytest.mark.parametrize("at", ["copy_set_aside", "rewrite", "_rewrite", "_update_offsets", "digest"])
 def test_a_killed_run_continues(
     source: Path, tmp_path: Path, at: str, undecided: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,8 +168,9 @@ def test_a_changed_segment_of_the_old_size_is_not_changed_twice(source: Path, tm
         rewriting.InsertedBatch(path.name, 0, marker(2).hex()),
         rewriting.RemovedBatch(path.name, 0, 78, 3, 3, 1, 7, 0),
     ]
-    rewriting.rewrite(str(tmp_path / "out"), SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
-    rewriting.rewrite(str(tmp_path / "out"), SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
+    folder = LocalFolder(str(path.parent))
+    rewriting.rewrite(folder, SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
+    rewriting.rewrite(folder, SalvagedPartition.of(report.to_dict()), changes, "transaction_undecided")
     assert path.read_bytes() == marker(2)
 
 
@@ -217,7 +224,7 @@ def test_random_transactions_with_damage(kafka: Oracle, tmp_path: Path) -> None:
 def test_a_broker_does_not_start_if_they_are_not_set_aside(
     kafka: Oracle, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_transactions, "find_plain_batches", lambda folder: [])
+    monkeypatch.setattr(open_transactions, "find_plain_batches", lambda log: [])
     salvage(source, tmp_path / "out", as_partition=True, undecided="open")
     answer = kafka.ask("load", tmp_path / "out" / "orders-0", 4096)
     assert answer.status == 1 and "InvalidTxnStateException" in answer.err

@@ -1,0 +1,146 @@
+"""salvage --dry-run: its report is that of the run, whatever the damage and the options."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from command import Here
+from paths import SEGMENTS
+from plain_logs import batch, log
+from salvage_runs import FOLDERS
+from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
+from witness_folders import LOSSES
+
+from kafkarec.ops.salvage import SalvageReport, salvage
+from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+
+
+def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:
+    attributes = builders.TRANSACTIONAL if transactional else 0
+    fields: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": -1}
+    return builders.batch(builders.records(size), base_offset=base, attributes=attributes, **fields)
+
+
+def said(report: SalvageReport) -> dict[str, Any]:
+    """The report without what only a run has: the digests of the new files."""
+    found = report.to_dict()
+    for one in found["partitions"]:
+        for file in (*one["files"], *one["snapshots"]):
+            del file["sha256"]
+    del found["dry_run"]
+    return found
+
+
+def assert_a_dry_run_says_the_same(sources: Any, out: Path, **options: Any) -> SalvageReport:
+    tried = salvage(sources, out, dry_run=True, **options)
+    assert not out.exists()
+    made = salvage(sources, out, **options)
+    assert said(tried) == said(made)
+    *lines, last = tried.lines()
+    as_made = [line.replace("would save", "saved").replace("would be written", "written") for line in lines]
+    assert as_made == list(made.lines())[: len(lines)] and "nothing was written" in last
+    shutil.rmtree(out)
+    return made
+
+
+def test_what_a_broker_would_fail_on(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    """A plain batch in an open transaction is set aside with --as-partition."""
+    parts = [batch(0, 3), produced(3, 2, 7, transactional=True), produced(5, 2, 7, transactional=False)]
+    words = ("salvage", log(tmp_path / "orders-0", parts), "-o", tmp_path / "out", "--as-partition")
+    run = Here(capfdbinary)
+    tried, made = run(*words, "--dry-run"), run(*words)
+    assert (tried.status, made.status) == (1, 1)
+    lines = made.out.decode().splitlines()
+    assert lines[0].startswith("orders-0: saved 2 batches, 5 records") and "set aside: 1 batch, " in lines[1]
+    expected = "\n".join(lines).replace("saved", "would save", 1)
+    assert expected.startswith(tried.out.decode().removesuffix("nothing was written (--dry-run)\n"))
+
+
+def random_log(chance: random.Random, folder: Path) -> Path:
+    """Plain batches, transactions and markers of three producers in several segments, some of them damaged."""
+    parts, base = [], chance.choice((0, 40))
+    for _ in range(chance.randrange(5, 40)):
+        producer, size, ended = chance.randrange(1, 4), chance.randrange(1, 4), chance.random() < 0.3
+        if ended:
+            part = builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base)
+        else:
+            part = produced(base, size, producer, transactional=chance.random() < 0.6)
+        if chance.random() < 0.2:
+            at = chance.choice((3, 8, 50, 61))  # base offset, length, header, records
+            part = part[:at] + bytes([part[at] ^ 1 << chance.randrange(3)]) + part[at + 1 :]
+        parts.append(part)
+        base += 1 if ended else size
+    cuts = sorted(chance.sample(range(1, len(parts)), chance.randrange(3)))
+    made = log(folder, *(parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])))
+    if chance.random() < 0.3:
+        last = sorted(made.glob("*.log"))[-1]
+        last.write_bytes(last.read_bytes()[: -chance.randrange(1, 40)])
+    return made
+
+
+def choices(chance: random.Random) -> dict[str, Any]:
+    return {
+        "as_partition": chance.random() < 0.6,
+        "undecided": chance.choice(UNDECIDED_AS),
+        "keep_end": chance.random() < 0.4,
+        "restore": chance.random() < 0.7,
+    }
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_random_transactions_with_damage(tmp_path: Path, count: int) -> None:
+    """One log, and two replicas of which the second is damaged in other places too."""
+    reasons, markers = set(), 0
+    for seed in range(40):
+        chance = random.Random(seed)
+        source = random_log(chance, tmp_path / f"{seed}" / "orders-0")
+        (source / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 9999\n")
+        sources = [source]
+        for number in range(1, count):
+            other = tmp_path / f"{seed}-{number}" / "orders-0"
+            sources.append(Path(shutil.copytree(source, other)))
+            path = chance.choice(sorted(other.glob("*.log")))
+            spoiled = Bytes(path.read_bytes())
+            chance.choice((flip, zeros, garbage, hole, cut))(spoiled, chance)
+            path.write_bytes(spoiled.data)
+        report = assert_a_dry_run_says_the_same(sources, tmp_path / "out", **choices(chance))
+        reasons |= {one.reason for one in report.partitions[0].set_aside}
+        markers += len(report.partitions[0].markers)
+    assert reasons >= {"transaction_open", "transaction_undecided"} and markers > 10
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name)
+def test_damaged_logs_of_kafka(folder: Path, tmp_path: Path) -> None:
+    """With indexes and snapshots, and with KRaft snapshots; one segment only renamed to .deleted, too."""
+    for seed in range(5):
+        chance = random.Random(f"{folder.name} {seed}")
+        source = Path(shutil.copytree(folder, tmp_path / f"{seed}" / folder.name))
+        for path in sorted(source.glob("*.log")) * chance.randrange(3):
+            spoiled = Bytes(path.read_bytes())
+            chance.choice((flip, zeros, garbage, hole, cut))(spoiled, chance)
+            path.write_bytes(spoiled.data)
+        path = chance.choice(sorted(source.glob("*.log")))
+        if chance.random() < 0.3:
+            shutil.copy(path, f"{path}.deleted")
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        assert_a_dry_run_says_the_same(source, tmp_path / "out", **choices(chance))
+
+
+@pytest.mark.parametrize(("keep_end", "as_partition"), list(product((False, True), repeat=2)))
+@pytest.mark.parametrize("name", LOSSES)
+def test_logs_that_were_longer(tmp_path: Path, name: str, keep_end: bool, as_partition: bool) -> None:
+    source = LOSSES[name][0](tmp_path / "data")
+    assert_a_dry_run_says_the_same(source, tmp_path / "out", keep_end=keep_end, as_partition=as_partition)
+
+
+def test_a_file_of_several_logs_beside_a_data_folder(tmp_path: Path) -> None:
+    image = tmp_path / "disk.img"
+    image.write_bytes(b"".join([batch(50, 5), batch(60, 5), batch(0, 5), batch(5, 5)]) + bytes(100))
+    report = assert_a_dry_run_says_the_same([SEGMENTS, image], tmp_path / "out")
+    assert len(report.partitions) > 5
