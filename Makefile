@@ -1,6 +1,6 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -77,6 +77,10 @@ sparks: ## the older Sparks (3.5 to 4.2): fetches them, runs one application on 
 damages: ## random damage to random logs, compared with what was written (ARGS='--count 100000 --seed 1')
 	@sh tools/setup build
 	@$(PYTHON) tools/damages.py $(ARGS)
+
+fence: ## what users see, as it is now, into tests/fence/snapshot.xz and CHANGELOG.md (see tests/fence/README.md)
+	@sh tools/setup build
+	@$(PYTHON) tools/fence.py $(ARGS)
 
 fuzz: ## the property tests with many more examples (MINUTES=10)
 	@sh tools/setup test
