@@ -103,12 +103,17 @@ def clean_env() -> dict[str, str]:
 def make_venv(folder: Path) -> None:
     """Makes an empty environment of this interpreter; replaces one of another interpreter, or one that was moved."""
     stamp = folder / ".made-by"
-    wanted = f"{sys.executable}\n{sys.version}\n{folder}\n"
+    wanted = f"{sys.base_prefix}\n{sys.version}\n{folder}\n"
     if stamp.exists() and stamp.read_text() == wanted and python_of(folder).exists():
         return
+    if folder.exists() and not stamp.exists():
+        say(f"{folder} was not made by this set-up, which needs that name: rename it or remove it")
+        sys.exit(3)
     if folder.exists():
         shutil.rmtree(folder)
     say(f"{folder.name}: a virtual environment of {sys.executable} ({sys.version.split()[0]})")
+    folder.mkdir()
+    stamp.touch()  # ours from here on, also if it is not finished
     run("venv", [sys.executable, "-m", "venv", str(folder)], clean_env())
     stamp.write_text(wanted)
 
