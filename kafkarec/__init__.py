@@ -2,30 +2,26 @@
 
 from typing import TYPE_CHECKING
 
-from ._lazy import __getattr__ as __getattr__
+from . import _compiled as _compiled
+from ._lazy import names_of
 from ._version import __version__
 from .build_info import build_info
-from .damage import Damage, Restored, UndecidedTransaction
-from .errors import (
-    CorruptRecordError,
-    InvalidArrowError,
-    InvalidRecordError,
-    KafkaRecordError,
-    LimitExceededError,
-    MissingCodecError,
-    UnsupportedCompressionError,
-    UnsupportedMagicError,
-)
-from .format.control import ControlRecordType
-from .format.enums import Compression, Isolation, TimestampType
-from .memory import release_memory
-from .read.nested import RecordLists, decode_each, scan_each
-from .read.reader import batches, decode, scan, stream
-from .storage import Log, LogDir, Segment, open
-from .support.package_logger import logger
-from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:
+    from .damage import Damage, Restored, UndecidedTransaction
+    from .errors import (
+        CorruptRecordError,
+        InvalidArrowError,
+        InvalidRecordError,
+        KafkaRecordError,
+        LimitExceededError,
+        MissingCodecError,
+        UnsupportedCompressionError,
+        UnsupportedMagicError,
+    )
+    from .format.control import ControlRecordType
+    from .format.enums import Compression, Isolation, TimestampType
+    from .memory import release_memory
     from .ops.compact import Compacted, compact
     from .ops.convert import Converted, LossError, convert
     from .ops.salvage import SalvageReport, salvage
@@ -33,6 +29,11 @@ if TYPE_CHECKING:
     from .ops.study import Study, study
     from .ops.validate import ValidatedRecords, validate
     from .ops.verify import Report, verify
+    from .read.nested import RecordLists, decode_each, scan_each
+    from .read.reader import batches, decode, scan, stream
+    from .storage import Log, LogDir, Segment, open
+    from .support.package_logger import logger
+    from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
     from .write import RecordBatchBuilder, encode, estimate_size, stamp
 
 __all__ = [
@@ -89,3 +90,41 @@ __all__ = [
     "validate",
     "verify",
 ]
+
+__dir__ = __all__.copy
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "damage": ("Damage", "Restored", "UndecidedTransaction"),
+        "errors": (
+            "CorruptRecordError",
+            "InvalidArrowError",
+            "InvalidRecordError",
+            "KafkaRecordError",
+            "LimitExceededError",
+            "MissingCodecError",
+            "UnsupportedCompressionError",
+            "UnsupportedMagicError",
+        ),
+        "format.control": ("ControlRecordType",),
+        "format.enums": ("Compression", "Isolation", "TimestampType"),
+        "internal_topics": (),
+        "memory": ("release_memory",),
+        "ops.compact": ("Compacted", "compact"),
+        "ops.convert": ("Converted", "LossError", "convert"),
+        "ops.explain": (),
+        "ops.salvage": ("SalvageReport", "salvage"),
+        "ops.segment_writer": ("SegmentWriter",),
+        "ops.study": ("Study", "study"),
+        "ops.validate": ("ValidatedRecords", "validate"),
+        "ops.verify": ("Report", "verify"),
+        "read.nested": ("RecordLists", "decode_each", "scan_each"),
+        "read.reader": ("batches", "decode", "scan", "stream"),
+        "sidecars": (),
+        "storage": ("Log", "LogDir", "Segment", "open"),
+        "support.package_logger": ("logger",),
+        "tables.records": ("BatchTable", "Record", "RecordBatch", "RecordColumns"),
+        "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
+    },
+)

@@ -1,32 +1,25 @@
-"""Names of `kafkarec` that are imported on first use, so that importing the package, as in a Spark worker, is fast."""
+"""Names of packages that are imported on first use, so that `kafkarec --help` and an import of the package are fast."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-_BY_PACKAGE = {
-    "ops.compact": ("Compacted", "compact"),
-    "ops.convert": ("Converted", "LossError", "convert"),
-    "ops.salvage": ("SalvageReport", "salvage"),
-    "ops.segment_writer": ("SegmentWriter",),
-    "ops.study": ("Study", "study"),
-    "ops.validate": ("ValidatedRecords", "validate"),
-    "ops.verify": ("Report", "verify"),
-    "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),
-}
-_NAMES = {name: package for package, names in _BY_PACKAGE.items() for name in names}
-_PACKAGES = {"explain": "ops.explain", "internal_topics": "internal_topics", "sidecars": "sidecars"}
 
+def names_of(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+    """Return the module-level __getattr__ (PEP 562) of a package: module -> its names; none: the module itself."""
+    places = {name: module for module, names in modules.items() for name in names}
+    places |= {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
 
-def __getattr__(name: str) -> Any:
-    """The module-level __getattr__ of `kafkarec` (PEP 562): called for names that it does not have, once for each."""
-    if name in _PACKAGES:
-        found: Any = import_module(f"kafkarec.{_PACKAGES[name]}")
-    elif name in _NAMES:
-        found = getattr(import_module(f"kafkarec.{_NAMES[name]}"), name)
-    else:
-        raise AttributeError(f"module 'kafkarec' has no attribute {name!r}")
-    setattr(sys.modules["kafkarec"], name, found)
-    return found
+    def __getattr__(name: str) -> Any:
+        if name not in places:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found: Any = import_module(f"{package}.{places[name]}")
+        if modules[places[name]]:
+            found = getattr(found, name)
+        setattr(sys.modules[package], name, found)  # so that this function is called once for each
+        return found
+
+    return __getattr__

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Any
 
-from kafkarec import _core
 from kafkarec._version import __version__
-from kafkarec.codecs import installed
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata  # not at the top: it takes longer than all of `kafkarec --help`
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -20,6 +19,9 @@ def _version(package: str) -> str | None:
 
 def build_info() -> dict[str, Any]:
     """Versions and implementations in use, for `doctor`: the package, its build, the CRC routine, each codec."""
+    from kafkarec import _core
+    from kafkarec.codecs import installed
+
     crc_routines = {
         "isal": "ISA-L's routine, by pointer",
         "own": "own routine, with the processor's CRC instructions",

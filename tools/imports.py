@@ -18,9 +18,9 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "packages.toml"
 PACKAGES = ("kafkarec", "spark_udfs", "pyspark_kafkarec")
-# Modules of kafkarec that belong to no row: constants, the namespace itself, and the loader of its names.
-FREE = {"_version", "_checksum"}
-NAMESPACE = {"", "_lazy", "__main__"}
+# Modules of kafkarec that belong to no row: constants, the loader of names, and the namespace itself with its guard.
+FREE = {"_version", "_checksum", "_lazy"}
+NAMESPACE = {"", "_compiled", "__main__"}
 _CYTHON = re.compile(
     r"^([ \t]*)(?:from[ \t]+([\w.]+)[ \t]+c?import[ \t]+(\([^)]*\)|[^\n#]+)|c?import[ \t]+([\w.]+))", re.M
 )

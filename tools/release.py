@@ -38,7 +38,7 @@ from wheelhouse import PYTHONS  # noqa: E402
 
 CACHE = ROOT / ".cache"
 TOOLS = ROOT / ".venv-release" / "bin"
-BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse")
+BUILT = (".*", "*.so", "*.c", "*.egg-info", "__pycache__", "build", "dist", "wheelhouse", "_wheels")
 SMOKE = """
 import kafkarec, subprocess, sys
 data = kafkarec.encode([(n, n, b"k", b"v%d" % n, []) for n in range(1000)], compression=sys.argv[1])

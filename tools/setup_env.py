@@ -33,7 +33,7 @@ class Environment(NamedTuple):
 
 
 BUILD = Environment(VENV, ("build",))
-DRIVER = Environment(VENV, ("build", "spark"))
+DRIVER = Environment(VENV, ("build", "runtime", "spark"))
 TEST = Environment(VENV, ("build", "test"))
 BENCH = Environment(VENV, ("build", "test", "bench"))
 BARE = Environment(EXECUTOR, ("executor",))
@@ -50,7 +50,9 @@ class Plan(NamedTuple):
 
 
 PLANS = {
-    "demo": Plan((DRIVER, BARE), wheels=("--here", "--python", f"{sys.version_info[0]}.{sys.version_info[1]}")),
+    "demo": Plan(
+        (DRIVER, BARE), core=True, wheels=("--here", "--python", f"{sys.version_info[0]}.{sys.version_info[1]}")
+    ),
     "test": Plan((TEST, BARE), core=True, wheels=("--here",)),
     "wheelhouse": Plan((BUILD, CROSS), wheels=()),
     "release": Plan((BUILD, CROSS, RELEASE)),
@@ -103,12 +105,17 @@ def clean_env() -> dict[str, str]:
 def make_venv(folder: Path) -> None:
     """Makes an empty environment of this interpreter; replaces one of another interpreter, or one that was moved."""
     stamp = folder / ".made-by"
-    wanted = f"{sys.executable}\n{sys.version}\n{folder}\n"
+    wanted = f"{sys.base_prefix}\n{sys.version}\n{folder}\n"
     if stamp.exists() and stamp.read_text() == wanted and python_of(folder).exists():
         return
+    if folder.exists() and not stamp.exists():
+        say(f"{folder} was not made by this set-up, which needs that name: rename it or remove it")
+        sys.exit(3)
     if folder.exists():
         shutil.rmtree(folder)
     say(f"{folder.name}: a virtual environment of {sys.executable} ({sys.version.split()[0]})")
+    folder.mkdir()
+    stamp.touch()  # ours from here on, also if it is not finished
     run("venv", [sys.executable, "-m", "venv", str(folder)], clean_env())
     stamp.write_text(wanted)
 
@@ -161,26 +168,23 @@ WHEEL_SOURCES = (
 
 
 def build_core() -> None:
-    """`setup.py build_ext --inplace`, if a source, the compiler or the interpreter has changed."""
+    """Compiles kafkarec in place, if a source, the compiler or the interpreter has changed, and makes it what .venv
+    imports and what the command kafkarec there runs, wherever Python starts."""
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
     modules = list((ROOT / "kafkarec").glob("_*.pyx"))
     built = all(list(module.parent.glob(f"{module.stem}.*so")) for module in modules)
-    if built and stamp.exists() and stamp.read_text() == wanted:
-        return
-    say(f"building {', '.join(sorted(f'kafkarec/{module.stem}' for module in modules))} in place")
-    began = time.monotonic()
-    # cythonize compares time stamps, which a checkout does not keep
-    for module in modules:
-        module.with_suffix(".c").unlink(missing_ok=True)
-    run(
-        "build-core",
-        [str(python_of(VENV)), "setup.py", "-q", "build_ext", "--inplace", "--force"],
-        clean_env(),
-    )
-    WORK.mkdir(exist_ok=True)
-    stamp.write_text(wanted)
-    say(f"built in {time.monotonic() - began:.0f} s")
+    if not (built and stamp.exists() and stamp.read_text() == wanted):
+        say(f"building {', '.join(sorted(f'kafkarec/{module.stem}' for module in modules))} in place")
+        began = time.monotonic()
+        run("build-core", [str(python_of(VENV)), "tools/wheelhouse.py", "--in-place"], clean_env())
+        stamp.write_text(wanted)
+        say(f"built in {time.monotonic() - began:.0f} s")
+    (packages,) = (VENV / "lib").glob("python3*/site-packages")
+    (packages / "kafkarec.pth").write_text(f"{ROOT}\n")
+    command = VENV / "bin" / "kafkarec"
+    command.write_text('#!/bin/sh\nexec "$(dirname "$0")/python" -P -m kafkarec "$@"\n')
+    command.chmod(0o755)
 
 
 def build_wheels(options: tuple[str, ...]) -> None:
@@ -189,7 +193,8 @@ def build_wheels(options: tuple[str, ...]) -> None:
     stamp = WORK / "built-wheels"
     made, _, made_by = stamp.read_text().partition(" ") if stamp.exists() else ("", "", "")
     enough = set(made_by.split()) <= set(options)  # each option is a limit
-    if any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and made == wanted and enough:
+    there = any((ROOT / "wheelhouse").glob("spark_udfs-*.whl")) and any((ROOT / "spark_udfs" / "_wheels").glob("*.whl"))
+    if there and made == wanted and enough:
         return
     say("filling wheelhouse/")
     began = time.monotonic()
@@ -199,6 +204,14 @@ def build_wheels(options: tuple[str, ...]) -> None:
             say(f"  {line}")
     stamp.write_text(" ".join((wanted, *options)))
     say(f"filled in {time.monotonic() - began:.0f} s")
+
+
+def build(plan: Plan) -> None:
+    """The core, then the wheels: what is compiled for one is in the other."""
+    if plan.core:
+        build_core()
+    if plan.wheels is not None:
+        build_wheels(plan.wheels)
 
 
 def main(arguments: list[str]) -> int:
@@ -211,8 +224,7 @@ def main(arguments: list[str]) -> int:
         install(environment)
     with ThreadPoolExecutor() as pool:
         steps = [pool.submit(install, environment) for environment in plan.environments if environment not in compilers]
-        steps += [pool.submit(build_core)] if plan.core else []
-        steps += [pool.submit(build_wheels, plan.wheels)] if plan.wheels is not None else []
+        steps.append(pool.submit(build, plan))
         try:
             for step in as_completed(steps):
                 step.result()

@@ -1,6 +1,7 @@
 """Fills wheelhouse/: the kafkarec wheels, their dependency wheels, and one wheel `spark_udfs` that contains them.
 
     python tools/wheelhouse.py [--out wheelhouse] [--platform NAME ... | --here] [--python 3.12 ...]
+    python tools/wheelhouse.py --in-place       compiles kafkarec's modules into the source folder, nothing else
 
 That wheel is pure Python by its tag and contains, as data, every wheel that CPython 3.11 to 3.14 needs on Linux with
 glibc 2.17 or later, x86-64 and aarch64, with a fixed manifest (file, project, version, sha256, size);
@@ -64,11 +65,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--platform", action="append", choices=BY_NAME, help="only for this one; may be repeated")
     parser.add_argument("--here", action="store_true", help="only for the platform of this machine")
     parser.add_argument("--python", action="append", choices=PYTHONS, help="only for this CPython; may be repeated")
+    parser.add_argument("--in-place", action="store_true", help="only compile kafkarec into its source folder")
     parser.add_argument("--no-check", action="store_true", help="do not try the result in this machine's interpreters")
     options = parser.parse_args(arguments)
     options.cache.mkdir(parents=True, exist_ok=True)
     with (options.cache / "wheelhouse.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # make demo and make test may run at once
+        if options.in_place:
+            for name in wheelhouse_build.compile_in_place(options.source, options.cache / "build", version()):
+                print(f"compiled  {name}")
+            return 0
         return fill(options)
 
 
@@ -123,6 +129,8 @@ def fill(options: argparse.Namespace) -> int:
     fat = wheelhouse_pack.fat_wheel(options.source / "spark_udfs", version(), sorted(carried), options.out)
     for stale in set(options.out.glob("*.whl")) - {fat, *carried}:
         stale.unlink()
+    if options.out == ROOT / "wheelhouse":
+        wheelhouse_pack.unpack_data(fat, ROOT)
     size = fat.stat().st_size / 1e6
     print(f"packed    {fat.name}  {size:.1f} MB, {len(carried)} wheels, sha256 {wheelhouse_pack.sha256(fat)}")
 

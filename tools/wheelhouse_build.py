@@ -1,4 +1,5 @@
-"""Compiles the kafkarec wheel in a copy of the sources, and sets the platform tag that its symbols allow.
+"""Compiles the kafkarec wheel in a copy of the sources, and sets the platform tag that its symbols allow. The compiled
+modules in the source folder are those of that wheel.
 
 A wheel fresh from setuptools is tagged `linux_x86_64`, which says nothing about the glibc it needs. The
 compiled module has the glibc version of each symbol it uses; the highest one determines the manylinux tag (PEP
@@ -14,13 +15,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import wheelhouse_pack
 
 # What a build reads; copied, so that building never touches build/ or egg-info in the checkout.
 SOURCES = ("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "NOTICE", "kafkarec")
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.so", "*.c", "*.egg-info")
+GENERATED = (".so", ".c", ".o", ".pyc")
 BUILD_NEEDS = {"setuptools": (77,), "Cython": (3, 3)}
 OLDEST_GLIBC = 17  # 2.17, that of manylinux2014: what the dependencies have wheels for, and auditwheel knows
 # PEP 600: libraries that every manylinux system has.
@@ -30,20 +32,15 @@ SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "
 def kafkarec_wheel(root: Path, work: Path, version: str) -> tuple[Path, Path]:
     """(the wheel, `kafkarec-<version>-cp311-abi3-manylinux_2_N_<machine>.whl` on Linux; the folder of its C files).
 
-    Compiled once per content of the sources.
+    Built once per content of the sources; only what has changed is compiled again.
     """
     copy, final, stamp = work / "source", work / "final", work / "digest"
-    wanted = _digest(root)
+    sources = dict(_sources(root))
+    wanted = _digest(sources)
     built = next(final.glob(f"kafkarec-{version}-*.whl"), None)
     if built is not None and stamp.exists() and stamp.read_text() == wanted:
         return built, copy / "kafkarec"
-    shutil.rmtree(work, ignore_errors=True)
-    copy.mkdir(parents=True)
-    for name in SOURCES:
-        if (root / name).is_dir():
-            shutil.copytree(root / name, copy / name, ignore=LEFT_OUT)
-        elif (root / name).exists():
-            shutil.copyfile(root / name, copy / name)
+    _update(copy, sources, work / "compiled-with")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
     command += ["--no-build-isolation"] if _have_build_tools() else []
     command += ["--wheel-dir", str(work / "built"), str(copy)]
@@ -58,18 +55,64 @@ def kafkarec_wheel(root: Path, work: Path, version: str) -> tuple[Path, Path]:
     platform = built.name.removesuffix(".whl").rsplit("-", 1)[1]
     final.mkdir()
     wheel = wheelhouse_pack.retagged(built, _manylinux_tag(built, platform), final)
+    (work / "compiled-with").write_text(_tools(sources))
     stamp.write_text(wanted)
     return wheel, copy / "kafkarec"
 
 
-def _digest(root: Path) -> str:
-    """Of all that decides what the wheel has: the sources, this interpreter, the compiler's name."""
-    found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
+def compile_in_place(root: Path, work: Path, version: str) -> list[str]:
+    """Puts the compiled modules of kafkarec's wheel into the source folder, too; returns their names."""
+    files, _ = wheelhouse_pack.read_wheel(kafkarec_wheel(root, work, version)[0])
+    modules = {name: content for name, content in files.items() if name.endswith(".so")}
+    for stale in {*(root / "kafkarec").glob("_*.so")} - {root / name for name in modules}:
+        stale.unlink()
+    for name, content in modules.items():
+        part = (root / name).with_suffix(".part")  # a process may have loaded the file that it replaces
+        part.write_bytes(content)
+        part.replace(root / name)
+    return sorted(modules)
+
+
+def _sources(root: Path) -> Iterator[tuple[str, bytes]]:
+    """(path below the root, content) of all that a build reads."""
     for name in SOURCES:
-        files = sorted((root / name).rglob("*")) if (root / name).is_dir() else [root / name]
-        for file in files:
-            if file.is_file() and "__pycache__" not in file.parts and file.suffix not in (".so", ".c", ".pyc"):
-                found.update(f"{file.relative_to(root)} {file.stat().st_size} ".encode() + file.read_bytes())
+        for file in sorted((root / name).rglob("*")) if (root / name).is_dir() else [root / name]:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix not in GENERATED:
+                yield file.relative_to(root).as_posix(), file.read_bytes()
+
+
+def _update(copy: Path, sources: dict[str, bytes], compiled_with: Path) -> None:
+    """Makes `copy` the same as the sources. Files that have not changed keep their times: by these Cython and
+    setuptools see what to compile again. After a build that failed or used other tools they compile everything."""
+    work = copy.parent
+    if not compiled_with.exists() or compiled_with.read_text() != _tools(sources):
+        shutil.rmtree(work, ignore_errors=True)
+    compiled_with.unlink(missing_ok=True)
+    for folder in (work / "built", work / "final", work / "cross", *copy.glob("*.egg-info")):
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in [*copy.rglob("*")]:  # setuptools would pack files of build/ that have no source any more
+        if file.is_file() and file.suffix not in GENERATED and file.relative_to(copy).as_posix() not in sources:
+            file.unlink()
+    for name, content in sources.items():
+        file = copy / name
+        if not file.exists() or file.read_bytes() != content:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+
+def _tools(sources: dict[str, bytes]) -> str:
+    """All that decides how modules are compiled, and which."""
+    modules = [name for name in sources if name.endswith(".pyx")]
+    cython = importlib.metadata.version("cython") if _have_build_tools() else ""
+    made_by = [sys.version, os.environ.get("CC", ""), os.environ.get("CFLAGS", ""), cython, modules]
+    return _digest({"setup.py": sources["setup.py"], "tools": repr(made_by).encode()})
+
+
+def _digest(files: dict[str, bytes]) -> str:
+    """Of all files, this interpreter and the compiler's name."""
+    found = hashlib.sha256(f"{sys.version} {os.environ.get('CC', '')}".encode())
+    for name, content in files.items():
+        found.update(f"{name} {len(content)} ".encode() + content)
     return found.hexdigest()
 
 

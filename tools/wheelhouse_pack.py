@@ -152,3 +152,18 @@ def fat_wheel(package: Path, version: str, carried: list[Path], out: Path) -> Pa
     )
     files[f"{dist_info}/top_level.txt"] = f"{SPARK_FINDS}\nspark_udfs\n".encode()
     return write_wheel(out / f"spark_udfs-{version}-py3-none-any.whl", files, dist_info)
+
+
+def unpack_data(fat: Path, root: Path) -> None:
+    """Puts the data of the spark_udfs wheel into the package's source folder, too: a Spark worker that starts in the
+    checkout imports that folder and not the wheel."""
+    files, _ = read_wheel(fat)
+    folder = root / DATA_FOLDER
+    part = folder.with_suffix(".part")
+    for each in (part, folder):
+        shutil.rmtree(each, ignore_errors=True)
+    part.mkdir()
+    for name, content in files.items():
+        if name.startswith(f"{DATA_FOLDER}/"):
+            (part / Path(name).name).write_bytes(content)
+    part.rename(folder)

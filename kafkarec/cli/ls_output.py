@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkarec.ops.verify.report_text import byte_size
 from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
 from kafkarec.storage.segment_summary import SegmentSummary
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
+from kafkarec.support.text_table import byte_size
 
 _WIDTH = 110
 _NAMES_SHOWN = 3

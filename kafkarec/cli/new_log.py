@@ -24,12 +24,11 @@ from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
-from kafkarec.ops.verify.report_text import byte_size
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import Log, names
 from kafkarec.storage.output_rules import Inputs, is_stream
 from kafkarec.support import durable, text_table
-from kafkarec.support.text_table import safe
+from kafkarec.support.text_table import byte_size, safe
 
 from . import input_logs, output_files, shared_options
 from .problems import DAMAGED, exit_status, repeated, say

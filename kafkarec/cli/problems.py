@@ -9,15 +9,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
-from kafkarec.storage import Segment
 from kafkarec.support.command_line import PROGRAM, as_operand, quoted
 from kafkarec.support.text_table import lost_offsets, safe
 
 from . import progress
+
+if TYPE_CHECKING:
+    from kafkarec.storage import Segment
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 

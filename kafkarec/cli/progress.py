@@ -15,13 +15,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kafkarec import storage
-from kafkarec.ops.verify.report_text import byte_size
-from kafkarec.storage import Segment, remote
+from kafkarec.storage import remote
 from kafkarec.storage.names import is_segment
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, descriptor_of
+from kafkarec.support.text_table import byte_size
+
+if TYPE_CHECKING:
+    from kafkarec.storage import Segment
 
 # Called with the path of a file and the position up to which it was read, from any thread.
 Tick = Callable[[str, int], None]

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support.command_line import quoted
 from kafkarec.support.text_table import timestamp_text
@@ -173,6 +172,8 @@ def add_errors(parser: argparse.ArgumentParser) -> None:
 def add_limit(
     parser: argparse.ArgumentParser, text: str = "limit of the decompressed size of one batch (default 128m)"
 ) -> None:
+    from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES  # not at the top: --help does without the core
+
     parser.add_argument(
         "--max-decompressed-bytes", type=size, default=MAX_DECOMPRESSED_BYTES, metavar="SIZE", help=text
     )

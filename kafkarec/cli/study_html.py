@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from kafkarec.ops.study import Study
-from kafkarec.ops.verify.report_text import byte_size
 from kafkarec.support import html_page
 from kafkarec.support.html_page import text
-from kafkarec.support.text_table import counted, noun
+from kafkarec.support.text_table import byte_size, counted, noun
 
 from . import study_output, study_pictures
 from .study_output import Named

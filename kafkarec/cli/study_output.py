@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator, Sequence
 
 from kafkarec.ops.study import FORMATS, ByteShares, Candidate, Claim, Outcome, Study
-from kafkarec.ops.verify.report_text import byte_size
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
+from kafkarec.support.text_table import byte_size
 
 Named = tuple[str, Study]
 Columns = list[tuple[str, list[str]]]

@@ -16,9 +16,24 @@ read_failures     why a file cannot be read, and what to do about it
 output_rules      refuses outputs that would overwrite inputs
 """
 
-from .log import LeftOut, Log
-from .log_dir import LogDir
-from .opening import logs, logs_beside, open, open_folder
-from .segment import Segment
+from typing import TYPE_CHECKING
+
+from kafkarec._lazy import names_of
+
+if TYPE_CHECKING:
+    from .log import LeftOut, Log
+    from .log_dir import LogDir
+    from .opening import logs, logs_beside, open, open_folder
+    from .segment import Segment
 
 __all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open", "open_folder"]
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "log": ("LeftOut", "Log"),
+        "log_dir": ("LogDir",),
+        "opening": ("logs", "logs_beside", "open", "open_folder"),
+        "segment": ("Segment",),
+    },
+)

@@ -49,6 +49,16 @@ def noun(count: int, what: str) -> str:
     return what if count == 1 else _PLURALS.get(what, f"{what}s")
 
 
+def byte_size(count: int) -> str:
+    """A number of bytes as text with a unit."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
+
+
 def duration_text(ms: int) -> str:
     """A duration in its two largest units."""
     if ms < 0:

@@ -83,20 +83,36 @@ def _activate() -> Activation:
     manifest = wheels.load_manifest(PACKAGE_ORIGIN)
     loaded = sys.modules.get(PACKAGE)
     if loaded is not None:
-        return _describe(loaded, "imported before", python, _same_version(loaded, manifest))
+        _same_version(loaded, manifest)
     notes: list[str] = []
-    if manifest is None or _installed_version() == manifest["version"]:
+    if loaded is not None or manifest is None or _installed_version() == manifest["version"]:
         try:
-            return _describe(importlib.import_module(PACKAGE), "installed", python, ())
+            return _describe(_import(), "installed" if loaded is None else "imported before", python)
         except ImportError as error:
             if manifest is None:
-                raise BootstrapError(
-                    f"spark_udfs at {PACKAGE_ORIGIN.location} contains no wheels, and kafkarec is not installed here "
-                    f"({error}). Use the wheel that tools/wheelhouse.py builds, or pip install kafkarec."
-                ) from None
+                raise BootstrapError(_without_wheels(error)) from None
             notes.append(f"the installed kafkarec {manifest['version']} cannot be imported: {error}")
             _forget_package()
     return _activate_unpacked(manifest, python, notes)
+
+
+def _import() -> ModuleType:
+    package = importlib.import_module(PACKAGE)
+    getattr(package, "decode", None)  # imports the compiled modules and the codecs, which the package alone does not
+    return package
+
+
+def _without_wheels(error: ImportError) -> str:
+    location = PACKAGE_ORIGIN.location
+    if os.path.exists(os.path.join(location, "setup.py")):
+        return (
+            f"this is spark_udfs' source folder, not compiled and without wheels: run `make wheelhouse` in {location}, "
+            f"or start Python elsewhere ({error})"
+        )
+    return (
+        f"spark_udfs at {location} contains no wheels, and kafkarec is not installed here ({error}). Use the wheel "
+        f"that `make wheelhouse` builds in kafkarec's checkout, or install kafkarec"
+    )
 
 
 def _activate_unpacked(manifest: dict[str, Any], python: tags.Interpreter, notes: list[str]) -> Activation:
@@ -109,7 +125,7 @@ def _activate_unpacked(manifest: dict[str, Any], python: tags.Interpreter, notes
     sys.path.insert(0, folder)
     importlib.invalidate_caches()
     try:
-        package = importlib.import_module(PACKAGE)
+        package = _import()
     except ImportError as error:
         sys.path.remove(folder)
         _forget_package()
@@ -122,21 +138,20 @@ def _describe(
     package: ModuleType,
     source: str,
     python: tags.Interpreter,
-    notes: tuple[str, ...],
+    notes: tuple[str, ...] = (),
     files: tuple[str, ...] = (),
 ) -> Activation:
     path = os.path.dirname(os.path.dirname(os.path.abspath(package.__file__ or "")))
     return Activation(str(package.__version__), source, path, python.name, python.libc, files, notes)
 
 
-def _same_version(package: ModuleType, manifest: dict[str, Any] | None) -> tuple[str, ...]:
+def _same_version(package: ModuleType, manifest: dict[str, Any] | None) -> None:
     if manifest is not None and package.__version__ != manifest["version"]:
         raise BootstrapError(
             f"kafkarec {package.__version__} is loaded already from {package.__file__}, and spark_udfs at "
             f"{PACKAGE_ORIGIN.location} needs {manifest['version']}. A Python process can import only one of them: use "
             f"one version in the application, or set spark.python.worker.reuse=false"
         )
-    return ()
 
 
 def _installed_version() -> str | None:

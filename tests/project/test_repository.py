@@ -71,10 +71,14 @@ def bare_path(tmp_path: Path, *more: str) -> str:
     return str(folder)
 
 
-def set_up(path: str, home: Path) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": path, "HOME": str(home), "NO_INSTALL": "1"}
+def set_up(path: str, checkout: Path) -> subprocess.CompletedProcess[str]:
+    """Run tools/setup in a checkout that has nothing else, so that no .venv is found; then print the interpreter."""
+    (checkout / "tools").mkdir()
+    shutil.copy(ROOT / "tools" / "setup", checkout / "tools")
+    (checkout / "tools" / "setup_env.py").write_text("import sys\nprint(sys.executable)\n")
+    env = {"PATH": path, "HOME": str(checkout), "NO_INSTALL": "1"}
     command = ["sh", "tools/setup", "wheelhouse"]
-    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    return subprocess.run(command, cwd=checkout, env=env, capture_output=True, text=True, check=False)
 
 
 def test_set_up_without_compiler_prints_the_command_to_run(tmp_path: Path) -> None:
@@ -97,6 +101,45 @@ def test_set_up_without_python_and_package_manager(tmp_path: Path) -> None:
     assert "missing: Python 3.11" in completed.stdout
     assert "this system's package manager" in completed.stdout
     assert completed.stderr == ""
+
+
+def made_of(python: Path) -> Path:
+    """The file of the interpreter that an environment's Python was made of."""
+    code = "import os, sys; print(os.path.realpath(sys._base_executable))"
+    return Path(subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+
+
+@pytest.mark.parametrize("active", [".venv", "other"])
+def test_set_up_with_an_active_environment_uses_the_interpreter_it_was_made_of(tmp_path: Path, active: str) -> None:
+    """Not the one in .venv, which set-up may make again, and not that of another project's environment."""
+    for name in (".venv", "other"):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / name], check=True)
+    path = bare_path(tmp_path)
+    (tmp_path / "bin" / "cc").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "cc").chmod(0o755)
+    completed = set_up(f"{tmp_path / active / 'bin'}:{path}", tmp_path)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    used = Path(completed.stdout.strip())
+    assert tmp_path not in used.parents
+    assert os.path.realpath(used) == str(made_of(tmp_path / active / "bin" / "python"))
+
+
+def test_an_environment_of_somebody_else_is_not_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setup_env = load("tools", "setup_env", monkeypatch)
+    monkeypatch.setattr(setup_env, "WORK", tmp_path / "work")
+    monkeypatch.setattr(setup_env, "ROOT", tmp_path)
+    folder = tmp_path / ".venv"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    with pytest.raises(SystemExit):
+        setup_env.make_venv(folder)
+    assert (folder / "bin" / "python").exists() and "rename it or remove it" in capsys.readouterr().out
+    (folder / ".made-by").touch()  # of this set-up, which was stopped
+    monkeypatch.setattr(sys, "executable", sys._base_executable)
+    setup_env.make_venv(folder)
+    assert made_of(folder / "bin" / "python") == Path(os.path.realpath(sys.executable))
 
 
 # ---- locks and versions ----------------------------------------------------------------------------------

@@ -108,7 +108,8 @@ def test_two_versions_share_one_root(fat: Path, tmp_path: Path) -> None:
 
 
 def test_source_checkout_without_wheels_needs_an_installed_kafkarec(tmp_path: Path) -> None:
-    shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs")
+    without = shutil.ignore_patterns("_wheels")  # which set-up puts there
+    shutil.copytree(fat_wheels.ROOT / "spark_udfs", tmp_path / "checkout" / "spark_udfs", ignore=without)
     outcome = fat_wheels.activate(tmp_path / "checkout", tmp_path / "root")
     assert "contains no wheels, and kafkarec is not installed here" in outcome["error"]
 

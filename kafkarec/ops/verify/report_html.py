@@ -8,7 +8,7 @@ from kafkarec.damage import Damage
 from kafkarec.errors import REASONS
 from kafkarec.support import html_page
 from kafkarec.support.html_page import text as _text
-from kafkarec.support.text_table import counted, noun
+from kafkarec.support.text_table import byte_size, counted, noun
 
 from . import advice
 from .finding_kinds import ERROR, KINDS, SEVERITIES
@@ -16,7 +16,7 @@ from .findings import Finding
 from .html_style import STATES, STYLE
 from .report import Report
 from .report_data import GOOD, ByteRange, FileReport, PartitionReport
-from .report_text import byte_size, expected_and_found, file_name, lost_offsets_short, offsets, summary, zeros_text
+from .report_text import expected_and_found, file_name, lost_offsets_short, offsets, summary, zeros_text
 
 _WIDTH = 1000
 _MIN_WIDTH = 3

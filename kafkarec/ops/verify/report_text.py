@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.damage import Damage, comparison
-from kafkarec.support.text_table import counted, lost_offsets, noun, safe
+from kafkarec.support.text_table import byte_size, counted, lost_offsets, noun, safe
 from kafkarec.support.text_table import render as text_table
 
 from . import advice
@@ -345,16 +345,6 @@ def legend(file: FileReport) -> str:
 def _next(report: ReportData) -> str:
     steps = advice.next_steps(report)
     return "".join(f"{'next: ' if not at else '      '}{safe(step)}\n" for at, step in enumerate(steps))
-
-
-def byte_size(count: int) -> str:
-    """A number of bytes as text with a unit."""
-    size = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} TiB"
 
 
 def lost_offsets_short(one: PartitionReport) -> str:
