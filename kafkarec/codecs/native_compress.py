@@ -11,8 +11,8 @@ import ctypes
 import importlib
 from functools import cache
 
-from kafkarec import _writer
 from kafkarec._checksum import module_file
+from kafkarec._writer import install_native
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 
 # for _writer.pyx, to which this module is passed: payloads that the installed C functions do not compress
@@ -39,7 +39,7 @@ def _install_lz4() -> None:
             return
         if function(state, SAMPLE, out, len(SAMPLE), size - 1, level) != 0:
             return
-    _writer.install_native("lz4", [address_of(fast), address_of(high), *sizes])
+    install_native("lz4", [address_of(fast), address_of(high), *sizes])
     in_use.add("lz4")
 
 
@@ -67,7 +67,7 @@ def _install_zstd() -> None:
         free(context)
     if any(refused) or not short or packed != zstd.compress(SAMPLE, 3):
         return
-    _writer.install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
+    install_native("zstd", [address_of(f) for f in (create, free, compress, bound, set_parameter)])
     in_use.add("zstd")
 
 

@@ -17,8 +17,8 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kafkarec import _core
 from kafkarec._checksum import module_file
+from kafkarec._core import install_native
 
 in_use: set[str] = set()
 """Names of the codecs whose usual payloads the core decompresses in C."""
@@ -68,7 +68,7 @@ def _install_gzip() -> None:
         return
     if state.raw[_INFLATE_STATE:].strip(b"\xa5"):
         return
-    _core.install_native("gzip", [address_of(f) for f in (begin, crc, inflate)])
+    install_native("gzip", [address_of(f) for f in (begin, crc, inflate)])
     in_use.add("gzip")
 
 
@@ -82,12 +82,12 @@ def _install_lz4() -> None:
         return
     if decompress(packed, out, len(packed), len(SAMPLE) - 1) >= 0:
         return
-    _core.install_native("lz4", [address_of(decompress)])
+    install_native("lz4", [address_of(decompress)])
     in_use.add("lz4")
 
 
 def _install_snappy() -> None:
-    _core.install_native("snappy", [])
+    install_native("snappy", [])
     in_use.add("snappy")
 
 
@@ -113,7 +113,7 @@ def _install_zstd() -> None:
         return
     if bound(packed, len(packed)) < len(SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
         return
-    _core.install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
+    install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
     in_use.add("zstd")
 
 

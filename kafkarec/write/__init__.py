@@ -6,7 +6,8 @@ stamp                changes header fields of existing batches in place: stampin
 BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`): header.py
 """
 
-from kafkarec import _writer, codecs
+from kafkarec import codecs
+from kafkarec._writer import attach
 from kafkarec.codecs import native_compress
 
 from . import encode_options
@@ -30,4 +31,4 @@ __all__ = [
     "stamp",
 ]
 
-_writer.attach(codecs, native_compress, refused, encode_options, RECORD_CONVERSION)
+attach(codecs, native_compress, refused, encode_options, RECORD_CONVERSION)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from kafkarec import _writer
 from kafkarec._writer import BATCH_SIZE as BATCH_SIZE
+from kafkarec._writer import encode as encoded
 from kafkarec.format.enums import Compression, TimestampType
 from kafkarec.format.layout import LATEST_MAGIC
 from kafkarec.tables.records import RecordColumns
@@ -56,7 +56,7 @@ def encode(
     """
     if magic == "keep" and isinstance(records_or_arrow, RecordColumns):
         _check_magics(records_or_arrow)
-    return _writer.encode(
+    return encoded(
         records_or_arrow,
         base_offset,
         batch_size,

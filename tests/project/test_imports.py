@@ -3,17 +3,65 @@ by rule."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import imports
 import pytest
 from imports import Import, Row
+from paths import ROOT
 
 
 def test_every_import_is_listed_in_the_table() -> None:
     """Imports inside functions and under TYPE_CHECKING count; unused entries fail, too."""
     assert len(imports.all_imports()) > 1000
     assert imports.problems() == []
+
+
+def linted(folder: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter with the contracts of pyproject.toml, on the packages of a folder."""
+    command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()", "--no-cache"]
+    config = ["--config", str(folder / "pyproject.toml")]
+    return subprocess.run([*command, *config], cwd=folder, env=dict(os.environ, PYTHONPATH=str(folder)),
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def test_the_contracts_of_the_layers_hold() -> None:
+    ran = linted(ROOT)
+    assert ran.returncode == 0, ran.stdout[-4000:]
+    assert "2 kept, 0 broken" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("kafkarec/read/reader.py", "    from kafkarec.ops import verify\n"),
+        ("kafkarec/sidecars/txn_index.py", "    from kafkarec.storage import names\n"),
+        ("spark_udfs/schema.py", "    from kafkarec.storage import folders\n"),
+    ],
+)
+def test_a_new_import_of_what_stands_above_is_found(file: str, line: str, tmp_path: Path) -> None:
+    copy(tmp_path)
+    with (tmp_path / file).open("a") as source:
+        source.write(f"\n\ndef later():\n{line}")
+    assert linted(tmp_path).returncode == 1
+
+
+def test_an_exception_that_no_import_needs_is_an_error(tmp_path: Path) -> None:
+    copy(tmp_path)
+    segment = tmp_path / "kafkarec" / "storage" / "segment.py"
+    segment.write_text(segment.read_text().replace("kafkarec.ops.salvage", "kafkarec.errors"))
+    ran = linted(tmp_path)
+    assert ran.returncode == 1 and "kafkarec.storage.segment -> kafkarec.ops.salvage" in ran.stdout + ran.stderr
+
+
+def copy(folder: Path) -> None:
+    for package in imports.PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("*.c", "*.so", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
 
 
 SOURCES = {
