@@ -80,7 +80,7 @@ damages: ## random damage to random logs, compared with what was written (ARGS='
 
 fence: ## what users see, as it is now, into tests/fence/snapshot.xz and CHANGELOG.md (see tests/fence/README.md)
 	@sh tools/setup build
-	@$(PYTHON) tools/fence.py $(ARGS)
+	@$(PYTHON) tools/write_fence.py $(ARGS)
 
 size: ## what each package costs to read: lines, tokens, functions, names
 	@python3 tools/size.py $(ARGS)

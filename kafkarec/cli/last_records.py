@@ -54,7 +54,8 @@ def _end(reader: PieceReader, log: Log, count: int, is_first: bool) -> tuple[Log
     silent = SilentReporter(reader.damage_reporter.argv, reader.damage_reporter.stop_at_first, "")
     columns = [*reader.selection.columns, "batch_position"]
     trial = replace(reader, decode={**reader.decode, "columns": columns}, damage_reporter=silent)
-    needed, before = count, -1
+    needed = count
+    before: int | None = -1
     while True:
         start = _start(log, needed, trial)
         if start == before:  # more rows do not lead further back: the counts of wrapper messages are not known

@@ -52,7 +52,7 @@ def test_imports_of_every_form_are_found(tmp_path: Path, code: str, expected: se
 
 def test_every_test_file_is_in_the_folder_of_its_subject() -> None:
     tests = [path.relative_to(TESTS) for path in files("tests", suffixes={".py"}) if path.name.startswith("test_")]
-    assert {path.parts[0] for path in tests} == {"unit", "cli", "jvm", "spark", "fuzz", "project"}
+    assert {path.parts[0] for path in tests} == {"unit", "cli", "fence", "jvm", "spark", "fuzz", "project"}
     package = ROOT / "kafkarec"
     for unit in {path.parts[1] for path in tests if path.parts[0] == "unit"}:
         expected = MORE_UNITS.get(unit, (unit, f"ops/{unit}", f"ops/{unit}.py"))
@@ -63,10 +63,10 @@ def test_every_test_file_is_in_the_folder_of_its_subject() -> None:
 
 
 def test_helpers_hide_no_other_module() -> None:
-    """Helpers are imported by their bare names, with tools on the same path."""
-    helpers = [path for path in files("tests/support", suffixes={".py"}) if "apps" not in path.parts]
+    """Helpers are imported by their bare names, with tools on the same path; `fence` is a package."""
+    helpers = [path for path in files("tests/support", suffixes={".py"}) if {"apps", "fence"}.isdisjoint(path.parts)]
     assert {path.parent for path in helpers} == {SUPPORT, SUPPORT / "spark"}
-    names = [path.stem for path in [*helpers, *files("tools", suffixes={".py"})]]
+    names = ["fence", *(path.stem for path in [*helpers, *files("tools", suffixes={".py"})])]
     assert sorted(names) == sorted(set(names))
     assert set(names) & sys.stdlib_module_names == set()
     assert [name for name in names if name.startswith("test_")] == []

@@ -15,6 +15,7 @@ import kafkarec
 
 from .calls import Recorder, content
 
+_TOPIC_ID = "pmqbwj8JRCSCfzvNTqatEw"
 _FEW = 12
 """So many rows are shown each; of more, their number and the digest of all."""
 _READS: dict[str, dict[str, Any]] = {
@@ -181,7 +182,7 @@ def _stamped(fields: dict[str, Any]) -> list[Any]:
 
 def _segments() -> dict[str, Any]:
     folder = Path("written-0")
-    with kafkarec.SegmentWriter(folder, segment_bytes=400, index_interval_bytes=100, leader_epoch=2) as writer:
+    with kafkarec.SegmentWriter(folder, segment_bytes=400, index_interval_bytes=100, topic_id=_TOPIC_ID) as writer:
         for base in range(0, 60, 3):
             writer.append(builders.good_batch(3, base_offset=base, producer_id=3, producer_epoch=0, base_sequence=base))
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix != ".lock"}

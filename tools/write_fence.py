@@ -1,6 +1,6 @@
 """Writes the snapshot of what users see, tests/fence/snapshot.xz, and its digests into CHANGELOG.md.
 
-usage: fence.py [--show NAME]
+usage: write_fence.py [--show NAME]
 
 --show NAME   prints the rows of the scenarios whose name begins so, as the snapshot has them
 """
