@@ -328,9 +328,11 @@ def test_wrong_use_is_refused(run: Here, arguments: list[Any], status: int, line
 def bucket() -> Iterator[Server]:
     with running("s3fs") as server:
         server.put_folder(SEGMENTS, "kafka-backup", NAMES)
+        data = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
+        server.put("damaged/txn-0/00000000000000000030.log", b"\xff" * 40 + data[40:])
         stem = "00000000000000000030-tqimKeZwStOEOwRzT3L5oQ"
         tiered = "tiered/my-orders-MWJ6FHTfRYy67jzwZdeqSQ"
-        server.put(f"{tiered}/7/{stem}.log", (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes())
+        server.put(f"{tiered}/7/{stem}.log", data)
         server.put(f"{tiered}/8/{stem}.log", random.Random(1).randbytes(70_000))
         server.put(f"{tiered}/8/{stem}.rsm-manifest", b'{"compression": true, "encryption": {"dataKey": "k1:xyz"}}')
         yield server
@@ -352,9 +354,19 @@ def test_a_partition_in_a_bucket_fetches_few_bytes(run: Here, server: Server) ->
     assert rows[-1]["fetched"] == server.served < 1000
 
 
+def test_offsets_of_a_damaged_object_are_unknown(run: Here, server: Server) -> None:
+    """To know them, most of it would be fetched."""
+    url = f"s3://{BUCKET}/damaged/txn-0"
+    ran = run("ls", url, "--format", "json")
+    assert ran.status == 1 and ran.rows[0]["damage"]
+    assert (ran.rows[0]["first_offset"], ran.rows[0]["next_offset"]) == (None, None)
+    assert "its offsets are unknown, --full reads all headers" in ran.rows[0]["notes"]
+    assert ends(run, url, "--full") == [(31, 293)]
+
+
 def test_the_root_of_a_bucket_lists_its_folders(run: Here, server: Server) -> None:
     text = run("ls", f"s3://{BUCKET}").out.decode()
-    assert f"folders: kafka-backup, tiered; list one with: kafkarec ls s3://{BUCKET}/kafka-backup\n" in text
+    assert f"folders: damaged, kafka-backup, tiered; list one with: kafkarec ls s3://{BUCKET}/damaged\n" in text
 
 
 def test_tiered_storage_in_a_bucket(run: Here, server: Server) -> None:
