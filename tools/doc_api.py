@@ -103,6 +103,7 @@ INTERNAL_METHODS = {
     "of",
     "pieces",
     "joined",
+    "copy",
     "open_source",
     "buffer_addresses",
     "list_capsules",
