@@ -19,18 +19,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORK = ROOT / ".work"
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 import demo_data  # noqa: E402  (found only after the line above)
 
+from spark_udfs.bootstrap import wheels  # noqa: E402
+
 PASTE = """
-On your cluster (executors need Python 3.11 to 3.14 with pyspark, pyarrow and pandas, and nothing else):
+Here, after `. .venv/bin/activate`, and on your cluster:
 
     spark-submit --py-files {wheel} your_application.py
 
     import spark_udfs                                   # in your_application.py
     spark_udfs.register(spark)
     spark.sql("SELECT inline_outer(kafka_decode(value)) FROM your_table")
+
+Executors need pyspark, pyarrow and pandas, and nothing else. This wheel serves {served}.
+The one for CPython 3.11 to 3.14 on x86_64 and aarch64:
+
+    make wheelhouse
 
 On your own segments:
 
@@ -112,6 +119,12 @@ def application_folders() -> set[Path]:
     return set((ROOT / ".venv").glob("lib/python3*/site-packages/pyspark/work/app-*"))
 
 
+def what_to_paste(wheel: Path) -> str:
+    manifest = wheels.load_manifest(wheels.PackageOrigin(str(wheel), is_archive=True))
+    assert manifest is not None
+    return PASTE.format(wheel=wheel.relative_to(ROOT), served=wheels.served(manifest))
+
+
 def main(arguments: list[str]) -> int:
     began = time.monotonic()
     wheel = the_wheel()
@@ -137,7 +150,7 @@ def main(arguments: list[str]) -> int:
         shutil.rmtree(WORK / "spark", ignore_errors=True)
     print(f"\n{time.monotonic() - began:.0f} s in total, without set-up")
     if not status:
-        print(PASTE.format(wheel=wheel.relative_to(ROOT)))
+        print(what_to_paste(wheel))
     return status
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -183,7 +184,7 @@ def build_core() -> None:
     (packages,) = (VENV / "lib").glob("python3*/site-packages")
     (packages / "kafkarec.pth").write_text(f"{ROOT}\n")
     command = VENV / "bin" / "kafkarec"
-    command.write_text('#!/bin/sh\nexec "$(dirname "$0")/python" -P -m kafkarec "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(str(python_of(VENV)))} -P -m kafkarec "$@"\n')
     command.chmod(0o755)
 
 

@@ -19,6 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from . import tags
@@ -28,6 +29,10 @@ MANIFEST = "spark_udfs/_wheels/manifest.json"
 MANIFEST_FORMAT = 1
 # Far above the size of any file in our wheels; without a limit a crafted wheel could fill the memory.
 MAX_FILE_BYTES = 256 << 20
+# What `served` looks for: CPython's versions, and processors with the C library's newest version that a tag may name.
+PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
+SYSTEMS = tuple(product(("glibc", "musl"), ("x86_64", "aarch64"))) + (("macos", "arm64"), ("macos", "x86_64"))
+_NEWEST = {"glibc": "2.99", "musl": "1.99", "macos": "99"}
 # RECORD and its signatures, which RECORD does not list (PEP 427).
 UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
@@ -103,11 +108,32 @@ def choose(manifest: dict[str, Any], python: tags.Interpreter) -> list[Wheel]:
         seen = "\n".join(f"  {name}: " + ", ".join(sorted(projects[name])) for name in missing)
         raise BootstrapError(
             f"no wheel of {', '.join(missing)} fits this interpreter ({python.name}, {python.libc}, "
-            f"{python.platforms[0] if python.platforms else 'unknown platform'}).\nWheels seen:\n{seen}\n"
-            f"Build the wheelhouse on a machine like this one (tools/wheelhouse.py), or ship a whole "
-            f"environment: spark-submit --archives env.tar.gz#env --conf spark.pyspark.python=env/bin/python"
+            f"{python.platforms[0] if python.platforms else 'unknown platform'}): this spark_udfs wheel serves "
+            f"{served(manifest)}. `make wheelhouse` in kafkarec's checkout makes the one for CPython 3.11 to 3.14 on "
+            f"x86_64 and aarch64 with glibc; for another one, ship a whole environment: spark-submit --archives "
+            f"env.tar.gz#env --conf spark.pyspark.python=env/bin/python\nWheels seen:\n{seen}"
         )
     return sorted((wheel for _, wheel in best.values()), key=lambda wheel: (wheel.size, wheel.file))
+
+
+def served(manifest: dict[str, Any]) -> str:
+    """The interpreters for which every project has a wheel: "CPython 3.11 to 3.14 on x86_64 with glibc"."""
+    projects: dict[str, list[str]] = {}
+    for line in manifest["wheels"]:
+        projects.setdefault(line["project"], []).extend(tags.wheel_tags(line["file"]))
+    systems: dict[str, list[str]] = {}  # versions -> systems
+    for family, machine in SYSTEMS:
+        libc = f"{family}-{_NEWEST[family]}"
+        pythons = [
+            f"{major}.{minor}"
+            for major, minor in PYTHONS
+            for python in [tags.Interpreter((major, minor), "", list(tags.platform_tags(libc, machine)), libc)]
+            if all(set(found) & set(tags.compatible_tags(python)) for found in projects.values())
+        ]
+        if pythons:
+            versions = pythons[0] if len(pythons) == 1 else f"{pythons[0]} to {pythons[-1]}"
+            systems.setdefault(versions, []).append(f"{machine} with {family}")
+    return " and ".join(f"CPython {versions} on {', '.join(each)}" for versions, each in systems.items()) or "none"
 
 
 def fetch(origin: PackageOrigin, wheel: Wheel) -> bytes:
