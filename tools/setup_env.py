@@ -169,8 +169,7 @@ WHEEL_SOURCES = (
 
 
 def build_core() -> None:
-    """Compiles kafkarec in place, if a source, the compiler or the interpreter has changed, and makes it what .venv
-    imports and what the command kafkarec there runs, wherever Python starts."""
+    """Compiles kafkarec in place, if a source, the compiler or the interpreter has changed."""
     wanted = digest_of(CORE_SOURCES)
     stamp = WORK / "built-core"
     modules = list((ROOT / "kafkarec").glob("_*.pyx"))
@@ -181,6 +180,10 @@ def build_core() -> None:
         run("build-core", [str(python_of(VENV)), "tools/wheelhouse.py", "--in-place"], clean_env())
         stamp.write_text(wanted)
         say(f"built in {time.monotonic() - began:.0f} s")
+
+
+def use_checkout() -> None:
+    """Makes this checkout's kafkarec what .venv imports, and what the command kafkarec there runs, in every folder."""
     (packages,) = (VENV / "lib").glob("python3*/site-packages")
     (packages / "kafkarec.pth").write_text(f"{ROOT}\n")
     command = VENV / "bin" / "kafkarec"
@@ -211,6 +214,7 @@ def build(plan: Plan) -> None:
     """The core, then the wheels: what is compiled for one is in the other."""
     if plan.core:
         build_core()
+        use_checkout()
     if plan.wheels is not None:
         build_wheels(plan.wheels)
 

@@ -19,7 +19,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 from . import tags
@@ -29,10 +28,17 @@ MANIFEST = "spark_udfs/_wheels/manifest.json"
 MANIFEST_FORMAT = 1
 # Far above the size of any file in our wheels; without a limit a crafted wheel could fill the memory.
 MAX_FILE_BYTES = 256 << 20
-# What `served` looks for: CPython's versions, and processors with the C library's newest version that a tag may name.
+# What `served` looks for: versions of CPython; systems with a C library that is newer than any wheel needs.
 PYTHONS = ((3, 11), (3, 12), (3, 13), (3, 14))
-SYSTEMS = tuple(product(("glibc", "musl"), ("x86_64", "aarch64"))) + (("macos", "arm64"), ("macos", "x86_64"))
-_NEWEST = {"glibc": "2.99", "musl": "1.99", "macos": "99"}
+GLIBC, MUSL, MACOS = "glibc-2.99", "musl-1.99", "macos-99"
+SYSTEMS = (
+    (GLIBC, "x86_64"),
+    (GLIBC, "aarch64"),
+    (MUSL, "x86_64"),
+    (MUSL, "aarch64"),
+    (MACOS, "arm64"),
+    (MACOS, "x86_64"),
+)
 # RECORD and its signatures, which RECORD does not list (PEP 427).
 UNLISTED = ("/RECORD", "/RECORD.jws", "/RECORD.p7s")
 
@@ -122,8 +128,7 @@ def served(manifest: dict[str, Any]) -> str:
     for line in manifest["wheels"]:
         projects.setdefault(line["project"], []).extend(tags.wheel_tags(line["file"]))
     systems: dict[str, list[str]] = {}  # versions -> systems
-    for family, machine in SYSTEMS:
-        libc = f"{family}-{_NEWEST[family]}"
+    for libc, machine in SYSTEMS:
         pythons = [
             f"{major}.{minor}"
             for major, minor in PYTHONS
@@ -132,7 +137,7 @@ def served(manifest: dict[str, Any]) -> str:
         ]
         if pythons:
             versions = pythons[0] if len(pythons) == 1 else f"{pythons[0]} to {pythons[-1]}"
-            systems.setdefault(versions, []).append(f"{machine} with {family}")
+            systems.setdefault(versions, []).append(f"{machine} with {libc.partition('-')[0]}")
     return " and ".join(f"CPython {versions} on {', '.join(each)}" for versions, each in systems.items()) or "none"
 
 

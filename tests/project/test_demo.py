@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import run_demo
 
 DAEMON = [
@@ -28,3 +30,9 @@ def test_every_other_error_is_shown() -> None:
     cut = DAEMON[:3]
     for lines in (other, not_the_daemon, cut, ["BrokenPipeError: x\n"]):
         assert shown(["one\n", *lines]) == ["one\n", *lines]
+
+
+def test_the_end_says_which_interpreters_the_wheel_serves_and_how_to_make_it_for_others(fat: Path) -> None:
+    text = run_demo.what_to_paste(fat)
+    assert f"spark-submit --py-files wheelhouse/{fat.name} your_application.py" in text
+    assert "This wheel serves CPython 3.11 to 3.14 on " in text and "\n    make wheelhouse\n" in text

@@ -153,6 +153,13 @@ def test_runtime_lock_has_the_packages_requirements() -> None:
     assert needed <= set(locked(ROOT / "requirements" / "runtime.txt"))
 
 
+def test_the_extra_for_spark_brings_what_executors_need_too() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    brought = {re.split(r"[<>=]", each)[0]: each for each in project["optional-dependencies"]["spark"]}
+    assert set(brought) == {"spark_udfs", "pyspark", "pyarrow", "pandas"}
+    assert "<3" in brought["pandas"]  # pyspark 4.3.0 warns about 3.x
+
+
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
 def test_locks_pin_with_hashes_and_name_no_host(path: Path) -> None:
     text = path.read_text()

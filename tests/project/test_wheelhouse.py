@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import wheelhouse_build
 import wheelhouse_fetch
 import wheelhouse_pack
 import wheelhouse_platforms
@@ -44,6 +45,7 @@ def test_fat_wheel_holds_the_package_and_its_wheels(fat: Path) -> None:
         for path in (wheelhouse.ROOT / "spark_udfs").rglob("*.py")
     }
     assert {name: files[name] for name in sources} == sources
+    assert b"Requires-Dist" not in files[f"{dist_info}/METADATA"]  # a cluster has a pyspark of its own
     listed = {line["file"] for line in manifest(fat)["wheels"]}
     assert listed == {name.rpartition("/")[2] for name in files if name.endswith(".whl")}
 
@@ -162,3 +164,74 @@ def test_check_program_fails_with_a_bad_wheel(tmp_path: Path) -> None:
     outcome = wheelhouse_check._try(sys.executable, empty, wheelhouse.ROOT)
     assert outcome.ran and not outcome.passed
     assert "No module named 'spark_udfs'" in outcome.words
+
+
+# ---- compiling: once, for the wheel and for the source folder ---------------------------------------------------
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> dict[str, bytes]:
+    wheelhouse_build._update(tmp_path / "work" / "source", SOURCES, tmp_path / "work" / "compiled-with")
+    for name in ("kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so", "build/lib/kafkarec/b.py"):
+        path = tmp_path / "work" / "source" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    (tmp_path / "work" / "compiled-with").write_text(wheelhouse_build._tools(SOURCES))
+    return dict(SOURCES)
+
+
+SOURCES = {"setup.py": b"1", "kafkarec/_a.pyx": b"2", "kafkarec/b.py": b"3", "kafkarec/c.py": b"4"}
+
+
+def updated(tmp_path: Path, sources: dict[str, bytes]) -> dict[str, int]:
+    """File -> time of its last change, after the copy was brought up to these sources."""
+    copy = tmp_path / "work" / "source"
+    wheelhouse_build._update(copy, sources, tmp_path / "work" / "compiled-with")
+    return {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
+
+
+def test_what_has_not_changed_keeps_its_time_and_what_is_gone_is_not_packed(
+    tmp_path: Path, sources: dict[str, bytes]
+) -> None:
+    copy = tmp_path / "work" / "source"
+    before = {path.relative_to(copy).as_posix(): path.stat().st_mtime_ns for path in copy.rglob("*") if path.is_file()}
+    del sources["kafkarec/b.py"]
+    after = updated(tmp_path, sources | {"kafkarec/c.py": b"5"})
+    assert set(after) == {*sources, "kafkarec/_a.c", "build/lib/kafkarec/_a.abi3.so"}
+    assert {name for name in after if after[name] != before[name]} == {"kafkarec/c.py"}
+
+
+@pytest.mark.parametrize("reason", ["another setup.py", "another module", "stopped", "another compiler"])
+def test_everything_is_compiled_again(
+    tmp_path: Path, sources: dict[str, bytes], reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if reason == "another setup.py":
+        sources["setup.py"] = b"2"
+    if reason == "another module":
+        sources["kafkarec/_d.pyx"] = b""
+    if reason == "stopped":
+        updated(tmp_path, sources)
+    if reason == "another compiler":
+        monkeypatch.setenv("CC", "another")
+    assert set(updated(tmp_path, sources)) == set(sources)
+
+
+def test_modules_in_the_source_folder_are_those_of_the_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"kafkarec/_a.abi3.so": b"new", "kafkarec/b.py": b"", "kafkarec-1.dist-info/METADATA": b""}
+    wheel = wheelhouse_pack.write_wheel(tmp_path / "kafkarec-1-cp311-abi3-any.whl", files, "kafkarec-1.dist-info")
+    monkeypatch.setattr(wheelhouse_build, "kafkarec_wheel", lambda *arguments: (wheel, tmp_path))
+    (tmp_path / "kafkarec").mkdir()
+    for name in ("_a.abi3.so", "_gone.abi3.so"):
+        (tmp_path / "kafkarec" / name).write_bytes(b"old")
+    assert wheelhouse_build.compile_in_place(tmp_path, tmp_path, "1") == ["kafkarec/_a.abi3.so"]
+    assert {path.name: path.read_bytes() for path in (tmp_path / "kafkarec").iterdir()} == {"_a.abi3.so": b"new"}
+
+
+def test_the_data_of_the_wheel_is_in_the_source_folder(fat: Path, tmp_path: Path) -> None:
+    (tmp_path / "spark_udfs" / "_wheels").mkdir(parents=True)
+    (tmp_path / "spark_udfs" / "_wheels" / "old.whl").touch()
+    wheelhouse_pack.unpack_data(fat, tmp_path)
+    here = wheels.PackageOrigin(str(tmp_path), is_archive=False)
+    assert wheels.load_manifest(here) == manifest(fat)
+    assert all(wheels.fetch(here, wheels.Wheel(**line)) for line in manifest(fat)["wheels"])
+    assert not (tmp_path / "spark_udfs" / "_wheels" / "old.whl").exists()

@@ -102,3 +102,31 @@ def test_wheels_of_another_platform_are_listed_in_the_error() -> None:
     assert foreign in message
     assert "python_snappy" not in message
     assert "--archives" in message
+
+
+def test_the_error_says_which_interpreters_the_wheel_serves_and_how_to_make_it_for_others() -> None:
+    """That of `make demo` has its name from the one for all."""
+    small = manifest(
+        "kafkarec-0.2.0-cp311-abi3-manylinux_2_17_x86_64.whl",
+        "isal-1.9.1-cp311-cp311-manylinux2014_x86_64.manylinux_2_17_x86_64.whl",
+        "python_snappy-0.7.3-py3-none-any.whl",
+    )
+    with pytest.raises(BootstrapError) as caught:
+        wheels.choose(small, python(12))
+    first = str(caught.value).splitlines()[0]
+    assert "this spark_udfs wheel serves CPython 3.11 on x86_64 with glibc. `make wheelhouse` in" in first
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        (["kafkarec-1-cp311-abi3-manylinux_2_39_aarch64.whl"], "CPython 3.11 to 3.14 on aarch64 with glibc"),
+        (
+            ["kafkarec-1-cp311-abi3-manylinux_2_17_x86_64.whl", "kafkarec-1-cp313-cp313-musllinux_1_2_x86_64.whl"],
+            "CPython 3.11 to 3.14 on x86_64 with glibc and CPython 3.13 on x86_64 with musl",
+        ),
+        (["kafkarec-1-cp310-cp310-manylinux_2_17_x86_64.whl"], "none"),
+    ],
+)
+def test_what_wheels_serve(files: list[str], text: str) -> None:
+    assert wheels.served(manifest(*files)) == text
