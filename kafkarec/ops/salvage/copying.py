@@ -121,6 +121,14 @@ class PlannedOutput:
             position, length, at = position + count, length - count, at + 1
         return b"".join(pieces)
 
+    def digest(self) -> str:
+        """The SHA-256 of its bytes, in hexadecimal."""
+        hasher = hashlib.sha256()
+        for position in range(0, self.size, _PIECE):
+            hasher.update(self.read_at(position, _PIECE))
+        self.close()
+        return hasher.hexdigest()
+
     def close(self) -> None:
         for source, _, _ in self._parts:
             if isinstance(source, Segment):
@@ -128,10 +136,14 @@ class PlannedOutput:
 
 
 class PlannedFolder:
-    """The partition folder that a dry run would write, as a storage Folder."""
+    """The partition folder that a dry run would write, as a storage Folder.
+
+    set_aside   the files of its batches that are not in the log, by their paths in the output
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self.set_aside: dict[str, PlannedOutput] = {}
         self._files: dict[str, PlannedOutput | bytes] = {}
 
     def add(self, output: PlannedOutput) -> None:
@@ -146,6 +158,12 @@ class PlannedFolder:
         copied = PlannedFolder(self.path)
         copied._files = dict(self._files)
         return copied
+
+    def state(self, path: str) -> list[Any]:
+        """Size and digest of a log, a snapshot or a file of batches set aside, by its path in the output."""
+        output = self.set_aside.get(path) or self._files[os.path.basename(path)]
+        assert isinstance(output, PlannedOutput)
+        return [output.size, output.digest()]
 
     def entries(self) -> list[FolderEntry]:
         sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self._files.items()}

@@ -1,11 +1,14 @@
 """The finished steps of a run, from which a later run continues: `salvage.journal` in the output folder
 
-    line 1     {"sources": [...], "options": {...}}                 identifies the run
-    line 2..   {"partition": ..., "step": ..., "result": {...}}     a step whose files are synced
+    line 1     {"sources": [...], "options": {...}}     identifies the run
+    line 2..   {"partition": ..., "step": ..., "result": {...}, "files": {...}, "rewritten": {...}}
 
 A line is written when the files of its step are on the disk, and synced later: a step whose line is lost is repeated.
 What follows the last whole line (after a kill), or begins with one of zeros (after a power failure), is ignored. The
 file is locked during a run, and removed after `salvage.json` is written.
+
+A later run believes a step only if its files still have the size and the digest that its line has, or those that the
+line of a later step says they get when that rewrites them.
 """
 
 from __future__ import annotations
@@ -19,20 +22,36 @@ from typing import Any
 from kafkarec.storage.output_rules import Refused
 from kafkarec.support.durable import FileGroup, sync_folder
 
+from .copying import digest
 from .output_folder import is_empty
 
 JOURNAL, REPORT = "salvage.journal", "salvage.json"
+RUNS = "runs"  # the step that lists the folders of a file with several logs
+
+
+State = list[Any]
+"""What a file was when it was written: [size, SHA-256 in hexadecimal]."""
+
+
+def as_json(data: Any) -> Any:
+    """The data as it is when it is read from the journal."""
+    return json.loads(json.dumps(data))
 
 
 class Journal:
     """The journal of one run, and the files that it writes.
 
-    done    {(partition, step): result}, those of earlier runs included
-    files   the new files of the output folder
+    done      {(partition, step): result}, those of earlier runs included
+    touched   the partitions with a source whose time of modification is not that of the earlier run
+    files     the new files of the output folder
     """
 
     def __init__(self, out: str, identity: dict[str, Any]) -> None:
         self.files = FileGroup()
+        self.done: dict[tuple[str, str], dict[str, Any]] = {}
+        self.touched: set[str] = set()
+        self._states: dict[str, list[State]] = {}  # by the path in the output, in the order in which it gets them
+        self._own: dict[tuple[str, str], dict[str, int]] = {}  # of each step: which of its files' states it made
         self._is_synced = True
         self._out = out
         self._path = os.path.join(out, JOURNAL)
@@ -45,7 +64,7 @@ class Journal:
         self._descriptor = os.open(self._path, flags, 0o644)
         try:
             self._lock()
-            self.done = self._begin(identity, fresh)
+            self._begin(identity, fresh)
         except BaseException:
             os.close(self._descriptor)
             raise
@@ -56,7 +75,7 @@ class Journal:
         except OSError:
             raise Refused(f"another salvage is running in {self._out}") from None
 
-    def _begin(self, identity: dict[str, Any], fresh: bool) -> dict[tuple[str, str], dict[str, Any]]:
+    def _begin(self, identity: dict[str, Any], fresh: bool) -> None:
         with open(self._path, "rb") as file:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
@@ -68,23 +87,84 @@ class Journal:
             self._write(identity)
             self.sync()
             sync_folder(self._out)
-            return {}
+            return
         try:
-            if json.loads(lines[0]) != json.loads(json.dumps(identity)):
-                raise Refused(f"{self._out} contains the unfinished run of another salvage; choose another folder")
+            self._compare(json.loads(lines[0]), as_json(identity))
             good = list(takewhile(lambda line: b"\0" not in line, lines))
             os.ftruncate(self._descriptor, sum(len(line) + 1 for line in good))
-            steps = [json.loads(line) for line in good[1:]]
-            return {(step["partition"], step["step"]): step["result"] for step in steps}
+            for line in good[1:]:
+                self._remember(json.loads(line))
         except (ValueError, KeyError, TypeError) as error:
             if isinstance(error, Refused):
                 raise
             raise Refused(f"{self._path} was not written by a salvage; choose another folder") from None
 
-    def add(self, partition: str, step: str, result: dict[str, Any]) -> None:
-        """Records a finished step, whose files are synced."""
-        self._write({"partition": partition, "step": step, "result": result})
-        self.done[partition, step] = result
+    def _compare(self, begun: dict[str, Any], now: dict[str, Any]) -> None:
+        """Raises Refused unless the run that begun is this one: the same options, and sources of the same names and
+        sizes."""
+        before, after = begun.pop("sources"), now.pop("sources")
+        if begun != now or [one[:2] for one in before] != [one[:2] for one in after]:
+            raise Refused(
+                f"{self._out} contains the unfinished run of another salvage, with other sources or options; choose "
+                "another folder"
+            )
+        for (partition, path, old_size, old_time), (*_, size, time) in zip(before, after, strict=True):
+            if size != old_size:
+                raise Refused(
+                    f"{path} has {size} bytes, and had {old_size} when the unfinished run in {self._out} read it; "
+                    "choose another folder"
+                )
+            if time != old_time:
+                self.touched.add(partition)
+
+    def add(
+        self,
+        partition: str,
+        step: str,
+        result: dict[str, Any],
+        files: dict[str, State],
+        rewritten: dict[str, State] | None = None,
+    ) -> None:
+        """Records a finished step. files: its synced files, by their paths in the output; rewritten: what files of
+        earlier steps will be when they are rewritten, which is still to be done."""
+        line = {"partition": partition, "step": step, "result": result, "files": files, "rewritten": rewritten or {}}
+        self._write(line)
+        self._remember(line)
+
+    def _remember(self, line: dict[str, Any]) -> None:
+        step = line["partition"], line["step"]
+        self.done[step], self._own[step] = line["result"], {}
+        for path, state in line["files"].items():
+            states = self._states.setdefault(path, [])
+            self._own[step][path] = len(states)
+            states.append(state)
+        for path, state in line["rewritten"].items():
+            self._states.setdefault(path, []).append(state)
+
+    def written(self, partition: str, step: str) -> dict[str, State]:
+        """The files of a finished step as it wrote them, by their paths in the output."""
+        return {path: self._states[path][number] for path, number in self._own[partition, step].items()}
+
+    def is_as_written(self, partition: str, step: str) -> bool:
+        """Whether all files of a finished step are there as they were written, by it or a later step."""
+        try:
+            return all(self.state(path) in self._states[path][own:] for path, own in self._own[partition, step].items())
+        except OSError:
+            return False
+
+    def state(self, path: str) -> State:
+        """What a file of the output is on the disk."""
+        path = os.path.join(self._out, path)
+        return [os.path.getsize(path), digest(path)]
+
+    def forget(self, step: tuple[str, str]) -> None:
+        """Has a step of a partition done again."""
+        self.done.pop(step, None)
+
+    def runs(self, partition: str) -> list[str]:
+        """The folders of a file that was found to have several logs; empty: it was not read to its end yet."""
+        folders: list[str] = self.done.get((partition, RUNS), {}).get("folders", [])
+        return folders
 
     def _write(self, line: dict[str, Any]) -> None:
         data = (json.dumps(line) + "\n").encode()

@@ -25,7 +25,7 @@ from kafkarec.storage.read_failures import ReadFailure, in_part
 from kafkarec.support.durable import FileGroup
 
 from . import good_batches
-from .copying import Output, Unreadable
+from .copying import Output, PlannedFolder, PlannedOutput, Unreadable
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
 from .partition_writer import SET_ASIDE
@@ -44,10 +44,14 @@ def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, 
 
 
 def salvage_snapshot(
-    files: FileGroup | None, out: str, copies: list[tuple[int, Segment]], cap: int, report: SalvagedPartition
+    files: FileGroup | PlannedFolder,
+    out: str,
+    copies: list[tuple[int, Segment]],
+    cap: int,
+    report: SalvagedPartition,
 ) -> None:
     """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. files: receives the
-    new file, None for a dry run; cap: max_decompressed_bytes."""
+    new file, a PlannedFolder in a dry run; cap: max_decompressed_bytes."""
     incomplete: list[tuple[int, Segment, list[GoodBatch]]] = []
     for number, segment in copies:
         with closing(segment):
@@ -102,12 +106,16 @@ def _has_footer(good: list[GoodBatch]) -> bool:
 
 
 def _copy(
-    files: FileGroup | None, out: str, segment: Segment, good: list[GoodBatch], report: SalvagedPartition
+    files: FileGroup | PlannedFolder, out: str, segment: Segment, good: list[GoodBatch], report: SalvagedPartition
 ) -> bool:
     file = OutputFile(
         segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
     )
-    if files is not None:
+    if isinstance(files, PlannedFolder):
+        planned = PlannedOutput(segment.name)
+        planned.copy(segment, 0, segment.size)
+        files.add(planned)
+    else:
         folder = os.path.join(out, report.folder)
         files.make_folder(folder)
         output = Output(folder, segment.name)
@@ -124,13 +132,22 @@ def _copy(
 
 
 def _set_aside(
-    files: FileGroup | None, out: str, segment: Segment, number: int, good: list[GoodBatch], report: SalvagedPartition
+    files: FileGroup | PlannedFolder,
+    out: str,
+    segment: Segment,
+    number: int,
+    good: list[GoodBatch],
+    report: SalvagedPartition,
 ) -> None:
     """Copies the good batches of an incomplete snapshot to a separate file."""
     name = f"{INCOMPLETE}-{number}-{segment.name}"
     saved_as = f"{SET_ASIDE}/{report.folder}/{name}"
-    output = None
-    if files is not None and good:
+    if not good:
+        return
+    output: Output | PlannedOutput
+    if isinstance(files, PlannedFolder):
+        output = files.set_aside[saved_as] = PlannedOutput(name)
+    else:
         folder = os.path.join(out, SET_ASIDE, report.folder)
         files.make_folder(folder)
         output = Output(folder, name)
@@ -138,18 +155,17 @@ def _set_aside(
         for run in _runs(good):
             position, size = run[0].position, sum(row.size for row in run)
             try:
-                if output is not None:
-                    output.copy(segment, position, size)
+                output.copy(segment, position, size)
             except Unreadable:
                 continue
             report.set_aside.append(
                 SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
             )
     except BaseException:
-        if output is not None:
+        if isinstance(output, Output):
             output.drop()
         raise
-    if files is not None and output is not None:
+    if isinstance(output, Output) and not isinstance(files, PlannedFolder):
         files.add(output)
 
 

@@ -213,6 +213,9 @@ class PartitionWriter:
             except Unreadable:
                 self.report.unread.append(in_part(aside.segment.path))
                 return
+        else:
+            planned = self._planned.set_aside.setdefault(saved_as, PlannedOutput(name))
+            planned.copy(aside.segment, aside.position, aside.size)
         self.report.set_aside.append(
             SetAsideRange(
                 aside.segment.path, aside.position, aside.size, aside.base, aside.last, aside.reason, saved_as

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from kafkarec.storage import Log, Segment
+from kafkarec.storage import Segment
 from kafkarec.storage.folders import Folder
 from kafkarec.support.durable import make_folder, sync_folder
 
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable, digest
+from .journal import State
 from .partition_writer import SET_ASIDE
 from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
 
@@ -44,21 +45,35 @@ class InsertedBatch(NamedTuple):
     data: str
 
 
-def copy_set_aside(out: str, log: Log, folder: str, removed: Sequence[RemovedBatch], reason: str) -> None:
-    """Copies the batches to the folder of batches set aside. They are removed from the log afterwards."""
+def copy_set_aside(folder: Folder, removed: Sequence[RemovedBatch], reason: str) -> list[str]:
+    """Copies the batches to the folder of batches set aside. They are removed from the log afterwards. Returns the
+    paths of the new files in the output."""
     if not removed:
-        return
-    folder_set_aside = os.path.join(out, SET_ASIDE, folder)
+        return []
+    out, partition = os.path.split(folder.path)
+    path = set_aside_file(partition, reason)
+    folder_set_aside, name = os.path.split(os.path.join(out, path))
     make_folder(folder_set_aside)
-    output = Output(folder_set_aside, _file_name(reason))
+    output = Output(folder_set_aside, name)
     try:
-        segments = {segment.name: segment for segment in log.segments}
-        for one in removed:
-            _copy_or_fail(output, segments[one.name], one.position, one.size)
+        for segment_name, group in groupby(removed, key=lambda one: one.name):
+            with Segment(folder.join(segment_name), segment_name, folder=folder) as segment:
+                for one in group:
+                    _copy_or_fail(output, segment, one.position, one.size)
         output.commit()
     finally:
         output.drop()
     sync_folder(folder_set_aside)
+    return [path]
+
+
+def states_after(folder: Folder, changes: Sequence[RemovedBatch | InsertedBatch]) -> dict[str, State]:
+    """What the segments will be when they are rewritten, by their paths in the output."""
+    found = {}
+    for name, group in groupby(changes, key=lambda one: one.name):
+        new = _changed(PlannedOutput(name), Segment(folder.join(name), name, folder=folder), list(group))
+        found[f"{os.path.basename(folder.path)}/{name}"] = [new.size, new.digest()]
+    return found
 
 
 def rewrite(
@@ -86,7 +101,7 @@ def rewrite(
                 counts.records += records
                 counts.size += size
             if isinstance(one, RemovedBatch):
-                saved_as = f"{SET_ASIDE}/{report.folder}/{_file_name(reason)}"
+                saved_as = set_aside_file(report.folder, reason)
                 report.set_aside.append(
                     SetAsideRange(path, one.position, one.size, one.base, one.last, reason, saved_as)
                 )
@@ -104,8 +119,9 @@ def _added(one: RemovedBatch | InsertedBatch) -> tuple[int, int, int]:
     return (-1, -one.records, -one.size) if isinstance(one, RemovedBatch) else (1, 1, len(one.data) // 2)
 
 
-def _file_name(reason: str) -> str:
-    return f"{reason}-0-all.log"
+def set_aside_file(folder: str, reason: str) -> str:
+    """The file of removed batches: its path in the output."""
+    return f"{SET_ASIDE}/{folder}/{reason}-0-all.log"
 
 
 def _rewrite(folder: Folder, name: str, changes: Sequence[RemovedBatch | InsertedBatch]) -> None:

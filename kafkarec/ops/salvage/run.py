@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from kafkarec._version import __version__
@@ -29,9 +30,9 @@ from . import (
     rewriting,
     side_file_writer,
 )
-from .copying import PlannedFolder, digest
+from .copying import PlannedFolder
 from .good_batches import DamageCollector, ReadProgress, no_progress
-from .journal import REPORT, Journal
+from .journal import REPORT, RUNS, Journal, State, as_json
 from .merge import merge
 from .output_folder import check_space
 from .partition_sources import SalvagePartition, find_partitions
@@ -189,8 +190,8 @@ def _identity(partitions: list[SalvagePartition], *options: Any) -> dict[str, An
 
 
 class _Run:
-    """One call of `salvage`. cap: max_decompressed_bytes; is_probe: a dry run that only reads the sources, without
-    markers and side files. A method's `journal` is None in a dry run."""
+    """One call of `salvage`. cap: max_decompressed_bytes. A method's `journal` is None in a dry run. A probe is a dry
+    run without markers and side files; it may compare its steps with those of an earlier run."""
 
     def __init__(
         self,
@@ -202,9 +203,11 @@ class _Run:
         restore: bool,
         threads: int,
         progress: ReadProgress,
-        is_probe: bool = False,
     ) -> None:
-        self._threads, self._is_probe = threads, is_probe
+        self._threads = threads
+        self._is_probe = False
+        self._earlier: Journal | None = None  # of a probe
+        self._same: set[tuple[str, str]] = set()  # the steps of `earlier` that have the same result again
         self._report, self._cap, self._undecided, self._progress = report, cap, undecided, progress
         self._keep_end, self._restore, self._witnesses = keep_end, restore, SourceWitnesses()
         self._folders = {partition.folder for partition in partitions}
@@ -218,6 +221,8 @@ class _Run:
     def salvage_partition(self, partition: SalvagePartition, journal: Journal | None) -> Iterator[None]:
         """Salvages one partition, including its indexes. Yields where it waits until all files of the journal are
         synced: what was copied is read again from the disk, and a step is recorded when its files are there."""
+        if journal:
+            self._demand_unchanged(partition, journal)
         if partition.topic is None and partition.sources[0].unordered:
             yield from self._salvage_unordered(partition, journal)
             return
@@ -237,22 +242,45 @@ class _Run:
         yield from self._set_end(partition, report, witnesses, journal)
         yield from self._finish_partition(partition, report, journal)
 
+    def _demand_unchanged(self, partition: SalvagePartition, journal: Journal) -> None:
+        """Has steps of an earlier run done again if a file of theirs is not as it was written. If so, and if a source
+        has another time of modification, raises Refused unless the sources would still give the same."""
+        folders = {partition.folder, *journal.runs(partition.folder)}
+        steps = [step for step in journal.done if step[0] in folders and step[1] not in (RUNS, _INDEXED)]
+        intact = all(journal.is_as_written(*step) for step in steps)
+        if steps and (not intact or partition.folder in journal.touched):
+            same = self._probe(partition, self._keep_end, journal)._same
+            if not {step for step in steps if step[1] not in (_MARKED, _STARTABLE)} <= same:
+                raise Refused(
+                    f"the sources of {partition.folder} have changed since the unfinished run in {self._report.out} "
+                    "copied from them; choose another folder, what is in that one stays as it is"
+                )
+        indexed = [(folder, _INDEXED) for folder in folders]
+        wrong = [one for one in indexed if one in journal.done and not journal.is_as_written(*one)]
+        for step in wrong if intact else (*steps, *indexed):
+            journal.forget(step)
+
+    def _probe(self, partition: SalvagePartition, keep_end: bool, earlier: Journal | None) -> _Run:
+        """A run that has only read the sources of a partition. earlier: with whose steps it compares its own"""
+        probe = _Run(
+            replace(self._report, partitions=[]),
+            [partition],
+            self._cap,
+            self._undecided,
+            keep_end,
+            self._restore,
+            self._threads,
+            self._progress,
+        )
+        probe._is_probe, probe._earlier = True, earlier
+        probe.plan_partition(partition)
+        return probe
+
     def _with_fillers(self, partition: SalvagePartition) -> tuple[SalvagePartition, list[BesideFile]]:
         """Reads the partition without its fillers to learn what is missing, and adds those that have it."""
         alone = replace(partition, fillers=[], beside=[])
-        probe = _Run(
-            replace(self._report, partitions=[]),
-            [alone],
-            self._cap,
-            self._undecided,
-            keep_end=False,
-            restore=self._restore,
-            threads=self._threads,
-            progress=self._progress,
-            is_probe=True,
-        )
-        probe.plan_partition(alone)
-        sources, beside = beside_files.filled(partition, probe._report.partitions[0], self._cap)
+        (probed,) = self._probe(alone, False, None)._report.partitions
+        sources, beside = beside_files.filled(partition, probed, self._cap)
         return replace(alone, sources=[*alone.sources, *sources]), beside
 
     def _set_end(
@@ -305,21 +333,31 @@ class _Run:
         done = journal.done.get((report.folder, name)) if journal else None
         if done is None:
             step_report = SalvagedPartition(report.folder, ends_in_damage=report.ends_in_damage)
-            files = None if journal is None else journal.files
+            files = journal.files if journal else self._planned_folder(report.folder)
             kraft_snapshots.salvage_snapshot(files, self._report.out, copies, self._cap, step_report)
             yield from self._record(step_report, name, journal)
             done = step_report.to_dict()
         report.add(SalvagedPartition.of(done))
 
     def _record(self, step_report: SalvagedPartition, step: str, journal: Journal | None) -> Iterator[None]:
-        """Waits for the files of a step, adds what they are on the disk to its report, and the step to the journal."""
-        if journal is None:
+        """Waits for the files of a step, adds what they are on the disk to its report, and the step to the journal.
+        Compares a step that is only planned with that of an earlier run."""
+        folder, earlier = step_report.folder, self._earlier
+        if journal:
+            yield
+        elif earlier is None or (folder, step) not in earlier.done:
             return
-        yield
-        folder = os.path.join(self._report.out, step_report.folder)
-        for file in (*step_report.files, *step_report.snapshots):
-            file.sha256 = digest(os.path.join(folder, file.name))
-        journal.add(step_report.folder, step, step_report.to_dict())
+        copied = {f"{folder}/{file.name}": file for file in (*step_report.files, *step_report.snapshots)}
+        states = {}
+        for path in sorted({*copied, *(one.saved_as for one in step_report.set_aside)}):
+            states[path] = journal.state(path) if journal else self._planned_folder(folder).state(path)
+        for path, file in copied.items():
+            file.sha256 = states[path][1]
+        result = step_report.to_dict()
+        if journal:
+            journal.add(folder, step, result, states)
+        elif earlier and (states, as_json(result)) == (earlier.written(folder, step), earlier.done[folder, step]):
+            self._same.add((folder, step))
 
     def _add_partition_report(self, partition: SalvagePartition, folder: str | None = None) -> SalvagedPartition:
         report = SalvagedPartition(folder or partition.folder, partition.topic, partition.partition)
@@ -335,47 +373,64 @@ class _Run:
             return
         if lost_markers.may_have_lost(partition, report):
             self._restore_markers(partition, report, journal)
+        indexed = journal.done.get((report.folder, _INDEXED)) if journal else None
+        side_files = indexed or {"copied": [], "problems": []}
+        states: dict[str, State] = {}
+        write = partial(self._write_side_file, report.folder, states, journal)
         if self._report.as_partition:
-            yield from self._make_startable(partition, report, journal)
-        done = journal.done.get((report.folder, _INDEXED)) if journal else None
-        if done is None:
+            if indexed is None:
+                with self._new_log(report, journal) as log:
+                    side_files["copied"] = side_file_writer.copy_from_sources(log, write, partition)
+                if journal:
+                    yield
+            report.problems += side_files["copied"]
+            self._remove_plain_batches(report, journal)
+        if indexed is None:
             with self._new_log(report, journal) as log:
-                write = self._writing(report, journal)
-                problems = side_file_writer.write_side_files(log, write, self._report.as_partition, journal is None)
-            done = {"problems": problems}
+                side_files["problems"] = side_file_writer.write_side_files(
+                    log, write, self._report.as_partition, journal is None
+                )
             if journal:
                 yield
-                journal.add(report.folder, _INDEXED, done)
-        report.problems += done["problems"]
+                journal.add(report.folder, _INDEXED, side_files, states)
+        report.problems += side_files["problems"]
         self._planned.pop(report.folder, None)
 
     def _restore_markers(self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None) -> None:
         """Decides the transactions whose markers are lost, writes markers, sets batches aside."""
-        reason = lost_markers.REASON
         done = journal.done.get((report.folder, _MARKED)) if journal else None
         if done is None:
             with self._new_log(report, journal) as log:
                 markers = lost_markers.placed(lost_markers.decide(log, partition, report), self._undecided)
                 removed = lost_markers.removed_batches(log, markers)
                 inserted = lost_markers.inserted_batches(log, markers)
-                if journal:
-                    rewriting.copy_set_aside(self._report.out, log, report.folder, removed, reason)
             done = {
                 "markers": [list(one) for one in markers],
                 "inserted": [list(one) for one in inserted],
                 "removed": [list(one) for one in removed],
             }
-            if journal:
-                journal.add(report.folder, _MARKED, done)
         report.markers = [Decision(*one) for one in done["markers"]]
-        changes: list[rewriting.InsertedBatch | rewriting.RemovedBatch] = [
+        self._change(report, _MARKED, done, lost_markers.REASON, journal)
+
+    def _change(
+        self, report: SalvagedPartition, step: str, done: dict[str, Any], reason: str, journal: Journal | None
+    ) -> list[rewriting.RemovedBatch]:
+        """Removes batches from the new log and inserts others, as `done` says, which is recorded first."""
+        folder = self._new_folder(report, journal)
+        removed = [rewriting.RemovedBatch(*one) for one in done["removed"]]
+        changes: list[rewriting.RemovedBatch | rewriting.InsertedBatch] = [
             rewriting.InsertedBatch(*one) for one in done["inserted"]
         ]
-        changes += [rewriting.RemovedBatch(*one) for one in done["removed"]]
+        changes += removed
         changes.sort(key=lambda one: (one.name, one.position))
+        if journal and (report.folder, step) not in journal.done:
+            files = rewriting.copy_set_aside(folder, removed, reason)
+            states = {name: journal.state(name) or [] for name in files}
+            journal.add(report.folder, step, done, states, rewriting.states_after(folder, changes))
         if changes and journal:
             journal.sync()
-        rewriting.rewrite(self._new_folder(report, journal), report, changes, reason)
+        rewriting.rewrite(folder, report, changes, reason)
+        return removed
 
     def _new_folder(self, report: SalvagedPartition, journal: Journal | None) -> Folder:
         """The folder of the new log; in a dry run as it would be."""
@@ -389,32 +444,23 @@ class _Run:
     def _new_log(self, report: SalvagedPartition, journal: Journal | None) -> Log:
         return Log.of(self._new_folder(report, journal))
 
-    def _writing(self, report: SalvagedPartition, journal: Journal | None) -> side_file_writer.Write:
-        """What adds a side file to the folder of the new log."""
+    def _write_side_file(
+        self, folder: str, states: dict[str, State], journal: Journal | None, name: str, data: bytes
+    ) -> None:
         if journal is None:
-            return self._planned_folder(report.folder).write
-        return partial(journal.files.write, os.path.join(self._report.out, report.folder))
+            self._planned_folder(folder).write(name, data)
+        else:
+            journal.files.write(os.path.join(self._report.out, folder), name, data)
+            states[f"{folder}/{name}"] = [len(data), sha256(data).hexdigest()]
 
-    def _make_startable(
-        self, partition: SalvagePartition, report: SalvagedPartition, journal: Journal | None
-    ) -> Iterator[None]:
-        """Copies the side files that a broker needs, and removes batches that it would fail on."""
+    def _remove_plain_batches(self, report: SalvagedPartition, journal: Journal | None) -> None:
+        """Removes batches that a broker would fail on."""
         done = journal.done.get((report.folder, _STARTABLE)) if journal else None
         if done is None:
             with self._new_log(report, journal) as log:
-                problems = side_file_writer.copy_from_sources(log, self._writing(report, journal), partition)
-                if journal:
-                    yield
                 found = open_transactions.find_plain_batches(log)
-                done = {"problems": problems, "batches": [list(one) for one in found]}
-                if journal:
-                    rewriting.copy_set_aside(self._report.out, log, report.folder, found, open_transactions.REASON)
-                    journal.add(report.folder, _STARTABLE, done)
-        report.problems += done["problems"]
-        removed = [rewriting.RemovedBatch(*one) for one in done["batches"]]
-        if removed and journal:
-            journal.sync()
-        rewriting.rewrite(self._new_folder(report, journal), report, removed, open_transactions.REASON)
+            done = {"removed": [list(one) for one in found], "inserted": []}
+        removed = self._change(report, _STARTABLE, done, open_transactions.REASON, journal)
         report.problems += open_transactions.sentences(removed)
 
     def _salvage_step(
@@ -506,10 +552,10 @@ class _Run:
         """Salvages a file without a known name as one log, or as several if its offsets decrease. It then has pieces of
         several partitions, or of one partition in the wrong order; only the user can know which."""
         segment = partition.sources[0].segments[0]
-        done = journal.done.get((partition.folder, "runs")) if journal else None
-        if done is not None:
-            assert journal is not None
-            reports = [self._add_partition_report(partition, folder) for folder in done["folders"]]
+        earlier = journal or self._earlier
+        folders = earlier.runs(partition.folder) if earlier else []
+        if journal and folders and (partition.folder, "all") in journal.done:
+            reports = [self._add_partition_report(partition, folder) for folder in folders]
             for report in reports:
                 report.add(SalvagedPartition.of(journal.done[report.folder, "all"]))
                 yield from self._finish_partition(partition, report, journal)
@@ -528,7 +574,8 @@ class _Run:
             step_report.restored = [one.as_dict() for one in restored or ()]
             for number, run in enumerate(runs):
                 if number:
-                    step_report = SalvagedPartition(self._free_folder(), sources=[segment.path])
+                    folder = folders[number] if number < len(folders) else self._free_folder(journal)
+                    step_report = SalvagedPartition(folder, sources=[segment.path])
                     writer = self._writer(partition, "all", step_report, journal)
                     writers.append(writer)
                 for merged in merge([iter(run)], None):
@@ -546,12 +593,14 @@ class _Run:
         for one in writers:
             yield from self._record(one.report, "all", journal)
         if journal is not None:
-            journal.add(partition.folder, "runs", {"folders": [one.report.folder for one in writers]})
+            journal.add(partition.folder, RUNS, {"folders": [one.report.folder for one in writers]}, {})
         for one, target in zip(writers, reports, strict=True):
             target.add(one.report)
             yield from self._finish_partition(partition, target, journal)
 
-    def _free_folder(self) -> str:
+    def _free_folder(self, journal: Journal | None) -> str:
+        if journal:
+            self._folders |= {folder for one in list(self._folders) for folder in journal.runs(one)}
         number = 0
         while f"unnamed-{number}" in self._folders:
             number += 1

@@ -65,13 +65,14 @@ def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
 
 def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    leave_unfinished(source, out)
+    assert leave_unfinished(source, out)
     refused(source / "orders-0", out, "unfinished run of another salvage")
     with pytest.raises(Refused, match="unfinished run of another salvage"):
         salvage(source, out, as_partition=True)
     path = source / "orders-0" / f"{0:020}.log"
+    size = path.stat().st_size
     path.write_bytes(path.read_bytes() + b"\0")
-    refused(source, out, "unfinished run of another salvage")
+    refused(source, out, f"{path} has {size + 1} bytes, and had {size} when the unfinished run in {out} read it")
     (out / "salvage.journal").write_bytes(b"rubbish\n")
     refused(source, out, "was not written by a salvage")
 
@@ -79,7 +80,7 @@ def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> 
 def test_lines_of_the_journal_that_a_power_failure_left_as_zeros(source: Path, tmp_path: Path) -> None:
     """Lines are synced together, so that zeros may be before a later one: these steps are repeated."""
     out, journal = tmp_path / "out", tmp_path / "out" / "salvage.journal"
-    leave_unfinished(source, out, calls=150)
+    assert leave_unfinished(source, out, calls=150)
     lines = journal.read_bytes().splitlines(keepends=True)
     assert len(lines) > 2
     journal.write_bytes(lines[0] + bytes(len(lines[1])) + b"".join(lines[2:]))
@@ -93,7 +94,7 @@ def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
     import fcntl
 
     out = tmp_path / "out"
-    leave_unfinished(source, out)
+    assert leave_unfinished(source, out)
     with open(out / "salvage.journal", "rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         refused(source, out, "another salvage is running")

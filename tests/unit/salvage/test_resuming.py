@@ -1,0 +1,197 @@
+"""The same salvage again, after a kill: finished files or sources that were changed meanwhile, or touched."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from command import Here
+from paths import SEGMENTS
+from plain_logs import batch, log
+from salvage_runs import content, leave_unfinished, make_source
+
+from kafkarec.ops.salvage import Refused, salvage
+
+NAME = f"{0:020}.log"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Four partitions: damaged; set aside by --as-partition; with a lost marker and a batch out of order; snapshots."""
+    root = make_source(tmp_path / "data")
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
+    opened = builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer)
+    log(root / "third-0", [opened, builders.batch(builders.records(3), base_offset=3, **producer)], [batch(6, 3)])
+    lost = batch(3, 1)[:70] + b"\xff" * 9 + batch(3, 1)[79:]
+    log(root / "fourth-0", [opened, lost, batch(4, 2), batch(90, 1), batch(6, 2)], [batch(20, 3)])
+    shutil.copytree(SEGMENTS / "__cluster_metadata-0", root / "__cluster_metadata-0")
+    return root
+
+
+def result(out: Path) -> dict[str, str]:
+    """The digests of the new files; the report with the name that the folder has in it."""
+    (out / "salvage.json").write_text((out / "salvage.json").read_text().replace(str(out), "OUT"))
+    return content(out)
+
+
+def finished_files(out: Path) -> list[Path]:
+    files = (path for path in out.rglob("*") if path.is_file())
+    return sorted(path for path in files if path.suffix != ".part" and path.name != "salvage.journal")
+
+
+def unfinished_at(calls: int, source: Any, out: Path, **options: Any) -> bool:
+    """Whether a run that is killed at this system call is not finished."""
+    return leave_unfinished(source, out, calls, **options) and not (out / "salvage.json").exists()
+
+
+def spoil(path: Path, chance: random.Random) -> None:
+    """Removes a file, cuts it, or changes one byte of it."""
+    data = bytearray(path.read_bytes())
+    how = chance.randrange(3) if data else 0
+    if not how:
+        path.unlink()
+        return
+    data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+    path.write_bytes(data[: chance.randrange(len(data))] if how == 1 else data)
+
+
+@pytest.mark.parametrize("undecided", ["abort", "aside"])
+@pytest.mark.parametrize("as_partition", [False, True])
+def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
+    source: Path, tmp_path: Path, as_partition: bool, undecided: str
+) -> None:
+    options: dict[str, Any] = {"as_partition": as_partition, "undecided": undecided}
+    salvage(source, tmp_path / "whole", **options)
+    assert any((tmp_path / "whole" / "set-aside").rglob("*.log"))
+    expected, chance, spoiled = result(tmp_path / "whole"), random.Random(5), 0
+    for calls in range(40, 600, 11):
+        out = tmp_path / "out"
+        if not unfinished_at(calls, source, out, **options):
+            break
+        for path in chance.sample(finished_files(out), min(len(finished_files(out)), chance.randrange(1, 3))):
+            spoil(path, chance)
+            spoiled += 1
+        for path in source.rglob("*") if chance.random() < 0.5 else ():
+            os.utime(path, (calls, calls))
+        salvage(source, out, **options)
+        assert result(out) == expected, calls
+        shutil.rmtree(out)
+    assert spoiled > 20
+
+
+def test_each_finished_file(source: Path, tmp_path: Path) -> None:
+    """Killed when all is done but the report."""
+    salvage(source, tmp_path / "whole", as_partition=True)
+    expected, calls, late = result(tmp_path / "whole"), 200, tmp_path / "late"
+    while unfinished_at(calls, source, tmp_path / f"{calls}", as_partition=True):
+        shutil.rmtree(late, ignore_errors=True)
+        (tmp_path / f"{calls}").rename(late)
+        calls += 3
+    files = finished_files(late)
+    assert {path.name for path in files} >= {
+        "partition.metadata",
+        "leader-epoch-checkpoint",
+        "transaction_open-0-all.log",
+    }
+    assert len(files) + 1 == len(expected)
+    for number, path in enumerate(files):
+        out = Path(shutil.copytree(late, tmp_path / f"copy{number}"))
+        copy = out / path.relative_to(late)
+        copy.unlink()
+        salvage(source, out, as_partition=True)
+        assert copy.exists()
+        assert result(out) == expected
+
+
+def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
+    source = tmp_path / "images"
+    source.mkdir()
+    (source / "one.img").write_bytes(b"".join([batch(50, 5), batch(60, 5), batch(0, 5), batch(5, 5)]))
+    (source / "two.img").write_bytes(b"".join([batch(70, 5), batch(20, 5)]))
+    images: Any = [source / "one.img", source / "two.img"]
+    salvage(images, tmp_path / "whole")
+    expected, chance = result(tmp_path / "whole"), random.Random(6)
+    for calls in range(20, 200, 5):
+        out = tmp_path / "out"
+        if not unfinished_at(calls, images, out):
+            break
+        for path in finished_files(out)[:1]:
+            spoil(path, chance)
+        salvage(images, out)
+        assert result(out) == expected, calls
+        shutil.rmtree(out)
+    assert calls > 40
+
+
+def test_a_touched_source_is_the_same_source(source: Path, tmp_path: Path) -> None:
+    salvage(source, tmp_path / "whole")
+    out = tmp_path / "out"
+    unfinished_when(source, out, "orders-0")
+    before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*.log")}
+    assert before
+    for path in source.rglob("*"):
+        os.utime(path, (1, 1))
+    salvage(source, out)
+    assert result(out) == result(tmp_path / "whole")
+    assert {path: path.stat().st_mtime_ns for path in before} == before, "what was copied is not copied again"
+
+
+@pytest.mark.parametrize("at", ["kept", "damaged", "set aside"])
+def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> None:
+    """Bytes of a batch in the new log, of damage, of a batch that is set aside."""
+    parts = {
+        "kept": batch(0, 5),
+        "damaged": batch(5, 5)[:-1] + b"?",
+        "last": batch(10, 5),
+        "set aside": batch(0, 5, value=b"other %d"),
+    }
+    folder, out = log(tmp_path / "data" / "orders-0", list(parts.values())), tmp_path / "out"
+    log(tmp_path / "data" / "other-0", [batch(0, 5)])
+    unfinished_when(tmp_path / "data", out, "orders-0")
+    before = content(out)
+    parts[at] = {"kept": batch(0, 5, value=b"VALUE %d"), "set aside": batch(0, 5, value=b"OTHER %d")}.get(
+        at, batch(5, 5)[:-1] + b"!"
+    )
+    size, data = (folder / NAME).stat().st_size, b"".join(parts.values())
+    assert len(data) == size
+    (folder / NAME).write_bytes(data)
+    os.utime(folder / NAME, (1, 1))
+    with pytest.raises(Refused, match=f"the sources of orders-0 have changed since the unfinished run in {out} copied"):
+        salvage(tmp_path / "data", out)
+    assert before.items() <= content(out).items()
+
+
+def unfinished_when(source: Path, out: Path, partition: str) -> None:
+    """Leaves an unfinished run that has a step of this partition in its journal."""
+    for calls in range(20, 500, 5):
+        assert leave_unfinished(source, out, calls)
+        journal = out / "salvage.journal"
+        if journal.exists() and f'"partition": "{partition}"' in journal.read_text():
+            return
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
+    folder, out = log(tmp_path / "data" / "orders-0", [batch(0, 5)]), tmp_path / "out"
+    assert leave_unfinished(tmp_path / "data", out, calls=13)
+    assert (out / "salvage.journal").read_bytes().count(b"\n") == 1
+    (folder / NAME).write_bytes(batch(0, 5, value=b"VALUE %d"))
+    os.utime(folder / NAME, (1, 1))
+    assert salvage(tmp_path / "data", out).ok
+    assert (out / "orders-0" / NAME).read_bytes() == (folder / NAME).read_bytes()
+
+
+def test_on_the_command_line(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
+    """Killed, a finished .log removed, the same command again."""
+    source, out, run = make_source(tmp_path / "data"), tmp_path / "out", Here(capfdbinary)
+    unfinished_when(source, out, "orders-0")
+    path = min((out / "orders-0").glob("*.log"))
+    path.unlink()
+    ran = run("salvage", source, "-o", out)
+    assert ran.status == 1 and "orders-0: saved 8 batches" in ran.out.decode()
+    assert path.read_bytes() == (source / "orders-0" / path.name).read_bytes()
