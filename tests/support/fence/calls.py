@@ -28,6 +28,7 @@ OUT = "out*"
 _MEASURED = re.compile(r"seconds|_rate$|_per_second$|^speed|^is_best$")
 _MEASURES = re.compile(rb"\d+(\.\d+)? ?([GMK]i?B/s|ms\b|s\b)|(?<=time_ns=)\d+")
 _SETS = ("findings", "damage", "restored")
+_SHOWN = 25
 _COMPRESS = ("build", "convert", "compact")
 _LINES = ("cat", "dump", "scan")
 """Verbs whose standard output is data, line by line."""
@@ -55,9 +56,9 @@ class Recorder:
         fact: dict[str, Any] = {"status": status}
         shown = self._same(out)
         if "--format json" in line and words[0] not in ("build", "convert", "compact"):
-            fact["json"] = [_facts(each, sentences) for each in _documents(shown)]
+            fact["json"] = _ends([_facts(each, sentences) for each in _documents(shown)])
         elif words[0] in _LINES and words[-1] not in ("-h", "--help"):
-            fact["lines"] = shown.splitlines()
+            fact["lines"] = _ends(shown.splitlines())
         elif shown:
             sentences.append(shown)
         if files := {name: self._file(path, sentences) for name, path in _written()}:
@@ -161,15 +162,22 @@ def _facts(value: Any, sentences: list[str], key: str = "") -> Any:
     return value
 
 
+def _ends(lines: list[Any]) -> list[Any]:
+    """The lines, or the first and the last of many, with the digest of all between them."""
+    if len(lines) <= 3 * _SHOWN:
+        return lines
+    return [*lines[:_SHOWN], f"{len(lines)} lines: {digest(repr(lines).encode())}", *lines[-_SHOWN:]]
+
+
 def digest(data: bytes | bytearray | memoryview) -> str:
-    return f"{len(data)} {hashlib.sha256(data).hexdigest()[:12]}"
+    return f"{len(data)} {hashlib.sha256(data).hexdigest()[:8]}"
 
 
 def content(data: bytes) -> Any:
     """The digest of batches, or of their records where one is gzip: ISA-L's output depends on the processor."""
     if "gzip" not in kafkarec.scan(data, errors="skip").column("compression"):
         return digest(data)
-    return ["gzip", hashlib.sha256(repr(kafkarec.decode(data).tuples()).encode()).hexdigest()[:12]]
+    return ["gzip", hashlib.sha256(repr(kafkarec.decode(data, errors="skip").tuples()).encode()).hexdigest()[:8]]
 
 
 def _without_gzip(files: dict[str, Any]) -> dict[str, Any]:
