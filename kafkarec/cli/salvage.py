@@ -63,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="if files beside the log say that it was longer, add an empty segment where it ended",
     )
     parser.add_argument(
+        "--merge-different",
+        action="store_true",
+        help="merge sources of one partition that have different topic ids, which is refused otherwise: the path named "
+        "first is the log, the others fill what it lacks",
+    )
+    parser.add_argument(
         "--no-repair",
         action="store_true",
         help="a batch of which only length, magic, base offset or leader epoch is damaged is left out, as damage; "
@@ -100,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
                 out,
                 as_partition=args.as_partition,
                 keep_end=args.keep_end,
+                merge_different=args.merge_different,
                 dry_run=args.dry_run,
                 topic=args.topic,
                 partition=args.partition,

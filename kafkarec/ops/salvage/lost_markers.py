@@ -42,7 +42,7 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
     gap or behind its end."""
     if report.lost or report.missing or report.never_compacted:
         return True
-    segments = (segment for source in partition.sources for segment in source.segments)
+    segments = (segment for source in partition.of_one_topic for segment in source.segments)
     return report.next_offset is not None and any(True for _ in _index_entries(segments))
 
 
@@ -54,7 +54,7 @@ def decide(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
 
 def _inputs(log: Log, partition: SalvagePartition) -> list[MarkerInput]:
     """The segments of the new log, with what the side files of the sources say."""
-    segments = [segment for source in partition.sources for segment in source.segments]
+    segments = [segment for source in partition.of_one_topic for segment in source.segments]
     entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
     bases = [segment.base_offset or 0 for segment in log.segments]
     ends = [*bases[1:], 2**63]
@@ -83,7 +83,7 @@ def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
 
 def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
     """The snapshots of all sources, by offset."""
-    firsts = [segment for source in partition.sources for segment in source.segments[:1]]
+    firsts = [segment for source in partition.of_one_topic for segment in source.segments[:1]]
     return sorted(
         (found for segment in firsts for found in segment.marker_input().snapshots()), key=lambda found: found[0]
     )
@@ -92,7 +92,7 @@ def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[Snap
 def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the sources says of their transactions."""
     found: dict[tuple[int, int], bool] = {}
-    for segment in (segment for source in partition.sources for segment in source.segments[:1]):
+    for segment in (segment for source in partition.of_one_topic for segment in source.segments[:1]):
         found |= segment.marker_input().prepared()
     return found
 

@@ -10,6 +10,9 @@
    epoch of an earlier batch, as a broker would truncate it (KIP-101). An epoch is confirmed if the next batch in the
    same source has the same or a higher one: no checksum covers the epoch, and one flipped bit must not exclude the
    rest of a log.
+
+Sources of different topics, which are merged only if the caller says so, have ranks: the epochs of two topics cannot be
+compared, so a batch of a lower rank is kept in rules 2 and 3, and is not set aside for one of a higher rank in rule 4.
 """
 
 from __future__ import annotations
@@ -35,12 +38,14 @@ class MergedBatch(NamedTuple):
 
 
 class _BatchStream:
-    """The batches of one source, with a look-ahead: `head` is the next batch, `second` the one after it."""
+    """The batches of one source, which has a `rank`, with a look-ahead: `head` is the next batch, `second` the one
+    after it."""
 
-    def __init__(self, rows: Iterator[GoodBatch]) -> None:
+    def __init__(self, rows: Iterator[GoodBatch], ranks: Sequence[int]) -> None:
         self._rows = rows
         self.head = next(rows, None)
         self.second = next(rows, None)
+        self.rank = ranks[self.head.source] if self.head and ranks else 0
 
     def pop(self) -> GoodBatch:
         assert self.head is not None
@@ -49,16 +54,17 @@ class _BatchStream:
 
 
 def merge(
-    streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False
+    streams: Sequence[Iterator[GoodBatch]], start: int | None, *, stale: bool = False, ranks: Sequence[int] = ()
 ) -> Iterator[MergedBatch | SetAsideBatch]:
     """Yields the batches of all streams as one log, each with a decision.
 
     start   the first offset of the log; None: that of the first batch
     stale   set batches with a stale leader epoch aside (rule 4)
+    ranks   of the sources; empty: all have the same
     """
-    remaining = [_BatchStream(rows) for rows in streams]
+    remaining = [_BatchStream(rows, ranks) for rows in streams]
     next_offset, epoch = start, -1
-    confirmed_epochs: dict[int, int] = {}  # source -> its highest confirmed epoch
+    confirmed_epochs: dict[int, tuple[int, int]] = {}  # source -> (its rank, its highest confirmed epoch)
     while True:
         remaining = [stream for stream in remaining if stream.head is not None]
         if not remaining:
@@ -77,7 +83,7 @@ def merge(
                 yield MergedBatch(other.pop(), DUPLICATE)
         copies = [stream for stream in remaining if _is_equal_but_for_epoch(stream.head, row)]
         if len(copies) > 1:
-            best = max(copies, key=lambda stream: _confirmations(stream, epoch))
+            best = max(copies, key=lambda stream: (-stream.rank, _confirmations(stream, epoch)))
             for stream in copies:
                 if stream is not best:
                     yield _set_aside_batch(stream.pop(), "other_epoch")
@@ -92,11 +98,17 @@ def merge(
         if next_offset is not None and row.base < next_offset:
             yield _set_aside_batch(first.pop(), "overlap")
             continue
-        if stale and any(known > row.epoch >= 0 for source, known in confirmed_epochs.items() if source != row.source):
+        if stale and any(
+            known > row.epoch >= 0 and rank <= first.rank
+            for source, (rank, known) in confirmed_epochs.items()
+            if source != row.source
+        ):
             yield _set_aside_batch(first.pop(), "stale_epoch")
             continue
         if first.second is not None and first.second.epoch >= row.epoch:
-            confirmed_epochs[row.source] = max(confirmed_epochs.get(row.source, -1), row.epoch)
+            confirmed_epochs[row.source] = max(
+                confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
+            )
         gap = None if next_offset is None or row.base == next_offset else (next_offset, row.base - 1)
         next_offset, epoch = row.last + 1, row.epoch
         first.pop()
@@ -134,10 +146,10 @@ def _conflict_winner(streams: Sequence[_BatchStream]) -> _BatchStream | None:
     return min([first, *overlapping], key=_preference)
 
 
-def _preference(stream: _BatchStream) -> tuple[int, int, int]:
+def _preference(stream: _BatchStream) -> tuple[int, int, int, int]:
     row = stream.head
     assert row is not None
-    return -row.epoch, -(row.records or 0), row.source
+    return stream.rank, -row.epoch, -(row.records or 0), row.source
 
 
 def _conflict_reason(loser: GoodBatch, winner: GoodBatch | None) -> str:

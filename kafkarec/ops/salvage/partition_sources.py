@@ -17,10 +17,13 @@ from typing import Any
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import end_witnesses
+from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.read_failures import DISK_ERRORS, of_one_file, read_failure
 from kafkarec.support.command_line import as_operand, command, quoted
+from kafkarec.support.text_table import counted
 
 from .salvage_report import LOST_AND_FOUND, BesideFile
 
@@ -32,6 +35,8 @@ class SalvageSource:
     unordered   whether it is one file whose batches may be in any order
     snapshots   its KRaft snapshots
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
+    rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
+                higher rank
     """
 
     path: str
@@ -40,6 +45,13 @@ class SalvageSource:
     log: Log | None = None
     snapshots: list[Segment] = field(default_factory=list)
     holes: list[tuple[int, int]] | None = None
+    rank: int = 0
+
+    def folder_file(self, name: str) -> bytes | None:
+        """A file in its folder, also if its segments were named one by one; None: there is none."""
+        if self.log is not None:
+            return self.log.folder_file(name)
+        return LocalFolder(self.path).read(name) if os.path.isdir(self.path) else None
 
 
 @dataclass
@@ -47,6 +59,7 @@ class SalvagePartition:
     """The sources of one partition, which is one folder in the output.
 
     fillers, beside   see `beside_files`
+    problems          sentences for the report
     """
 
     folder: str
@@ -55,6 +68,12 @@ class SalvagePartition:
     sources: list[SalvageSource] = field(default_factory=list)
     fillers: list[Any] = field(default_factory=list)
     beside: list[BesideFile] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def of_one_topic(self) -> list[SalvageSource]:
+        """The sources with the topic id of the one named first, or without one."""
+        return [source for source in self.sources if not source.rank]
 
     @property
     def main_sources(self) -> list[SalvageSource]:
@@ -114,6 +133,39 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
         )
     _set_folder_names(partitions)
     return SalvageInput(partitions, left_out)
+
+
+def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:
+    """Raises Refused if sources of a partition have different topic ids: they are not replicas of one log. With
+    `merge_different` ranks them by the ids, and the report says so."""
+    different = []
+    for partition in partitions:
+        named: dict[str, str] = {}  # topic id -> the first source with it
+        for source in partition.sources:
+            topic_id = _topic_id(source)
+            if topic_id is not None:
+                named.setdefault(topic_id, source.path)
+                source.rank = list(named).index(topic_id)
+        if len(named) > 1:
+            ids = ", ".join(f"{topic_id} in {path}" for topic_id, path in named.items())
+            first = next(iter(named.values()))
+            different.append(ids)
+            partition.problems.append(f"sources of different topics are merged, and batches of {first} win: {ids}")
+    if different and not merge_different:
+        more = f" (and {counted(len(different) - 1, 'more partition')})" if len(different) > 1 else ""
+        raise Refused(
+            f"the sources have different topic ids in {partition_metadata.NAME}, so they are different topics of one "
+            f"name, not replicas: {different[0]}{more}. Salvage each alone, or take them for one log with "
+            "--merge-different: then the path named first is the log, and the others fill what it lacks"
+        )
+
+
+def _topic_id(source: SalvageSource) -> str | None:
+    try:
+        data = source.folder_file(partition_metadata.NAME)
+        return None if data is None else partition_metadata.read(data).topic_id
+    except (KafkaRecordError, OSError):
+        return None
 
 
 def _had_segments(log: Log) -> bool:

@@ -35,7 +35,7 @@ from .good_batches import DamageCollector, ReadProgress, no_progress
 from .journal import REPORT, RUNS, Journal, State, as_json
 from .merge import merge
 from .output_folder import check_space
-from .partition_sources import SalvagePartition, find_partitions
+from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions
 from .partition_writer import PartitionWriter
 from .salvage_report import BesideFile, SalvagedPartition, SalvageReport
 from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
@@ -57,6 +57,7 @@ def salvage(
     max_decompressed_bytes: int = 128 << 20,
     undecided: str = "abort",
     keep_end: bool = False,
+    merge_different: bool = False,
     restore: bool = True,
     use: Sequence[str | os.PathLike[str]] = (),
     threads: int = 1,
@@ -77,6 +78,8 @@ def salvage(
         "abort" or a "commit" marker, leave it "open", or set its batches "aside". A proven end is written in any case
     keep_end: add an empty segment at the highest offset that a file beside the sources names, if the log ends below
         it, so that a broker does not use offsets again that consumers know
+    merge_different: merge sources of one partition also if they have different topic ids in partition.metadata: the
+        first one is then the log, and the others fill what it lacks. Otherwise Refused, as they are no replicas
     restore: write batches of which only length, magic, base offset or leader epoch is damaged, with the values that
         the checksum or their neighbours prove; False: they are damage
     use: files that are read in addition, such as a .deleted file whose offsets are after the log's end
@@ -103,6 +106,7 @@ def salvage(
     named = set(_paths(given))
     for one in found.partitions:
         beside_files.arrange(one, named)
+    compare_topic_ids(found.partitions, merge_different)
     found.set_later_segments()
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
@@ -123,7 +127,8 @@ def salvage(
         check_space(out, sum(one.size for one in found.partitions) - _bytes_written(out))
     make_folder(out)
     journal = Journal(
-        out, _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes, *choices)
+        out,
+        _identity(found.partitions, as_partition, topic, partition, max_decompressed_bytes, merge_different, *choices),
     )
     try:
         for start in range(0, len(found.partitions), _AT_ONCE):
@@ -229,6 +234,7 @@ class _Run:
         witnesses = self._witnesses.of(partition)
         report = self._add_partition_report(partition)
         report.beside += partition.beside
+        report.problems += partition.problems
         if partition.fillers:
             partition, beside = self._with_fillers(partition)
             report.beside += beside
@@ -496,7 +502,8 @@ class _Run:
                 ]
                 step_report.sources = [segments[only].path]
             start = report.next_offset if report.next_offset is not None else _start_by_names(partition)
-            for merged in merge(streams, start, stale=self._report.as_partition):
+            ranks = [source.rank for source in partition.sources]
+            for merged in merge(streams, start, stale=self._report.as_partition, ranks=ranks):
                 writer.add(merged)
             if only == len(segments) - 1 and not (damage or step_report.batches or step_report.unread):
                 _keep_empty_last_segment(segments[only], writer, step_report)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Callable
 
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
@@ -17,9 +16,8 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.state import epoch_history
 from kafkarec.state.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 from kafkarec.storage import Log
-from kafkarec.storage.folders import LocalFolder
 
-from .partition_sources import SalvagePartition, SalvageSource
+from .partition_sources import SalvagePartition
 
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
@@ -76,11 +74,6 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
 
 
-def _folder_file(source: SalvageSource, name: str) -> bytes | None:
-    """A file in the folder of a source whose segments were named one by one; None: there is none."""
-    return LocalFolder(source.path).read(name) if os.path.isdir(source.path) else None
-
-
 def _check_epochs(log: Log, data: bytes) -> None:
     """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
     seen: list[tuple[int, int]] = []
@@ -103,9 +96,9 @@ def copy_from_sources(log: Log, write: Write, partition: SalvagePartition) -> li
         _QUORUM_STATE: _read_quorum_state,
     }
     for name, read in readers.items():
-        for source in partition.sources:
+        for source in partition.of_one_topic:
             try:
-                data = source.log.folder_file(name) if source.log else _folder_file(source, name)
+                data = source.folder_file(name)
                 if data is None:
                     continue
                 read(data)
@@ -121,7 +114,7 @@ def copy_from_sources(log: Log, write: Write, partition: SalvagePartition) -> li
                 problems.append(
                     f"there is no {name}: keep the one in the broker's folder (kafka-topics --describe prints the id)"
                 )
-    for source in partition.sources:
+    for source in partition.of_one_topic:
         if not source.segments:
             continue
         first = source.segments[0]

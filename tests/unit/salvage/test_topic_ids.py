@@ -1,0 +1,90 @@
+"""Sources of one name with different topic ids are merged only with --merge-different, and the first one is the log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from command import Here
+from plain_logs import batch, log
+from salvage_runs import content
+
+from kafkarec.ops.salvage import Refused, salvage
+from kafkarec.sidecars import partition_metadata
+
+ONE, TWO = (partition_metadata.topic_id_of(UUID(int=number)) for number in (7, 8))
+NAME = f"{0:020}.log"
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+def partition(folder: Path, topic_id: str | None, *batches: bytes) -> Path:
+    log(folder, batches)
+    if topic_id is not None:
+        (folder / partition_metadata.NAME).write_bytes(partition_metadata.write(topic_id))
+    return folder
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> list[Path]:
+    """The first has lower leader epochs, fewer records in a batch, and lacks the offsets 10 to 14."""
+    one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5), batch(5, 4), batch(15, 5))
+    other = [batch(0, 5, epoch=1), batch(5, 5, epoch=2), batch(10, 5, epoch=3), batch(15, 5, epoch=3)]
+    return [one, partition(tmp_path / "b" / "orders-0", TWO, *other)]
+
+
+@pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
+def test_they_are_refused_with_both_ids(run: Here, two: list[Path], tmp_path: Path, dry_run: tuple[str, ...]) -> None:
+    ran = run("salvage", *two, "-o", tmp_path / "out", *dry_run)
+    assert ran.status == 2 and not (tmp_path / "out").exists()
+    assert f"different topics of one name, not replicas: {ONE} in {two[0]}, {TWO} in {two[1]}. " in ran.complaint
+    assert "--merge-different" in ran.complaint
+
+
+def test_named_file_by_file_and_as_data_folders(two: list[Path], tmp_path: Path) -> None:
+    for pair in ([path / NAME for path in two], [path.parent for path in two]):
+        with pytest.raises(Refused, match=f"{ONE} in .*, {TWO} in "):
+            salvage(pair, tmp_path / "out")
+    for name in "ab":
+        partition(tmp_path / name / "other-0", "ab".index(name) * ONE or TWO, batch(0, 1))
+        partition(tmp_path / name / "same-0", ONE, batch(0, 1))
+    with pytest.raises(Refused, match=r"orders-0 \(and 1 more partition\)"):
+        salvage([path.parent for path in two], tmp_path / "out")
+
+
+@pytest.mark.parametrize("as_partition", [False, True])
+def test_the_path_named_first_is_the_log(two: list[Path], tmp_path: Path, as_partition: bool) -> None:
+    """Its batches win, whatever the leader epochs; the other one has what it lacks."""
+    out = tmp_path / "out"
+    report = salvage(two, out, merge_different=True, as_partition=as_partition)
+    expected = [batch(0, 5), batch(5, 4), batch(10, 5, epoch=3), batch(15, 5)]
+    assert (out / "orders-0" / NAME).read_bytes() == b"".join(expected)
+    assert [one.reason for one in report.partitions[0].set_aside] == ["other_epoch", "conflict_epoch", "other_epoch"]
+    assert f"are merged, and batches of {two[0]} win: {ONE} in {two[0]}, {TWO} in {two[1]}" in str(report)
+    assert not as_partition or ONE in (out / "orders-0" / partition_metadata.NAME).read_text()
+    other = salvage(two[::-1], tmp_path / "other", merge_different=True, as_partition=as_partition)
+    assert (tmp_path / "other" / "orders-0" / NAME).read_bytes() == (two[1] / NAME).read_bytes()
+    assert len(other.partitions[0].set_aside) == 3
+
+
+def test_replicas_of_the_first_are_merged_by_the_rules(two: list[Path], tmp_path: Path) -> None:
+    replica = partition(tmp_path / "c" / "orders-0", ONE, batch(0, 5), batch(5, 5, epoch=1, value=b"later %d"))
+    salvage([two[0], two[1], replica], tmp_path / "out", merge_different=True)
+    expected = [batch(0, 5), batch(5, 5, epoch=1, value=b"later %d"), batch(10, 5, epoch=3), batch(15, 5)]
+    assert (tmp_path / "out" / "orders-0" / NAME).read_bytes() == b"".join(expected)
+
+
+@pytest.mark.parametrize("content_of_second", [None, b"version: 0\ntopic_id: x\n", partition_metadata.write(ONE)])
+def test_what_is_no_other_topic(tmp_path: Path, content_of_second: bytes | None) -> None:
+    """The same id, none, or a file that cannot be read."""
+    one = partition(tmp_path / "a" / "orders-0", ONE, batch(0, 5))
+    other = partition(tmp_path / "b" / "orders-0", None, batch(0, 5), batch(5, 5))
+    if content_of_second is not None:
+        (other / partition_metadata.NAME).write_bytes(content_of_second)
+    assert salvage([one, other], tmp_path / "out").partitions[0].batches == 2
+    salvage([one, other], tmp_path / "same", merge_different=True)
+    assert content(tmp_path / "out").keys() == content(tmp_path / "same").keys()
