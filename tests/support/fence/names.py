@@ -70,16 +70,17 @@ def _member(value: type, name: str) -> Any:
 
 
 def _parameters(value: Any) -> Any:
-    """`name`, `name=default` of each parameter; / and * where they stand."""
+    """`name` or `name=default` of each parameter; "by name" before those that are passed by name only."""
     try:
-        signature = inspect.signature(value)
+        parameters = inspect.signature(value).parameters.values()
     except (ValueError, TypeError):
         return "no signature"
-    plain = [
-        one.replace(annotation=inspect.Parameter.empty, default=_shown(one.default))
-        for one in signature.parameters.values()
-    ]
-    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+    found = []
+    for one in parameters:
+        if one.kind is one.KEYWORD_ONLY and "by name" not in found:
+            found.append("by name")
+        found.append(str(one.replace(annotation=one.empty, default=_shown(one.default))))
+    return found
 
 
 def _shown(default: Any) -> Any:
