@@ -25,8 +25,10 @@ from .rows import Row
 
 OUT = "out*"
 """What a call writes has such a name in the working directory, and is removed after it."""
-_MEASURED = re.compile(r"seconds|_rate$|_per_second$|^speed|^is_best$")
-_MEASURES = re.compile(rb"\d+(\.\d+)? ?([GMK]i?B/s|ms\b|s\b)|(?<=time_ns=)\d+")
+_MEASURED = re.compile(r"seconds|_rate$|_per_second$|^speed|^is_best$|^decompression$|^validation_time$")
+_MEASURES = re.compile(
+    rb"\d+(\.\d+)? ?([GMK]i?B/s|ms\b|s\b)|(?<=time_ns=)\d+|\d+(\.\d+)?(?= % of the time| times that)"
+)
 _SETS = ("findings", "damage", "restored")
 _SHOWN = 25
 _COMPRESS = ("build", "convert", "compact")

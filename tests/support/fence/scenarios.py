@@ -646,6 +646,7 @@ def _studied(here: Recorder) -> None:
         folder = folders.put(name)
         _calls(here, [
             "study F --all --codecs none,lz4,zstd:1 --batch-sizes keep,16k --format json",
+            "study F --all --codecs none,lz4 --formats 0,1,2,3,header-first --batch-sizes keep --format json",
             "study F --sample 2k --codecs none,snappy --batch-sizes keep --format json",
         ], folder)  # fmt: skip
 
