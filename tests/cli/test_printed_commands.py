@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -118,30 +119,145 @@ def test_of_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None
     assert assert_all_work(run, tmp_path / "disk", tmp_path / "disk", *words) == 3
 
 
-def test_of_the_serve_plan(run: Here, tmp_path: Path) -> None:
-    """Its lines, pasted with the data folder of a broker."""
+IDS = {"cluster.id": "Y7nKKCKxTaSyvLPmUGYJpQ", "node.id": "1", "directory.id": "-Xa8ENUVWplkTL1NRuyDTA"}
+REPLACED = ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown")
+COMMANDS = ("grep", "mkdir", "cp", "chown", "mv", "rmdir", "rm")
+
+
+def meta_properties(folder: Path, **other: str) -> None:
+    ids = IDS | {name.replace("_", "."): value for name, value in other.items()}
+    (folder / "meta.properties").write_text("#\n" + "".join(f"{name}={ids[name]}\n" for name in ids) + "version=1\n")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> tuple[Path, Path]:
+    """A dead broker's data folder, and that of a broker with the same topics and the same ids."""
     dead = data_folder(tmp_path / "a disk")
-    data = tmp_path / "data folder"
-    shutil.copytree(dead, data)
+    shutil.copytree(SEGMENTS / "__cluster_metadata-0", dead / "__cluster_metadata-0")
+    meta_properties(dead)
+    data = Path(shutil.copytree(dead, tmp_path / "data folder"))
     (data / "txn-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n")
-    for name in ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown", "meta.properties"):
+    for name in REPLACED:
         (data / name).write_text("0\n0\n")
-    ran = run("salvage", dead, "-o", tmp_path / "new ones", "--as-partition")
-    lines = ran.out.decode().splitlines()
+    return dead, data
+
+
+def steps(run: Here, dead: Path, data: Path, out: Path) -> list[str]:
+    """The lines that salvage --as-partition prints, with this data folder."""
+    lines = run("salvage", dead, "-o", out, "--as-partition").out.decode().splitlines()
     begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from a broker"))
-    steps = [line.strip() for line in lines[begin + 1 :]]
-    assert [step.split(".")[0] for step in steps] == [str(number) for number in range(1, 8)]
-    script = "\n".join(step.split(". ", 1)[1] for step in steps).replace("/var/lib/kafka;", quoted(str(data)) + ";")
-    pasted(f"set -u\n{script}", tmp_path)
-    for name in ("all-codecs-0", "txn-0", "compacted-0"):
+    found = [line.strip() for line in lines[begin + 1 :]]
+    assert [step.split(".")[0] for step in found] == [str(number) for number in range(1, 8)]
+    assert "__cluster_metadata-0 is in no step" in lines[begin - 1]
+    return [step.split(". ", 1)[1].replace("/var/lib/kafka;", quoted(str(data)) + ";") for step in found]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("topics", [0, 9])
+def test_of_the_serve_plan(run: Here, served: tuple[Path, Path], tmp_path: Path, topics: int, shell: str) -> None:
+    """Its lines, pasted with the data folder of a broker; the folders of many partitions are found by a pattern."""
+    dead, data = served
+    more = [log(dead / f"more-{number}", [batch(0, 3)]).name for number in range(topics)]
+    before = state(data / "__cluster_metadata-0")
+    script = "\n".join(steps(run, dead, data, tmp_path / "new ones"))
+    assert pasted(f"set -u\n{script}", tmp_path, shell).stdout == b"done: start the broker\n"
+    for name in ("all-codecs-0", "txn-0", "compacted-0", *more):
         new = state(tmp_path / "new ones" / name)
-        served = state(data / name)
-        assert {each: served[each] for each in new if each != "partition.metadata"} == {
+        now = state(data / name)
+        assert {each: now[each] for each in new if each != "partition.metadata"} == {
             each: digest for each, digest in new.items() if each != "partition.metadata"
         }
-        assert state(tmp_path / "data folder.replaced" / name).keys() >= {f"{0:020}.log"}
+        assert name in more or state(tmp_path / "data folder.replaced" / name).keys() >= {f"{0:020}.log"}
     assert "AAAAAAAAAAAAAAAAAAAAAA" in (data / "txn-0" / "partition.metadata").read_text()
-    assert sorted(path.name for path in data.iterdir()) == ["all-codecs-0", "compacted-0", "meta.properties", "txn-0"]
+    names = ["__cluster_metadata-0", "all-codecs-0", "compacted-0", "meta.properties", *more, "txn-0"]
+    assert sorted(path.name for path in data.iterdir()) == names
+    assert state(data / "__cluster_metadata-0") == before
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("topics", [0, 9])
+def test_the_serve_plan_of_another_broker_or_cluster(
+    run: Here, served: tuple[Path, Path], tmp_path: Path, name: str, topics: int
+) -> None:
+    """Nothing is touched if an id differs, or there is no meta.properties, as in a folder with a mistyped name."""
+    dead, data = served
+    for number in range(topics):
+        log(dead / f"more-{number}", [batch(0, 3)])
+    script = "\n".join(steps(run, dead, data, tmp_path / "new"))
+    meta_properties(data, **{name.replace(".", "_"): "other"})
+    for missing in (name, "cluster.id"):
+        before = state(tmp_path)
+        ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+        assert ran.returncode and not ran.stdout and state(tmp_path) == before
+        assert f"STOP: {data}/meta.properties has not {missing}={IDS[missing]} " in ran.stderr.decode()
+        assert b"STOP: step 2 failed" in ran.stderr
+        (data / "meta.properties").unlink(missing_ok=True)
+
+
+def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, tmp_path: Path) -> None:
+    """The ids of the target are printed; there must be some."""
+    dead, data = data_folder(tmp_path / "a disk"), data_folder(tmp_path / "data folder")
+    script = "\n".join(
+        step.split(". ", 1)[1].replace("/var/lib/kafka;", quoted(str(data)) + ";")
+        for step in run("salvage", dead, "-o", tmp_path / "out", "--as-partition").out.decode().splitlines()
+        if step.startswith("  ") and step.strip()[:2] in {f"{number}." for number in range(1, 8)}
+    )
+    before = state(tmp_path)
+    assert subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False).returncode
+    assert state(tmp_path) == before
+    meta_properties(data)
+    text = pasted(script, tmp_path, "sh").stdout.decode()
+    assert "cluster.id=Y7nKKCKxTaSyvLPmUGYJpQ\n" in text and "go on only if this is the broker" in text
+
+
+STUB = """#!/bin/sh
+echo NAME >> "$CALLS"
+[ "$(PATH="$REAL" grep -cx NAME "$CALLS")" != "$FAIL_NAME" ] || { PATH="$REAL" cp -r "$DATA_FOLDER" "$LEFT"; exit 1; }
+PATH="$REAL" exec NAME "$@"
+"""
+
+
+@pytest.mark.parametrize(("shell", "topics"), [("sh", 0), ("bash -e", 4)])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_step_of_the_serve_plan_fails(
+    run: Here, served: tuple[Path, Path], tmp_path: Path, command: str, shell: str, topics: int
+) -> None:
+    """Each call of each command fails once: nothing is called after it. Then the failed step and the later ones are
+    pasted again in the same shell."""
+    dead, data = served
+    for number in range(topics):
+        log(dead / f"more-{number}", [batch(0, 3)])
+        log(data / f"more-{number}", [batch(0, 1)])
+    lines = steps(run, dead, data, tmp_path / "new")
+    again = [f'[ "${name}" ] || {lines[at]}' for name, at in (("SAME", 1), ("COPIED", 3), ("MOVED", 4))]
+    script = "\n".join([*lines, 'echo again >> "$CALLS"', *again, lines[5]])
+    before, calls, left, real = state(data), tmp_path / "calls", tmp_path / "left", os.environ["PATH"]
+    (tmp_path / "stubs").mkdir()
+    for name in COMMANDS:
+        (tmp_path / "stubs" / name).write_text(STUB.replace("NAME", name))
+        (tmp_path / "stubs" / name).chmod(0o755)
+    shutil.copytree(data, tmp_path / "saved")
+    pasted("\n".join(lines), tmp_path)
+    expected = state(data)
+    for number in range(1, 30):
+        for path in (data, tmp_path / "data folder.replaced", left):
+            shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(tmp_path / "saved", data)
+        calls.write_text("")
+        paths = {"PATH": f"{tmp_path}/stubs:{real}", "REAL": real, "CALLS": str(calls), "LEFT": str(left)}
+        paths |= {"DATA_FOLDER": str(data), f"FAIL_{command}": str(number)}
+        ran = subprocess.run([*shell.split(), "-c", script], env=paths, cwd=tmp_path, capture_output=True, check=False)
+        called = calls.read_text().split()
+        called = called[: called.index("again")]
+        if called.count(command) < number:
+            break
+        assert called[-1] == command, called
+        assert (b"STOP: " in ran.stderr) == (command != "rm") and ran.stdout == b"done: start the broker\n"
+        if "mv" not in called:
+            kept = {name: digest for name, digest in state(left).items() if not name.startswith("rescued.tmp")}
+            assert kept == before, "what the broker has is not touched"
+        assert ran.returncode == 0 and state(data) == expected
+    assert number > 1
 
 
 def test_an_output_is_away_from_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ def words_of(line: str, folder: Path) -> list[str]:
     return [os.fsdecode(word) for word in pasted(script, folder).stdout.split(b"\0")[:-1]]
 
 
-def pasted(script: str, folder: Path) -> subprocess.CompletedProcess[bytes]:
-    """Runs lines in bash."""
-    done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, timeout=60, check=False)
+def pasted(script: str, folder: Path, shell: str = "bash") -> subprocess.CompletedProcess[bytes]:
+    """Runs lines in a shell, without an error."""
+    done = subprocess.run([shell, "-c", script], cwd=folder, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b""), done
     return done

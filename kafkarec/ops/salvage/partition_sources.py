@@ -17,8 +17,8 @@ from typing import Any
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import end_witnesses
-from kafkarec.sidecars import partition_metadata
-from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.sidecars import meta_properties, partition_metadata
+from kafkarec.storage import LeftOut, Log, LogDir, Segment, names, remote
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.read_failures import DISK_ERRORS, of_one_file, read_failure
@@ -166,6 +166,21 @@ def _topic_id(source: SalvageSource) -> str | None:
         return None if data is None else partition_metadata.read(data).topic_id
     except (KafkaRecordError, OSError):
         return None
+
+
+def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
+    """SalvageReport.source_ids"""
+    paths = [source.path for one in partitions for source in one.sources if not remote.is_url(source.path)]
+    found: dict[str, dict[str, None]] = {}
+    for folder in dict.fromkeys(os.path.dirname(path) for path in paths):
+        try:
+            data = LocalFolder(folder).read(meta_properties.NAME)
+        except OSError:
+            continue
+        for name, value in meta_properties.properties(data or b"").items():
+            found.setdefault(name, {})[value] = None
+    names_found = (name for name in ("cluster.id", "node.id", "broker.id", "directory.id") if name in found)
+    return [f"{name}={next(iter(found[name]))}" for name in names_found if len(found[name]) == 1 or name[0] == "c"]
 
 
 def _had_segments(log: Log) -> bool:

@@ -35,7 +35,7 @@ from .good_batches import DamageCollector, ReadProgress, no_progress
 from .journal import REPORT, RUNS, Journal, State, as_json
 from .merge import merge
 from .output_folder import check_space
-from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions
+from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
 from .partition_writer import PartitionWriter
 from .salvage_report import BesideFile, SalvagedPartition, SalvageReport
 from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
@@ -114,6 +114,7 @@ def salvage(
     report = SalvageReport(out, [str(getattr(one, "path", one)) for one in given], as_partition, dry_run)
     known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
     known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
+    report.source_ids = ids_in_meta_properties(found.partitions)
     report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
     report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
     choices = undecided, keep_end, restore

@@ -232,6 +232,8 @@ class SalvageReport:
     out        the folder
     left_out   (path, reason) of files and folders that were not read
     unread     (path, cause, reason) of those that could not be read, or not completely
+    source_ids cluster.id, node.id (broker.id) and directory.id as in meta.properties of the sources' data folders, as
+               NAME=ID; those that differ between them are left out, but for the first cluster.id
     """
 
     out: str
@@ -241,6 +243,7 @@ class SalvageReport:
     partitions: list[SalvagedPartition] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     unread: list[ReadFailure] = field(default_factory=list)
+    source_ids: list[str] = field(default_factory=list)
     version: str = __version__
 
     @property
@@ -328,7 +331,7 @@ class SalvageReport:
         folder = os.path.join(self.out, first)
         yield f"next: {command('verify', [folder if len(self.partitions) == 1 else self.out])}"
         if self.as_partition:
-            yield from serve_plan.lines(self.out, [one.folder for one in saved])
+            yield from serve_plan.lines(self.out, [one.folder for one in saved], self.source_ids)
         else:
             records = suggested_output("records.jsonl", [*self.sources, self.out])
             yield f"      {command('cat', [folder], ('-o', records))}"
