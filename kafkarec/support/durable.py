@@ -30,9 +30,13 @@ class NewFile:
         self.path = os.path.join(folder, name)
         self._part = self.path + PART
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._descriptor = os.open(self._part, flags, 0o644)
         self.size = 0
-        self._committed = False
+        self._committed, self._descriptor = False, -1
+        try:
+            self._descriptor = os.open(self._part, flags, 0o644)
+        except KeyboardInterrupt:  # which comes when the file is there already
+            self.drop()
+            raise
 
     def append(self, data: bytes) -> None:
         """Appends `data`. After an OSError, the bytes that were written are counted in `size`."""

@@ -18,6 +18,7 @@ from salvage_runs import content, leave_unfinished, make_source
 from kafkarec.ops.salvage import Refused, salvage
 
 NAME = f"{0:020}.log"
+STEP = '{"partition": "orders-0"'
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
 def test_a_touched_source_is_the_same_source(source: Path, tmp_path: Path) -> None:
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
-    unfinished_when(source, out, "orders-0")
+    unfinished_when(source, out, STEP)
     before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*.log")}
     assert before
     for path in source.rglob("*"):
@@ -152,7 +153,7 @@ def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> Non
     }
     folder, out = log(tmp_path / "data" / "orders-0", list(parts.values())), tmp_path / "out"
     log(tmp_path / "data" / "other-0", [batch(0, 5)])
-    unfinished_when(tmp_path / "data", out, "orders-0")
+    unfinished_when(tmp_path / "data", out, STEP)
     before = content(out)
     parts[at] = {"kept": batch(0, 5, value=b"VALUE %d"), "set aside": batch(0, 5, value=b"OTHER %d")}.get(
         at, batch(5, 5)[:-1] + b"!"
@@ -166,19 +167,19 @@ def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> Non
     assert before.items() <= content(out).items()
 
 
-def unfinished_when(source: Path, out: Path, partition: str) -> None:
-    """Leaves an unfinished run that has a step of this partition in its journal."""
-    for calls in range(20, 500, 5):
+def unfinished_when(source: Path, out: Path, begin: str) -> None:
+    """Leaves an unfinished run that has just written a line with this begin to its journal."""
+    for calls in range(5, 500):
         assert leave_unfinished(source, out, calls)
         journal = out / "salvage.journal"
-        if journal.exists() and f'"partition": "{partition}"' in journal.read_text():
+        if journal.exists() and f"\n{begin}" in f"\n{journal.read_text()}":
             return
         shutil.rmtree(out, ignore_errors=True)
 
 
 def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
     folder, out = log(tmp_path / "data" / "orders-0", [batch(0, 5)]), tmp_path / "out"
-    assert leave_unfinished(tmp_path / "data", out, calls=13)
+    unfinished_when(tmp_path / "data", out, '{"kafkarec"')
     assert (out / "salvage.journal").read_bytes().count(b"\n") == 1
     (folder / NAME).write_bytes(batch(0, 5, value=b"VALUE %d"))
     os.utime(folder / NAME, (1, 1))
@@ -189,7 +190,7 @@ def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
 def test_on_the_command_line(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
     """Killed, a finished .log removed, the same command again."""
     source, out, run = make_source(tmp_path / "data"), tmp_path / "out", Here(capfdbinary)
-    unfinished_when(source, out, "orders-0")
+    unfinished_when(source, out, STEP)
     path = min((out / "orders-0").glob("*.log"))
     path.unlink()
     ran = run("salvage", source, "-o", out)
