@@ -18,6 +18,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow
+import pyarrow.parquet
+
 import kafkarec
 from kafkarec.cli import main
 
@@ -31,6 +34,10 @@ _MEASURES = re.compile(
 )
 _SETS = ("findings", "damage", "restored")
 _SHOWN = 25
+_TABLES: dict[str, Callable[[Path], pyarrow.Table]] = {
+    ".parquet": pyarrow.parquet.read_table,
+    ".arrow": lambda path: pyarrow.ipc.open_stream(path.read_bytes()).read_all(),
+}
 _COMPRESS = ("build", "convert", "compact")
 _LINES = ("cat", "dump", "scan")
 """Verbs whose standard output is data, line by line."""
@@ -85,7 +92,7 @@ class Recorder:
         self._add(name, _facts(plain, sentences), sentences)
 
     def _add(self, call: str, fact: Any, sentences: list[str]) -> None:
-        call = f"{self.part}: {call}" if self.part else call
+        call = self._same((f"{self.part}: {call}" if self.part else call).encode())
         self.rows.append(Row("facts", self.scenario, call, fact))
         if sentences:
             self.rows.append(Row("texts", self.scenario, call, sentences))
@@ -100,6 +107,9 @@ class Recorder:
         data = path.read_bytes()
         if path.suffix == ".json":
             return [_facts(each, sentences) for each in _documents(self._same(data))]
+        if path.suffix in _TABLES:
+            table = _TABLES[path.suffix](path)
+            return [str(one) for one in table.schema] + _ends([str(row) for row in table.to_pylist()])
         if path.suffix == ".html":
             sentences.append(self._same(data))
             return "page"

@@ -39,7 +39,7 @@ def _python() -> Iterator[tuple[str, Any]]:
             yield from _described(f"{package}.{name}", getattr(module, name))
     for name in sorted(vars(sidecars)):
         if inspect.ismodule(getattr(sidecars, name)):
-            public = {one: each for one, each in vars(getattr(sidecars, name)).items() if one in ("parse", "serialize")}
+            public = {one: each for one, each in vars(getattr(sidecars, name)).items() if one in ("read", "write")}
             yield f"sidecars.{name}", {one: _parameters(each) for one, each in public.items()}
     for name, listed in EXPERIMENTAL.items():
         module = getattr(experimental, name, None) or __import__(f"kafkarec.experimental.{name}", fromlist=["*"])

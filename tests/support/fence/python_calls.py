@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -12,6 +12,14 @@ from typing import Any
 import builders
 
 import kafkarec
+from kafkarec.sidecars import (
+    leader_epochs,
+    offset_index,
+    partition_metadata,
+    producer_snapshot,
+    time_index,
+    txn_index,
+)
 
 from .calls import Recorder, content
 
@@ -57,6 +65,54 @@ def of_log(here: Recorder, folder: Path) -> None:
         here.ask("verify", lambda: log.verify().to_dict())
         for segment in log.segments:
             here.ask(f"segment {segment.name}", partial(_segment, segment))
+
+
+def of_options(here: Recorder, data: bytes) -> None:
+    """Each option of decode, the forms for columns of values, and the texts of what is returned."""
+    options: dict[str, dict[str, Any]] = {
+        "view": {"layout": "view"},
+        "threads": {"threads": 2},
+        "microseconds": {"timestamp_unit": "us"},
+        "nanoseconds": {"timestamp_unit": "ns", "header_keys": "binary"},
+        "columns": {"columns": ["value", "partition_leader_epoch", "magic", "compression", "producer_id", "offset"]},
+        "control": {"control": True, "columns": ["offset", "is_control", "control_type", "is_transactional"]},
+        "aborted": {"isolation": "read_committed", "aborted": [(0, 0)], "last_stable_offset": 9},
+        "limited": {"max_decompressed_bytes": 100},
+        "unchecked": {"check_crcs": False, "errors": "skip"},
+        "wrong": {"columns": ["offset", "colour"]},
+    }
+    for name, given in options.items():
+        here.ask(f"decode {name}", partial(_decode, data, **given))
+    values = [data[:900], None, b"", data[:300], data]
+    for name, given in {"strict": {}, "skip": {"errors": "skip"}, "pieces": {"max_output_bytes": 1}}.items():
+        here.ask(f"decode_each {name}", partial(_lists, kafkarec.decode_each, values, **given))
+    here.ask("scan_each", partial(_lists, kafkarec.scan_each, values))
+    columns = kafkarec.decode(data, errors="skip")
+    shown = [repr(columns), str(columns[:2]), repr(columns.batches), columns._repr_html_(), str(columns.schema)]
+    here.ask("texts", lambda: [*shown, *map(str, columns.damage), repr(columns[0])])
+
+
+def _lists(decode: Callable[..., Any], values: list[Any], **options: Any) -> list[Any]:
+    return [
+        [list(one.offsets), one.validity, _rows(one.records), [str(each) for each in (*one.damage, *one.incomplete)]]
+        for one in decode(values, **options)
+    ]
+
+
+def of_side_files(here: Recorder, folder: Path) -> None:
+    """What `kafkarec.sidecars` reads from each side file, and whether it writes the same bytes."""
+    kinds = {".index": offset_index, ".timeindex": time_index, ".txnindex": txn_index, ".snapshot": producer_snapshot}
+    names = {"leader-epoch-checkpoint": leader_epochs, "partition.metadata": partition_metadata}
+    for path in sorted(folder.iterdir()):
+        kind: Any = kinds.get(path.suffix) or names.get(path.name)
+        if kind is not None:
+            base = [int(path.stem)] if kind in (offset_index, time_index) else []
+            here.ask(f"side file {path.name}", partial(_parsed, kind, path.read_bytes(), *base))
+
+
+def _parsed(kind: Any, data: bytes, *base: int) -> list[Any]:
+    found = kind.read(data, *base)
+    return [kind.write(found) == data if hasattr(kind, "write") else str(found), *(list(one) for one in found)]
 
 
 def of_writers(here: Recorder) -> None:

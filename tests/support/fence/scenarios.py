@@ -16,8 +16,11 @@ from pathlib import Path
 
 import builders
 import plain_logs
+import transaction_logs
 import zstandard
 from paths import VECTORS
+
+import kafkarec
 
 from . import folders, names, python_calls
 from .calls import Recorder
@@ -721,4 +724,98 @@ def _python(here: Recorder) -> None:
     python_calls.of_writers(here)
     for name in ("txn-0", "all-codecs-0", "compacted-0"):
         here.part = name
-        python_calls.of_log(here, folders.put(name))
+        folder = folders.put(name)
+        python_calls.of_log(here, folder)
+        python_calls.of_side_files(here, folder)
+        data = sorted(folder.glob("*.log"))[0].read_bytes()[:6000]
+        python_calls.of_options(here, data)
+        here.part = f"{name}, damaged"
+        python_calls.of_options(here, folders.flip(100, 3)(data))
+
+
+@_built
+def _formats(here: Recorder) -> None:
+    """Records as Parquet, Arrow and CSV, and back."""
+    folder = folders.put("txn-0")
+    _calls(here, _FORMATS, folder)
+    for name in ("rows.parquet", "rows.arrow", "rows.csv"):
+        here.run(f"cat {folder} -n 40 -o {name} --columns offset,timestamp,key,value,headers,producer_id,base_offset")
+        _calls(here, [f"build {name} -o out.log", f"build {name} -o out.log --columns offset,key --magic 1"])
+
+
+_FORMATS = """
+cat F -o out.parquet
+cat F -o out.arrow --columns offset,key,headers,is_control --control -n 30
+cat F -o out.csv --spreadsheet -n 20
+cat F --format csv --columns key,value,headers --value-as hex
+cat F --format json --key-as base64 --time-format iso -n 5
+cat F --value-as int64 -n 4
+scan F --columns base_offset,max_timestamp,producer_id --last 4
+"""
+
+
+@_built
+def _urls(here: Recorder) -> None:
+    """The same by a URL, which is read through another library, by ranges."""
+    folder = folders.put("txn-0")
+    url = f"file://{folder.resolve()}"
+    _calls(here, ["ls F", "cat F -n 3", "scan F --last 2", "txn F", "verify F", "cat F --from-offset 250"], url)
+    folders.edit(sorted(folder.glob("*.log"))[0], folders.flip(400, 1))
+    here.part = "damaged"
+    _calls(here, ["ls F", "ls F --full", "cat F --errors skip --columns offset", "verify F --format json"], url)
+    _calls(here, ["cat file:///nowhere/at/all", "ls nosuch://bucket/x", f"cat {url}/{0:020}.index"])
+
+
+@_built
+def _many_partitions(here: Recorder) -> None:
+    """More than a screen of them, each damaged in another way: the worst first, and how many are not shown."""
+    ways = list(folders.damages("deleted-1551").values())
+    for number in range(30):
+        ways[number](folders.put("deleted-1551", Path(f"data/t{number % 4}-{number}")))
+    _calls(here, ["ls data", "verify data", "verify data --all", "txn data", "salvage data -o out --dry-run"])
+
+
+@_built
+def _prepared(here: Recorder) -> None:
+    """Transactions whose markers are lost, beside a coordinator's log that knows how they ended, or does not."""
+    folder = folders.put("orders-158")
+    log = sorted(folder.glob("*.log"))[0]
+    producers = sorted({row["producer_id"] for row in kafkarec.scan(log.read_bytes()) if row["producer_id"]})
+    states = [(f"app-{producer}", producer, number % 7) for number, producer in enumerate(producers)]
+    transaction_logs.transaction_state(Path("__transaction_state-0"), *states)
+    for start in folders.borders(log.read_bytes())[2::3]:
+        whole = log.read_bytes()
+        folders.edit(log, folders.zeros(start, 70))
+        here.part = f"byte {start}"
+        _calls(here, ["txn F", "cat F --isolation read_committed --errors skip --columns offset", "verify .",
+                      "salvage F -o out --as-partition --format json"], folder)  # fmt: skip
+        log.write_bytes(whole)
+    here.part = ""
+    _calls(here, ["cat __transaction_state-0", "dump __transaction_state-0 --transaction-log-decoder", "txn ."])
+
+
+@_built
+def _windows(here: Recorder) -> None:
+    """A segment of several windows of a reader, with damage across one of their ends, and a batch of 3 MiB."""
+    big = builders.batch([builders.record(value=bytes(range(256)) * 12_000)], base_offset=300, codec="none")
+    batches = [builders.good_batch(3, base_offset=3 * n, base_timestamp=1_700_000_000_000 + n) for n in range(100)]
+    rest = [builders.batch([builders.record(value=b"%06d" % n * 9000)], base_offset=301 + n) for n in range(60)]
+    folder = plain_logs.log(Path("orders-0"), [*batches, big, *rest], epochs=[(0, 0)])
+    log = next(folder.glob("*.log"))
+    _calls(here, _WINDOWS, folder)
+    for name, at in {"inside": 1_500_000, "border": 4 << 20, "late": log.stat().st_size - 60_000}.items():
+        whole = log.read_bytes()
+        folders.edit(log, folders.zeros(at - 300, 600))
+        here.part = name
+        _calls(here, _WINDOWS, folder)
+        log.write_bytes(whole)
+
+
+_WINDOWS = """
+ls F
+scan F --errors skip --columns position,base_offset,size_in_bytes
+verify F --format json
+cat F --errors skip --columns offset --last 3
+cat F --errors skip --columns offset --from-offset 295 --to-offset 310
+salvage F -o out
+"""
