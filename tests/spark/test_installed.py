@@ -107,7 +107,7 @@ OTHERS = "from pyspark.sql import datasource as d\nclass DefaultSource(d.DataSou
         ("", "['others'] 1", "ModuleNotFoundError: No module named 'spark_udfs.source'"),
         ("raise RuntimeError('spoiled')", "['others'] 1", "RuntimeError: spoiled"),
         (
-            "import kafkarec.no_such_module",
+            "import no_such_module",
             "['others'] 1",
             "pyspark_kafkarec: no data source kafkarec: ModuleNotFoundError",
         ),

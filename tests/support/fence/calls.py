@@ -32,6 +32,7 @@ _MEASURED = re.compile(r"seconds|_rate$|_per_second$|^speed|^is_best$|^decompres
 _MEASURES = re.compile(
     rb"\d+(\.\d+)? ?([GMK]i?B/s|ms\b|s\b)|(?<=time_ns=)\d+|\d+(\.\d+)?(?= % of the time| times that)"
 )
+_CHOICES = re.compile(rb"\(choose from [^)]*\)")  # Python 3.12 and later print them without quotes
 _SETS = ("findings", "damage", "restored")
 _SHOWN = 25
 _TABLES: dict[str, Callable[[Path], pyarrow.Table]] = {
@@ -100,7 +101,7 @@ class Recorder:
     def _same(self, data: bytes) -> str:
         for here in self._here:
             data = data.replace(here, b"<here>")
-        data = _MEASURES.sub(b"<measured>", data)
+        data = _CHOICES.sub(b"(choose from <choices>)", _MEASURES.sub(b"<measured>", data))
         return data.replace(kafkarec.__version__.encode(), b"<version>").decode("utf-8", "backslashreplace")
 
     def _file(self, path: Path, sentences: list[str]) -> Any:

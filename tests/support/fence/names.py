@@ -59,7 +59,8 @@ def _described(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         members = f"{_OF_EACH} {_FACADES[value]}".split()
         known = [one for one in members if hasattr(value, one) or one in inspect.signature(value).parameters]
     else:
-        own = {*dir(value), *getattr(value, "__annotations__", ()), *getattr(value, "_fields", ())}
+        of_python = {one for base in value.__mro__ if base.__module__ == "builtins" for one in dir(base)}
+        own = {*dir(value), *getattr(value, "__annotations__", ()), *getattr(value, "_fields", ())} - of_python
         known = sorted(one for one in own - INTERNAL_METHODS if not one.startswith("_"))
     yield name, {"bases": bases, "members": {one: _member(value, one) for one in known}}
 

@@ -124,4 +124,4 @@ def test_good_data_causes_no_warnings_or_logs(caplog: pytest.LogCaptureFixture) 
         for case in golden.vectors():
             kafkarec.decode(case.bytes)
     assert caplog.records == []
-    assert any(isinstance(handler, logging.NullHandler) for handler in logging.getLogger("kafkarec").handlers)
+    assert any(isinstance(handler, logging.NullHandler) for handler in kafkarec.logger.handlers)
