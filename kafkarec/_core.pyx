@@ -4,9 +4,8 @@ The parsing is done in `_c`. This module keeps buffers alive, calls codecs, conv
 Arrow capsules.
 """
 cimport cython
-from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -45,8 +44,9 @@ from kafkarec._c.resync cimport (
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
-from kafkarec._c.transactions cimport (
-    MATCHED, Ended, Listed, Matcher, Producer, Transaction, has_markers, match_rows, newest, offset_of, set_codes,
+from kafkarec._c.producers cimport (
+    Ended, Mark, Oddity, Producer, ProducerTable, Transaction, newest, offset_of, producer_of, producers_reserve,
+    set_marks, take_rows,
 )
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
@@ -387,15 +387,14 @@ cdef class Rows:
         return window(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
 
     def mark(self, Chunk markers):
-        """(code of each batch, first offset, last offset, greatest max timestamp) of at least one batch.
+        """(the Mark of each batch, first offset, last offset, greatest max timestamp) of at least one batch.
 
-        markers: key and value of the records of control batches, or None. Sets the record count of these batches to the
-        coordinator epoch of their first record. See `_c/transactions.pxd`.
+        markers: key and value of the records of control batches, or None. See `_c/producers.pxd`.
         """
         cdef Columns none
         cdef const Columns* columns = &none
-        cdef bytearray codes = PyByteArray_FromStringAndSize(NULL, self.count)
-        cdef uint8_t* to = <uint8_t*>PyByteArray_AsString(codes)
+        cdef bytes marks = PyBytes_FromStringAndSize(NULL, self.count * <Py_ssize_t>sizeof(Mark))
+        cdef Mark* to = <Mark*>PyBytes_AsString(marks)
         cdef BatchRow* first = self.at(0)
         cdef uint32_t both = WANT_KEY | WANT_VALUE
         if self.count == 0:
@@ -406,8 +405,14 @@ cdef class Rows:
             if markers.rows is not self or columns.want & (both | WANT_VIEWS) != both:
                 raise ValueError("copied keys and values of these batches are needed")
         with nogil:
-            set_codes(first, self.count, columns, to)
-        return codes, offset_of(first), self.at(self.count - 1).last_offset, newest(first, self.count)
+            set_marks(first, self.count, columns, to)
+        return marks, offset_of(first), self.at(self.count - 1).last_offset, newest(first, self.count)
+
+    def marked(self, bytes marks, int32_t code):
+        """{(producer id, last offset)} of the batches whose mark has this code."""
+        cdef const Mark* given = marks_of(self, marks)
+        cdef int64_t i
+        return {(self.at(i).producer_id, self.at(i).last_offset) for i in range(self.count) if given[i].code == code}
 
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""
@@ -430,90 +435,90 @@ cdef class Rows:
 
 
 @cython.final
-cdef class TransactionMatcher:
-    """Matches markers to the transactions of one log as far as it is undamaged: see `_c/transactions.pxd`."""
-    cdef Matcher m
+cdef class Producers:
+    """The producers of one log, and their open transactions: see `_c/producers.pxd`.
+
+    A transaction is a list in the order of marker_matching.EPOCH to SIZE.
+    """
+    cdef ProducerTable table
 
     def __cinit__(self):
-        if not offset_map_begin(&self.m.producer_map, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+        if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
 
     def __dealloc__(self):
-        offset_map_end(&self.m.producer_map)
-        pages_free(self.m.producers.data, self.m.producers.capacity)
-        pages_free(self.m.ended.data, self.m.ended.capacity)
-        pages_free(self.m.without_data.data, self.m.without_data.capacity)
-        free(self.m.listed)
+        offset_map_end(&self.table.by_id)
+        pages_free(self.table.producers.data, self.table.producers.capacity)
+        pages_free(self.table.ended.data, self.table.ended.capacity)
+        pages_free(self.table.without_data.data, self.table.without_data.capacity)
+        pages_free(self.table.oddities.data, self.table.oddities.capacity)
 
-    def begin_segment(self, listed):
-        """listed: the entries of the segment's .txnindex as (marker's offset, producer id, first offset), in order;
-        None: it has no index."""
-        cdef int64_t i
-        free(self.m.listed)
-        self.m.listed, self.m.listed_count = NULL, 0
-        self.m.has_index = listed is not None
-        if listed:
-            self.m.listed = <Listed*>calloc(<size_t>len(listed), sizeof(Listed))
-            if self.m.listed == NULL:
-                raise MemoryError
-            for i, entry in enumerate(listed):
-                self.m.listed[i].marker_offset, self.m.listed[i].producer_id, self.m.listed[i].first_offset = entry
-            self.m.listed_count = len(listed)
-
-    def has_markers(self, Rows rows, bytearray codes):
-        """Whether each entry up to the last of these batches has its marker, in them or before."""
-        return has_markers(&self.m, rows.at(0), codes_of(rows, codes), rows.count)
-
-    def matched(self):
-        """The indexes of the entries with which markers were matched."""
-        return [i for i in range(self.m.listed_count) if self.m.listed[i].state & MATCHED]
-
-    def run(self, Rows rows, bytearray codes, int64_t start, int64_t stop, int64_t first_offset, int64_t segment):
-        """Matches batches from `start` on: (the first one that is left, the ended transactions, the markers without
-        data), the latter two as bytes of rows of marker_matching.ROW. It leaves those from `stop` on, or from one that
-        contradicts what came before. first_offset: of the log."""
-        cdef int64_t at = start
-        cdef int status
-        cdef const uint8_t* given = codes_of(rows, codes)
+    def run(self, Rows rows, bytes marks, int64_t start, int64_t stop, int64_t segment):
+        """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
+        without data, rows of marker_matching.ROW, and what was odd, rows of marker_matching.ODDITY; each in order."""
+        cdef bint taken
+        cdef const Mark* given = marks_of(rows, marks)
         cdef const BatchRow* first = rows.at(0)
+        cdef ProducerTable* table = &self.table
         if not 0 <= start <= stop <= rows.count:
             raise ValueError(f"batches {start} to {stop} of {rows.count}")
-        self.m.first_offset = first_offset
-        self.m.ended_count = self.m.without_count = 0
         with nogil:
-            status = match_rows(&self.m, first, given, &at, stop, segment)
-        if status != st.OK:
+            taken = take_rows(table, first, given, start, stop, segment)
+        if not taken:
             raise MemoryError
-        return at, rows_of(&self.m.ended, self.m.ended_count), rows_of(&self.m.without_data, self.m.without_count)
+        return (
+            PyBytes_FromStringAndSize(<char*>table.ended.data, table.ended_count * <Py_ssize_t>sizeof(Ended)),
+            PyBytes_FromStringAndSize(<char*>table.without_data.data, table.without_count * <Py_ssize_t>sizeof(Ended)),
+            PyBytes_FromStringAndSize(<char*>table.oddities.data, table.oddity_count * <Py_ssize_t>sizeof(Oddity)),
+        )
 
-    def transactions(self):
-        """({producer id: open transaction, a list by marker_matching.EPOCH ...}, {producer id: coordinator epoch of its
-        last marker}); the former in the order in which they were opened."""
+    cdef Producer* producer(self, int64_t producer_id) except NULL:
+        cdef Producer* found
+        if not producers_reserve(&self.table, 1):
+            raise MemoryError
+        found = producer_of(&self.table, producer_id)
+        if found == NULL:
+            raise MemoryError
+        return found
+
+    def open(self):
+        """{producer id: its open transaction}, in the order in which they were opened."""
         cdef const Producer* producer
-        cdef const int64_t* fields
-        cdef int64_t i, k
+        cdef int64_t i
         cdef list opened = []
-        cdef dict coordinators = {}
-        for i in range(self.m.producer_count):
-            producer = <const Producer*>self.m.producers.data + i
-            if producer.has_marker:
-                coordinators[producer.id] = producer.coordinator_epoch
+        for i in range(self.table.count):
+            producer = <const Producer*>self.table.producers.data + i
             if producer.opened >= 0:
-                fields = <const int64_t*>&producer.open
-                opened.append((producer.opened, producer.id,
-                               [fields[k] for k in range(<int64_t>(sizeof(Transaction) // sizeof(int64_t)))]))
+                opened.append((producer.opened, producer.id, numbers_of(&producer.open)))
         opened.sort()
-        return {id_: transaction for _, id_, transaction in opened}, coordinators
+        return {producer_id: transaction for _, producer_id, transaction in opened}
+
+    def pop(self, int64_t producer_id):
+        """Closes and returns the open transaction of a producer; None: it has none."""
+        cdef Producer* producer = self.producer(producer_id)
+        if producer.opened < 0:
+            return None
+        producer.opened = -1
+        return numbers_of(&producer.open)
+
+    def coordinator_epoch(self, int64_t producer_id):
+        """That of a producer's last marker; -1: not known."""
+        return self.producer(producer_id).coordinator_epoch
+
+    def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
+        """Of a marker that is not among the batches."""
+        self.producer(producer_id).coordinator_epoch = epoch
 
 
-cdef bytes rows_of(const Buffer* ended, int64_t count):
-    return PyBytes_FromStringAndSize(<const char*>ended.data, count * <Py_ssize_t>sizeof(Ended))
+cdef list numbers_of(const Transaction* transaction):
+    cdef const int64_t* fields = <const int64_t*>transaction
+    return [fields[i] for i in range(<int64_t>(sizeof(Transaction) // sizeof(int64_t)))]
 
 
-cdef const uint8_t* codes_of(Rows rows, bytearray codes) except NULL:
-    if len(codes) != rows.count:
-        raise ValueError(f"{len(codes)} codes of {rows.count} batches")
-    return <const uint8_t*>PyByteArray_AsString(codes)
+cdef const Mark* marks_of(Rows rows, bytes marks) except NULL:
+    if len(marks) != rows.count * <Py_ssize_t>sizeof(Mark):
+        raise ValueError(f"{len(marks)} bytes of marks of {rows.count} batches")
+    return <const Mark*>PyBytes_AsString(marks)
 
 
 @cython.final

@@ -7,13 +7,14 @@ marker of which one bit is wrong there is exactly one bit with which its checksu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import error
+from struct import error, iter_unpack
 from typing import NamedTuple
 
+from kafkarec._core import Producers
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import CONTROL, CRC_AT, LATEST_MAGIC, LOG_OVERHEAD, TRANSACTIONAL, V2_AT, v2_header
 
-from .marker_columns import ABORT, COLUMNS, COMMIT, MarkerInput, read
+from .marker_columns import ROW, WIDTH, MarkerInput, read
 
 MARKER_SIZE = 78
 """The size of a marker's batch, as every coordinator writes it: no headers, uncompressed, version 0."""
@@ -116,15 +117,15 @@ def _marker(batch: bytes) -> LegibleMarker | None:
     if header.attributes & _MARKER != _MARKER or header.record_count != 1 or header.producer_id < 0:
         return None
     for step in read(MarkerInput.of(batch), check_all=True, damage=[], tails=[]):
-        for code, *row in step.rows():
-            if code in (ABORT, COMMIT):
-                of = dict(zip(COLUMNS, row, strict=True))
-                return LegibleMarker(
-                    of["producer_id"],
-                    of["producer_epoch"],
-                    code,
-                    of["base_offset"],
-                    of["record_count"],
-                    of["base_timestamp"],
-                )
+        _, without_data, _ = Producers().run(step.table, step.marks, 0, len(step), 0)
+        for row in iter_unpack(f"{WIDTH}q", without_data):
+            of = dict(zip(ROW, row, strict=True))
+            return LegibleMarker(
+                header.producer_id,
+                header.producer_epoch,
+                of["code"],
+                header.base_offset,
+                of["coordinator_epoch"],
+                header.base_timestamp,
+            )
     return None

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from kafkarec.damage import UndecidedTransaction
 
 from .hurt_markers import UNDECIDED
-from .marker_columns import ABORT, MarkerInput
-from .marker_matching import FIRST, ROW, WIDTH, Match, match
+from .marker_columns import ABORT, ROW, WIDTH, MarkerInput
+from .marker_matching import FIRST, Match, match
 
 _NEVER = 2**63 - 1
 _PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))

@@ -2,7 +2,7 @@
 
     MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of some batches
 
-Each batch has a code. Iterating the rows skips those with the code NOTHING.
+Each batch has a mark: what it is for its producer (`_c/producers.pxd`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source
@@ -33,21 +32,33 @@ from .decode_options import (
 )
 from .restoring import NO_FACTS, LogFacts
 
-# Codes of batches, from `_c/transactions.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
+# Codes of marks, from `_c/producers.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
 # first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
 NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
 
-COLUMNS = (
+# A marker with its transaction, from `_c/producers.pxd`: WIDTH consecutive int64; -1: absent. batch: the marker's, an
+# index into its MarkerColumns.
+ROW = (
     "producer_id",
-    "base_offset",
-    "last_offset",
-    "size_in_bytes",
-    "record_count",
-    "base_timestamp",
-    "max_timestamp",
+    "code",
+    "marker_offset",
+    "marker_timestamp",
+    "coordinator_epoch",
+    "last_segment",
     "producer_epoch",
-    "position",
+    "first_offset",
+    "last_offset",
+    "first_timestamp",
+    "last_timestamp",
+    "batches",
+    "records",
+    "bytes",
+    "segment",
+    "batch",
 )
+WIDTH = len(ROW)
+
+COLUMNS = ("base_offset", "last_offset", "size_in_bytes", "producer_epoch", "position")
 _BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in COLUMNS))
 _MARKERS = Layout(record_schema(("key", "value"), "ms"))
 _NOTHING = Layout(record_schema((), "ms"))
@@ -108,32 +119,28 @@ class MarkerInput:
 class MarkerColumns:
     """Some batches, at least one, in the log's order.
 
-    table, codes             BatchRow structs, and one code for each; in those of markers `record_count` is the
-                             coordinator epoch
+    table, marks             BatchRow structs, and a Mark for each
     first_offset, last_offset, max_timestamp   of all these batches
     """
 
     def __init__(self, table: Rows, markers: Chunk | None) -> None:
         self.table = table
-        self.codes, self.first_offset, self.last_offset, self.max_timestamp = table.mark(markers)
+        self.marks, self.first_offset, self.last_offset, self.max_timestamp = table.mark(markers)
         self._markers = markers
 
     def __len__(self) -> int:
         return len(self.table)
 
     @cached_property
-    def columns(self) -> list[list[int]]:
-        """Lists of ints in the order of COLUMNS; -1: absent."""
-        table = self.table.chunk(_BATCHES)
-        return [_ints(table, at) for at in range(len(COLUMNS))]
+    def columns(self) -> dict[str, list[int]]:
+        """The values of each of COLUMNS; -1: absent."""
+        table, schema = self.table.chunk(_BATCHES), _BATCHES.schema
+        values = {name: cells(table, at, schema[at].format, 0, len(self)) for at, name in enumerate(COLUMNS)}
+        return {name: [-1 if one is None else one for one in column] for name, column in values.items()}
 
-    def column(self, name: str) -> list[int]:
-        return self.columns[COLUMNS.index(name)]
-
-    def rows(self, start: int = 0, stop: int | None = None) -> Iterator[tuple[int, ...]]:
-        """(code, *columns) of the rows [start, stop) whose code is not NOTHING."""
-        codes = self.codes[start:stop]
-        return compress(zip(codes, *(column[start:stop] for column in self.columns), strict=True), codes)
+    def marked(self, code: int) -> set[tuple[int, int]]:
+        """(producer id, last offset) of the batches with a code."""
+        return self.table.marked(self.marks, code)
 
     def why_unreadable(self, row: int) -> str:
         """The error text of a control batch with the code UNREADABLE."""
@@ -146,11 +153,6 @@ class MarkerColumns:
         except InvalidRecordError as error:
             return str(error)
         return ""
-
-
-def _ints(table: Chunk, column: int) -> list[int]:
-    values = cells(table, column, _BATCHES.schema[column].format, 0, len(table))
-    return [-1 if value is None else value for value in values] if None in values else values
 
 
 def read(

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, compress, pairwise
+from operator import itemgetter, not_
 from typing import Any, NamedTuple
 
-from kafkarec._core import TransactionMatcher
+from kafkarec._core import Producers
 from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
@@ -40,7 +41,7 @@ from .hurt_markers import (
     SplitCase,
     decide,
 )
-from .marker_columns import ABORT, COMMIT, STAMPED, UNREADABLE, MarkerColumns, MarkerInput, passes_checksum, read
+from .marker_columns import ABORT, COMMIT, ROW, WIDTH, MarkerColumns, MarkerInput, passes_checksum, read
 
 # reason -> meaning: contradictions in a log or between it and its index
 NOTES = {
@@ -67,34 +68,24 @@ class Note(NamedTuple):
 
 # Indexes into the list that represents an open transaction.
 EPOCH, FIRST, LAST, FIRST_TIME, LAST_TIME, BATCHES, RECORDS, BYTES, SEGMENT, POSITION, SIZE = range(11)
-# An ended transaction: WIDTH consecutive int64 of one array; -1: absent.
-ROW = (
-    "producer_id",
-    "code",
-    "marker_offset",
-    "marker_timestamp",
-    "coordinator_epoch",
-    "last_segment",
-    "producer_epoch",
-    "first_offset",
-    "last_offset",
-    "first_timestamp",
-    "last_timestamp",
-    "batches",
-    "records",
-    "bytes",
-    "segment",
+# What is odd about a batch, from `_c/producers.pxd`. EPOCH_CHANGED: of an open transaction, with its epoch before
+EPOCH_CHANGED, UNREADABLE_MARKER = 0, 1
+ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
+_PRODUCER, _CODE, _MARKER, _FIRST, _BATCHES = map(
+    ROW.index, ("producer_id", "code", "marker_offset", "first_offset", "batches")
 )
-WIDTH = len(ROW)
+_DATA = slice(ROW.index("producer_epoch"), ROW.index("batch"))
+_NO_BATCH = -1
 
 
 @dataclass
 class _Held:
     """A transaction that was open before a hole, and where its marker may be. Further holes: without data of the
-    producer between."""
+    producer between. coordinator_epoch: of the producer's last marker."""
 
     txn: list[int]
     holes: list[Hole]
+    coordinator_epoch: int
 
 
 class _Lost(NamedTuple):
@@ -116,6 +107,7 @@ def _without_data(epoch: int, first: int, segment: int) -> list[int]:
 class Match:
     """The transactions of a log, matched with its markers.
 
+    open                producer id -> its open transaction, after `finish`
     ended               rows of WIDTH int64, in the order of the markers
     without_data        rows as in `ended` for markers of transactions without data in the input
     decisions           the transactions whose markers are lost in damage
@@ -128,6 +120,7 @@ class Match:
 
     raises: bool = False
     inputs: list[MarkerInput] = field(default_factory=list)
+    open: dict[int, list[int]] = field(default_factory=dict)
     ended: array[int] = field(default_factory=lambda: array("q"))
     without_data: array[int] = field(default_factory=lambda: array("q"))
     first_offset: int | None = None
@@ -141,10 +134,7 @@ class Match:
     prepared: Mapping[tuple[int, int], bool] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._matcher: TransactionMatcher | None = TransactionMatcher()  # has what is open until `_leave_matcher`
-        self._open: dict[int, list[int]] = {}
-        self._coordinator_epochs: dict[int, int] = {}
-        self._listed: list[tuple[int, int, int]] = []  # entries of the .txnindex: (marker's offset, producer, first)
+        self._producers = Producers()
         self._segment = -1
         self._segment_start: int | None = None
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
@@ -156,17 +146,9 @@ class Match:
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
 
-    @property
-    def open(self) -> dict[int, list[int]]:
-        """Producer id -> the open transaction."""
-        self._leave_matcher()
-        return self._open
-
-    @property
-    def coordinator_epochs(self) -> dict[int, int]:
-        """Producer id -> that of its last marker."""
-        self._leave_matcher()
-        return self._coordinator_epochs
+    def coordinator_epoch(self, producer_id: int) -> int:
+        """That of a producer's last marker; -1: not known."""
+        return self._producers.coordinator_epoch(producer_id)
 
     @property
     def _file(self) -> str | None:
@@ -183,14 +165,12 @@ class Match:
         self._segment += 1
         self._segment_start = None
         self._index = self._read_index(marker_input)
-        self._begin_index()
         tails: list[tuple[int, int]] = []
         for step in read(marker_input, check_all=check_all, damage=self.damage, tails=tails):
             self._step(step)
         self._wait_for_damage()
         if marker_input.later_segment:  # a broker trims a segment when it rolls: if offsets are missing, it is a hole
             self._waiting += [_Lost(self._segment, *tail) for tail in tails]
-        self._end_index()
         self._after_last_batch += (self._index or {}).values()
 
     def finish(self) -> None:
@@ -208,14 +188,13 @@ class Match:
             else:
                 self._note_ahead(entry, "after the log's last batch")
                 self.ahead.setdefault(entry.producer_id, entry)
+        self.open = self._producers.open()
         for producer in list(self._held):
             txn = self._resolve(producer, self.open.get(producer), None, self.ahead.get(producer))
             if txn is not None:
                 self.open[producer] = txn
         if self.decisions:
-            rows = sorted(
-                zip(*[iter(self.ended)] * WIDTH, strict=True), key=lambda row: row[ROW.index("marker_offset")]
-            )
+            rows = sorted(zip(*[iter(self.ended)] * WIDTH, strict=True), key=lambda row: row[_MARKER])
             self.ended = array("q", [field for row in rows for field in row])
 
     def _read_index(self, marker_input: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
@@ -229,26 +208,6 @@ class Match:
         if entries is None:
             return None
         return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
-
-    def _begin_index(self) -> None:
-        """Gives the matcher the .txnindex of its next segment."""
-        if self._matcher is not None:
-            entries = None if self._index is None else self._index.values()
-            self._listed = sorted((one.last_offset, one.producer_id, one.first_offset) for one in entries or ())
-            self._matcher.begin_segment(None if entries is None else self._listed)
-
-    def _end_index(self) -> None:
-        """Removes the entries of the .txnindex with which the matcher matched markers."""
-        if self._matcher is not None and self._index:
-            for last_offset, producer, _ in map(self._listed.__getitem__, self._matcher.matched()):
-                self._index.pop((producer, last_offset), None)
-
-    def _leave_matcher(self) -> None:
-        """From here on batches are matched one by one in Python: the log has damage or contradictions, or has ended."""
-        if self._matcher is not None:
-            self._end_index()
-            self._open, self._coordinator_epochs = self._matcher.transactions()
-            self._matcher = None
 
     def _step(self, step: MarkerColumns) -> None:
         if self.first_offset is None:
@@ -271,7 +230,7 @@ class Match:
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
         places += [
-            (bisect_right(step.column("last_offset"), entry.last_offset), 1, entry)
+            (bisect_right(step.columns["last_offset"], entry.last_offset), 1, entry)
             for entry in lost
             if (entry.producer_id, entry.last_offset) not in legible
         ]
@@ -286,74 +245,77 @@ class Match:
 
     def _match(self, step: MarkerColumns, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        if self._matcher is not None:
-            assert self.first_offset is not None
-            found = self._matcher.run(step.table, step.codes, start, stop, self.first_offset, self._segment)
-            start, ended, without_data = found
+        ended, without_data, odd = self._producers.run(step.table, step.marks, start, stop, self._segment)
+        if not odd and not self._held and self._is_index_of(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
-        if start < stop:
-            self._match_one_by_one(step, start, stop)
+            return
+        self._match_one_by_one(step, array("q", ended + without_data), array("q", odd))
 
-    def _match_one_by_one(self, step: MarkerColumns, start: int, stop: int) -> None:
-        """As `match_rows` of `_c/transactions.pxd`, with damage and contradictions."""
-        opened, coordinator, ended, segment = self.open, self.coordinator_epochs, self.ended, self._segment
-        held = self._held
-        compared = self._index is not None
-        for code, producer, base, last, size, count, base_time, time, epoch, position in step.rows(start, stop):
-            if code & 1:
-                txn = opened.get(producer)
-                if txn is None:
-                    if producer >= 0:
-                        begun = time if code == STAMPED else base_time
-                        opened[producer] = [epoch, base, last, begun, time, 1, count, size, segment, position, size]
-                    continue
-                txn[LAST] = last
-                txn[BATCHES] += 1
-                txn[RECORDS] += count
-                txn[BYTES] += size
-                if time > txn[LAST_TIME]:
-                    txn[LAST_TIME] = time
-                if epoch != txn[EPOCH]:
-                    self._epoch_changed(producer, txn, epoch, base)
-            elif producer >= 0:
-                if code == UNREADABLE:
-                    self._unreadable(step, producer, position, size, base)
-                    continue
-                txn = opened.pop(producer, None)
-                if producer in held:
-                    txn = self._resolve(producer, txn, (code, last, epoch))
-                coordinator[producer] = count
-                if compared:
-                    txn = self._compare(code, producer, last, epoch, txn)
-                row = (producer, code, last, time, count, segment)
-                if txn is None:
-                    self.without_data.extend((*row, *_without_data(epoch, -1, segment)[:POSITION]))
-                else:
-                    ended.extend((*row, *txn[:POSITION]))
+    def _is_index_of(self, ended_rows: bytes, without_data_rows: bytes) -> bool:
+        """Whether the .txnindex agrees with these markers; if so, removes their entries from it."""
+        known = self._index
+        if known is None:
+            return True
+        ended, without_data = array("q", ended_rows), array("q", without_data_rows)
+        aborts = [code == ABORT for code in ended[_CODE::WIDTH]]
+        aborted = dict(compress(zip(_keys(ended), ended[_FIRST::WIDTH], strict=True), aborts))
+        others = chain(compress(_keys(ended), map(not_, aborts)), _keys(without_data))
+        if len(aborted) != sum(aborts) or not known.keys().isdisjoint(others):
+            return False
+        if any(key not in known or known[key].first_offset != first for key, first in aborted.items()):
+            return False
+        for key in aborted:
+            del known[key]
+        return True
+
+    def _match_one_by_one(self, step: MarkerColumns, markers: array[int], odd: array[int]) -> None:
+        """Where there is damage, a contradiction, or a marker that cannot be read."""
+        found = [*zip(*[iter(markers)] * WIDTH, strict=True)]
+        found += zip(*[iter(odd)] * len(ODDITY), strict=True)
+        for row in sorted(found, key=itemgetter(-1)):
+            if len(row) == WIDTH:
+                self._end(step, row)
+            elif row[0] == UNREADABLE_MARKER:
+                self._unreadable(step, *row[1:])
+            else:
+                self._epoch_changed(step, *row[1:])
+
+    def _end(self, step: MarkerColumns, row: Sequence[int]) -> None:
+        """Ends the transaction of a marker. row: of ROW."""
+        producer, code, last = row[_PRODUCER], row[_CODE], row[_MARKER]
+        epoch = step.columns["producer_epoch"][row[-1]]
+        txn = [*row[_DATA], -1, 0] if row[_BATCHES] else None
+        if producer in self._held:
+            txn = self._resolve(producer, txn, (code, last, epoch))
+        if self._index is not None:
+            txn = self._compare(code, producer, last, epoch, txn)
+        rows, of = (self.without_data, _without_data(epoch, -1, self._segment)) if txn is None else (self.ended, txn)
+        rows.extend((*row[: _DATA.start], *of[:POSITION], row[-1]))
 
     # ---- rare cases
 
-    def _epoch_changed(self, producer: int, txn: list[int], epoch: int, offset: int) -> None:
+    def _epoch_changed(self, step: MarkerColumns, producer: int, epoch: int, first: int, row: int) -> None:
         """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
+        offset, new = step.columns["base_offset"][row], step.columns["producer_epoch"][row]
         self.note(
             "marker_missing",
             offset,
             producer,
-            f"producer {producer} goes from epoch {txn[EPOCH]} to {epoch} at offset {offset}, and no marker ends its "
-            f"transaction of offset {txn[FIRST]} before that; both are treated as one, as a broker does",
+            f"producer {producer} goes from epoch {epoch} to {new} at offset {offset}, and no marker ends its "
+            f"transaction of offset {first} before that; both are treated as one, as a broker does",
         )
-        txn[EPOCH] = epoch
 
-    def _unreadable(self, step: MarkerColumns, producer: int, position: int, size: int, offset: int) -> None:
-        detail = step.why_unreadable(step.column("position").index(position))
+    def _unreadable(self, step: MarkerColumns, producer: int, epoch: int, first: int, row: int) -> None:
+        detail, offset = step.why_unreadable(row), step.columns["base_offset"][row]
         if self.raises:
+            position = step.columns["position"][row]
             fault = {
                 "position": position,
                 "base_offset": offset,
                 "file": self._file,
                 "detail": detail,
-                "next_position": position + size,
+                "next_position": position + step.columns["size_in_bytes"][row],
             }
             raise error("control_record_invalid", fault)
         self.note("marker_unreadable", offset, producer, detail)
@@ -387,14 +349,11 @@ class Match:
 
     def _entries_without_marker(self, step: MarkerColumns) -> list[AbortedTransaction]:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
-        if self._matcher is not None and self._matcher.has_markers(step.table, step.codes):
-            return []
-        self._leave_matcher()
         assert self._index is not None
         due = {key for key in self._index if key[1] <= step.last_offset}
-        if not due:
-            return []
-        due.difference_update((row[1], row[3]) for row in step.rows() if row[0] in (ABORT, COMMIT))
+        for code in (ABORT, COMMIT):
+            if due:
+                due -= step.marked(code)
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
 
     def _end_lost_transactions(self, next_segment: int) -> None:
@@ -420,14 +379,15 @@ class Match:
             return
         lost = f"only the .txnindex has the ABORT of producer {producer} at offset {last}"
         self.note("marker_missing", last, producer, lost)
-        opened, known = self.open.pop(producer, None), len(self.decisions)
+        opened, known = self._producers.pop(producer), len(self.decisions)
         if producer in self._held:
             opened = self._resolve(producer, opened, (ABORT, last, -1), entry)
         if opened is not None and all(one.marker_offset != last for one in self.decisions[known:]):
-            self.decisions.append(self._decision(producer, opened, LISTED, last, last, last))
+            coordinator = self.coordinator_epoch(producer)
+            self.decisions.append(_decision(producer, coordinator, opened, LISTED, last, last, last))
         txn = opened or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
-        self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION]))
+        self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION], _NO_BATCH))
 
     # ---- holes
 
@@ -441,7 +401,7 @@ class Match:
         self._wait_for_damage()
         if not self._waiting and not self.known_holes:
             return []
-        positions, bases, lasts = (step.column(name) for name in ("position", "base_offset", "last_offset"))
+        positions, bases, lasts = (step.columns[name] for name in ("position", "base_offset", "last_offset"))
         rows: dict[int, list[_Lost]] = {}
         waiting, self._waiting = self._waiting, []
         for lost in waiting:
@@ -470,17 +430,21 @@ class Match:
 
     def _reach(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""
-        self._holes.append((hole, {producer: txn[FIRST] for producer, txn in self.open.items()}))
+        opened = self._producers.open()
+        self._holes.append((hole, {producer: txn[FIRST] for producer, txn in opened.items()}))
         if hole.marker is not None:
+            opened.pop(hole.marker.producer_id, None)
             self._end_by_legible_marker(hole, hole.marker)
         if not hole.may_hold:
             return
         listed = self._listed_in(hole)
         for producer, held in self._held.items():
-            if producer not in self.open and (listed is None or producer in listed):
+            if producer not in opened and (listed is None or producer in listed):
                 held[-1].holes = [*held[-1].holes[:1], hole]
-        for producer in list(self.open if listed is None else listed & self.open.keys()):
-            self._held.setdefault(producer, []).append(_Held(self.open.pop(producer), [hole]))
+        for producer, txn in opened.items():
+            if listed is None or producer in listed:
+                self._producers.pop(producer)
+                self._held.setdefault(producer, []).append(_Held(txn, [hole], self.coordinator_epoch(producer)))
 
     def _listed_in(self, hole: Hole) -> set[int] | None:
         """The producers whose markers are in a hole, if .txnindex entries account for all of its offsets."""
@@ -494,12 +458,13 @@ class Match:
 
     def _end_by_legible_marker(self, hole: Hole, marker: LegibleMarker) -> None:
         producer, code, offset = marker.producer_id, marker.code, marker.offset
-        txn = self.open.pop(producer, None)
+        txn = self._producers.pop(producer)
         if producer in self._held:
             txn = self._resolve(producer, txn, (code, offset, marker.producer_epoch))
         txn = txn or _without_data(marker.producer_epoch, -1, self._segment)
-        self.coordinator_epochs[producer] = marker.coordinator_epoch
-        self._decide(producer, txn, hole, LEGIBLE._replace(outcome=_OUTCOMES[code]), marker)
+        self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
+        rule = LEGIBLE._replace(outcome=_OUTCOMES[code])
+        self._decide(producer, marker.coordinator_epoch, txn, hole, rule, marker)
 
     def _resolve(
         self,
@@ -521,6 +486,7 @@ class Match:
         if marker is not None and entry is None and self._index is not None:
             entry = self._index.get((producer, marker[1]))
         carried: list[int] | None = None
+        coordinator = held[0].coordinator_epoch
         for one, after in zip(held, following, strict=True):
             current = _joined(carried, one.txn)
             case = SplitCase(
@@ -540,10 +506,19 @@ class Match:
             if rule.outcome == CONTINUES or (case.is_listed and after is None):
                 carried = current
                 if case.is_listed and entry is not None:
-                    self._decide(producer, current, one.holes[0], rule, None, entry.last_offset, ended=False)
+                    self._decide(
+                        producer,
+                        coordinator,
+                        current,
+                        one.holes[0],
+                        rule,
+                        None,
+                        entry.last_offset,
+                        ended=False,
+                    )
             else:
                 carried = None
-                self._decide(producer, current, one.holes[0], rule)
+                self._decide(producer, coordinator, current, one.holes[0], rule)
         return carried if txn is None else _joined(carried, txn)
 
     def _begins(self, entry: AbortedTransaction, txn: list[int]) -> bool:
@@ -600,6 +575,7 @@ class Match:
     def _decide(
         self,
         producer: int,
+        coordinator: int,
         txn: list[int],
         hole: Hole,
         rule: Rule,
@@ -611,7 +587,7 @@ class Match:
         epoch, offset, time = txn[EPOCH], offset, -1
         if marker is not None:
             epoch, offset, time = marker.producer_epoch, marker.offset, marker.timestamp
-        decision = self._decision(producer, txn, rule, hole.first, hole.last, offset)
+        decision = _decision(producer, coordinator, txn, rule, hole.first, hole.last, offset)
         self.decisions.append(decision._replace(producer_epoch=epoch, timestamp=time))
         if not ended:
             return
@@ -619,7 +595,7 @@ class Match:
         code = COMMIT if rule.outcome == COMMITTED else ABORT
         row = (producer, code, until, time, decision.coordinator_epoch, self._segment)
         if txn[LAST] < 0:
-            self.without_data.extend((*row, *txn[:POSITION]))
+            self.without_data.extend((*row, *txn[:POSITION], _NO_BATCH))
             return
         self.note(
             "marker_decided",
@@ -628,24 +604,7 @@ class Match:
             f"the marker of the transaction of producer {producer} from offset {txn[FIRST]} on is lost in damage "
             f"({rule.outcome}): {rule.sentence}",
         )
-        self.ended.extend((*row, *txn[:POSITION]))
-
-    def _decision(
-        self, producer: int, txn: list[int], rule: Rule, first: int, last: int | None, offset: int | None
-    ) -> Decision:
-        return Decision(
-            producer,
-            txn[EPOCH],
-            self.coordinator_epochs.get(producer, -1),
-            txn[FIRST],
-            txn[LAST],
-            rule.outcome,
-            rule.proof,
-            rule.sentence,
-            first,
-            last,
-            offset,
-        )
+        self.ended.extend((*row, *txn[:POSITION], _NO_BATCH))
 
     # ---- after the last input
 
@@ -653,7 +612,9 @@ class Match:
         """The open transactions whose ABORT the .txnindex has behind the log's end. They stay open, as for a broker,
         which rebuilds the index."""
         return [
-            self._decision(producer, txn, AHEAD, self.next_offset or 0, None, entry.last_offset)
+            _decision(
+                producer, self.coordinator_epoch(producer), txn, AHEAD, self.next_offset or 0, None, entry.last_offset
+            )
             for producer, entry in self.ahead.items()
             if (txn := self.open.get(producer)) is not None and self._begins(entry, txn)
         ]
@@ -670,6 +631,35 @@ class Match:
 def _ascend(entries: Sequence[AbortedTransaction]) -> bool:
     """Whether the entries of a .txnindex are in order, as a broker writes them."""
     return all(one.last_offset < other.last_offset for one, other in pairwise(entries))
+
+
+def _keys(rows: array[int]) -> Iterator[tuple[int, int]]:
+    """(producer id, marker's offset) of rows of ROW, as in a .txnindex"""
+    return zip(rows[_PRODUCER::WIDTH], rows[_MARKER::WIDTH], strict=True)
+
+
+def _decision(
+    producer: int,
+    coordinator: int,
+    txn: list[int],
+    rule: Rule,
+    first: int,
+    last: int | None,
+    offset: int | None,
+) -> Decision:
+    return Decision(
+        producer,
+        txn[EPOCH],
+        coordinator,
+        txn[FIRST],
+        txn[LAST],
+        rule.outcome,
+        rule.proof,
+        rule.sentence,
+        first,
+        last,
+        offset,
+    )
 
 
 def _joined(one: list[int] | None, other: list[int]) -> list[int]:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.marker_matching import ROW, WIDTH, Match, Note
+from kafkarec.read.marker_columns import ROW, WIDTH
+from kafkarec.read.marker_matching import Match, Note
 
 _PRODUCER = ROW.index("producer_id")
 

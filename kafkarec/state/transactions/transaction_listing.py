@@ -11,8 +11,8 @@ from typing import Any, NamedTuple, overload
 
 from kafkarec.damage import Damage
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.marker_columns import ABORT, COMMIT
-from kafkarec.read.marker_matching import POSITION, ROW, WIDTH, Match, match
+from kafkarec.read.marker_columns import ABORT, COMMIT, ROW, WIDTH
+from kafkarec.read.marker_matching import POSITION, Match, match
 
 from . import open_at_log_start
 from .open_at_log_start import Transaction
@@ -96,6 +96,7 @@ class Transactions(Sequence[Transaction]):
             records,
             size,
             segment,
+            _,
         ) = row
         span = self._spans.get((segment, last_segment))
         if span is None:
@@ -178,7 +179,7 @@ class TransactionListing(Transactions):
             batches,
             records,
             size,
-            _known(self._found.coordinator_epochs.get(producer, -1)),
+            _known(self._found.coordinator_epoch(producer)),
             _segments(names, segment, len(names)),
         )
 

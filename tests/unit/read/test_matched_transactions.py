@@ -1,7 +1,9 @@
-"""The transactions of logs are the same, matched in C (`_c/transactions.pxd`) and batch by batch in Python."""
+"""Producers (`_c/producers.pxd`) compared with a slow implementation over single batches, and the transactions of logs
+read in steps of any size."""
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -11,14 +13,26 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec._core import Layout, Source, TransactionMatcher
+from kafkarec._core import Layout, Producers, Source
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format import control
 from kafkarec.format.schema import record_schema
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read import marker_matching
-from kafkarec.read.marker_columns import ABORT, COMMIT, DATA, NOTHING, STAMPED, UNREADABLE, MarkerInput, read
-from kafkarec.read.marker_matching import Match, match
+from kafkarec.read import marker_columns
+from kafkarec.read.marker_columns import (
+    ABORT,
+    COMMIT,
+    DATA,
+    NOTHING,
+    ROW,
+    STAMPED,
+    UNREADABLE,
+    WIDTH,
+    MarkerColumns,
+    MarkerInput,
+    read,
+)
+from kafkarec.read.marker_matching import EPOCH_CHANGED, ODDITY, UNREADABLE_MARKER, match
 
 pytestmark = pytest.mark.core
 
@@ -39,16 +53,21 @@ def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
         found = match(inputs_of(parts), raises=raises)
     except InvalidRecordError as error:
         return {"error": str(error), "position": error.position, "base_offset": error.base_offset}
-    names = ("ended", "without_data", "notes", "decisions", "coordinator_epochs", "ahead", "damage")
-    offsets = ("first_offset", "next_offset", "max_timestamp")
-    return {name: getattr(found, name) for name in (*names, *offsets)} | {"open": list(found.open.items())}
+    names = ("notes", "decisions", "ahead", "damage", "first_offset", "next_offset", "max_timestamp", "open")
+    seen = {name: getattr(found, name) for name in names}
+    batch = ROW.index("batch")  # differs with the size of the steps
+    return seen | {name: [row[:batch] for row in rows(getattr(found, name))] for name in ("ended", "without_data")}
 
 
-def same_in_python(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
-    """The outcome, equal with and without the compiled matcher."""
+def rows(flat: Any, width: int = WIDTH) -> list[tuple[int, ...]]:
+    return list(zip(*[iter(flat)] * width, strict=True))
+
+
+def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
+    """The outcome, equal where each batch is a step."""
     found = outcome(parts, raises=raises)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marker_matching, "TransactionMatcher", lambda: None)
+        patch.setattr(marker_columns, "CHUNK_BYTES", 1)
         assert outcome(parts, raises=raises) == found
     return found
 
@@ -91,7 +110,7 @@ def message(base: int) -> bytes:
     return builders.wrapper(inner, magic=1, codec="gzip", offset=base + 1)
 
 
-def odd_log(seed: int, *, sound: bool = False) -> Parts:
+def odd_log(seed: int, *, sound: bool = False, damaged: bool = True) -> Parts:
     """Segments of some producers, with the .txnindex that their markers have, or one that contradicts them."""
     chosen = random.Random(seed)
     epochs = dict.fromkeys(range(chosen.randrange(1, 6)), 0)
@@ -126,7 +145,7 @@ def odd_log(seed: int, *, sound: bool = False) -> Parts:
         if chosen.randrange(6) == 0:
             index.append(AbortedTransaction(chosen.randrange(4), base - 2, chosen.randrange(base, base + 9), base))
         data = b"".join(batches)
-        if not sound and data and chosen.randrange(3) == 0:
+        if damaged and not sound and data and chosen.randrange(3) == 0:
             at = chosen.randrange(len(data))
             data = data[:at] + bytes([data[at] ^ 1 << chosen.randrange(8)]) + data[at + 1 :]
         parts.append((data, chosen.choice([None, [], index, index, index])))
@@ -136,7 +155,8 @@ def odd_log(seed: int, *, sound: bool = False) -> Parts:
 def test_random_logs() -> None:
     notes, errors, ended = set(), 0, 0
     for seed in range(600):
-        found = same_in_python(odd_log(seed), raises=seed % 2 == 0)
+        found = outcome(odd_log(seed), raises=seed % 2 == 0)
+        in_small_steps(odd_log(seed, sound=True))
         errors += "error" in found
         notes |= {note.reason for note in found.get("notes", ())}
         ended += len(found.get("ended", ())) > 0
@@ -144,11 +164,11 @@ def test_random_logs() -> None:
     assert errors > 20 and ended > 300
 
 
-def expected_codes(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, int]]:
-    """(code, coordinator epoch or record count) of each batch, and (first, last offset, greatest max timestamp)."""
-    codes, table = [], list(kafkarec.scan(data))
+def expected_marks(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, int]]:
+    """(code, coordinator epoch) of each batch, and (first, last offset, greatest max timestamp)."""
+    marks, table = [], list(kafkarec.scan(data))
     for row, batch in zip(table, kafkarec.batches(data, control=True), strict=True):
-        number = row["record_count"]
+        number = -1
         first = next(iter(batch), None) if row["is_control"] else None
         if first is not None:
             code = kinds.get(kind_of(first.key), NOTHING)
@@ -157,11 +177,11 @@ def expected_codes(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, 
         else:
             stamped = row["timestamp_type"] == 1 or row["delete_horizon_ms"] is not None
             code = (STAMPED if stamped else DATA) if row["is_transactional"] and not row["is_control"] else NOTHING
-        codes.append((code, -1 if number is None else number))
+        marks.append((code, number))
     begin = table[0]["base_offset"]
     times = [-1 if row["max_timestamp"] is None else row["max_timestamp"] for row in table]
     first_offset = table[0]["last_offset"] if begin is None or begin < 0 else begin
-    return codes, (first_offset, table[-1]["last_offset"], max(times))
+    return marks, (first_offset, table[-1]["last_offset"], max(times))
 
 
 kinds = {0: ABORT, 1: COMMIT, None: UNREADABLE}
@@ -174,17 +194,100 @@ def kind_of(key: bytes | None) -> int | None:
         return None
 
 
-def test_codes_and_coordinator_epochs() -> None:
+def steps_of(parts: Parts) -> list[tuple[MarkerColumns, bytes]]:
+    """Each segment that has batches, in one step, with its bytes."""
+    found = []
+    for data, _ in parts:
+        found += [(one, data) for one in read(MarkerInput.of(data), check_all=False, damage=[], tails=[])]
+    return found
+
+
+def test_marks() -> None:
     found = set()
     for seed in range(300):
-        for data, _ in odd_log(seed, sound=True):
-            for step in read(MarkerInput.of(data), check_all=False, damage=[], tails=[]):
-                codes, ends = expected_codes(data)
-                numbers = step.column("record_count")
-                assert list(zip(step.codes, numbers, strict=True)) == codes
-                assert (step.first_offset, step.last_offset, step.max_timestamp) == ends
-                found.update(step.codes)
+        for step, data in steps_of(odd_log(seed, sound=True)):
+            marks, ends = expected_marks(data)
+            assert rows(memoryview(step.marks).cast("i"), 2) == marks
+            assert (step.first_offset, step.last_offset, step.max_timestamp) == ends
+            codes = {code for code, _ in marks}
+            for code in codes:
+                producers, lasts = (kafkarec.scan(data).column(name) for name in ("producer_id", "last_offset"))
+                with_code = [at for at, (one, _) in enumerate(marks) if one == code]
+                assert step.marked(code) == {(_number(producers[at]), lasts[at]) for at in with_code}
+            found |= codes
     assert found == {NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE}
+
+
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+class SlowProducers:
+    """Producers over rows of `scan`, one batch at a time."""
+
+    def __init__(self) -> None:
+        self.open: dict[int, list[int]] = {}
+        self.coordinator_epochs: dict[int, int] = {}
+        self.ended: list[tuple[int, ...]] = []
+        self.without_data: list[tuple[int, ...]] = []
+        self.odd: list[tuple[int, ...]] = []
+
+    def take(self, batch: dict[str, Any], mark: tuple[int, int], number: int, segment: int) -> None:
+        code, coordinator = mark
+        row = {name: -1 if value is None else value for name, value in batch.items() if "timestamp" not in name}
+        begun, time = (_number(batch[name]) for name in ("base_timestamp", "max_timestamp"))
+        producer, epoch, last = row["producer_id"], row["producer_epoch"], row["last_offset"]
+        if producer < 0 or code == NOTHING:
+            return
+        txn = self.open.get(producer)
+        if code == UNREADABLE:
+            self.odd.append((UNREADABLE_MARKER, producer, number))
+        elif code in (ABORT, COMMIT):
+            head = (producer, code, last, time, coordinator, segment)
+            if txn is None:
+                self.without_data.append((*head, epoch, -1, -1, -1, -1, 0, 0, 0, segment, number))
+            else:
+                self.ended.append((*head, *self.open.pop(producer)[:-2], number))
+            self.coordinator_epochs[producer] = coordinator
+        elif txn is None:
+            place = (segment, row["position"], row["size_in_bytes"])
+            counts = (1, row["record_count"], row["size_in_bytes"])
+            begun = time if code == STAMPED else begun
+            self.open[producer] = [epoch, row["base_offset"], last, begun, time, *counts, *place]
+        else:
+            if txn[0] != epoch:
+                self.odd.append((EPOCH_CHANGED, producer, txn[0], txn[1], number))
+            more = (1, row["record_count"], row["size_in_bytes"])
+            counts = [one + other for one, other in zip(txn[5:8], more, strict=True)]  # type: ignore[assignment]
+            self.open[producer] = [epoch, txn[1], last, txn[3], max(txn[4], time), *counts, *txn[8:]]
+
+
+def test_producers() -> None:
+    """Of any log, whole or in parts, what ended, what is open and what is odd."""
+    kinds_of_odd, some_open = set(), 0
+    for seed in range(400):
+        producers, slow, chosen = Producers(), SlowProducers(), random.Random(seed)
+        taken: dict[str, list[Any]] = {"ended": [], "without_data": [], "odd": []}
+        for segment, (step, data) in enumerate(steps_of(odd_log(seed, damaged=False))):
+            marks, _ = expected_marks(data)
+            for number, (row, mark) in enumerate(zip(kafkarec.scan(data), marks, strict=True)):
+                slow.take(row, mark, number, segment)
+            cuts = sorted({0, len(step), chosen.randrange(len(step) + 1)})
+            for start, stop in itertools.pairwise(cuts):
+                parts = producers.run(step.table, step.marks, start, stop, segment)
+                for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(ODDITY)), strict=True):
+                    taken[name] += rows(memoryview(part).cast("q"), width)
+        assert taken["ended"] == slow.ended and taken["without_data"] == slow.without_data
+        odd = [one if one[0] == EPOCH_CHANGED else (*one[:2], one[-1]) for one in taken["odd"]]
+        assert odd == slow.odd
+        assert list(producers.open().items()) == list(slow.open.items())
+        for producer in range(-2, 7):
+            assert producers.coordinator_epoch(producer) == slow.coordinator_epochs.get(producer, -1)
+            assert producers.pop(producer) == slow.open.get(producer)
+            assert producers.pop(producer) is None
+        kinds_of_odd |= {one[0] for one in odd}
+        some_open += bool(slow.open)
+    assert kinds_of_odd == {EPOCH_CHANGED, UNREADABLE_MARKER} and some_open > 100
 
 
 def sound_log(chosen: random.Random, producers: Sequence[int], count: int) -> tuple[bytes, list[AbortedTransaction]]:
@@ -206,17 +309,15 @@ def sound_log(chosen: random.Random, producers: Sequence[int], count: int) -> tu
 
 
 @pytest.mark.parametrize("producers", [1, 7, 3000])
-def test_a_sound_log_is_matched_in_c_alone(monkeypatch: pytest.MonkeyPatch, producers: int) -> None:
+def test_a_sound_log(producers: int) -> None:
     chosen = random.Random(producers)
     ids = [*range(producers - 1), 2**63 - 1]
     data, index = sound_log(chosen, ids, 2000 + producers)
-    with monkeypatch.context() as patch:
-        patch.setattr(Match, "_match_one_by_one", None)
-        alone = outcome([(data, index)], raises=True)
-    found = same_in_python([(data, index)])
-    assert found == alone and not found["notes"]
-    assert same_in_python([(data, None)])["ended"] == found["ended"]
-    assert len(found["open"]) >= producers // 4 and len(found["ended"]) > 2000
+    found = in_small_steps([(data, index)], raises=True)
+    assert not found["notes"] and in_small_steps([(data, None)])["ended"] == found["ended"]
+    assert len(found["open"]) >= producers // 4 and len(found["ended"]) > 120
+    aborted = [(one[0], one[ROW.index("first_offset")], one[2]) for one in found["ended"] if one[1] == ABORT]
+    assert aborted == [(one.producer_id, one.first_offset, one.last_offset) for one in index]
 
 
 def test_a_transaction_begun_before_the_first_segment() -> None:
@@ -224,16 +325,16 @@ def test_a_transaction_begun_before_the_first_segment() -> None:
     who = {"producer_id": 3, "producer_epoch": 2}
     data = builders.good_batch(1, base_offset=10, attributes=builders.TRANSACTIONAL, base_sequence=0, **who)
     last = builders.end_marker(commit=False, base_offset=11, **who)
-    at = marker_matching.ROW.index("first_offset")
+    at = ROW.index("first_offset")
     for raw, first in ((data + last, 4), (data + last, 10), (last, 4), (last, 11)):
-        found = same_in_python([(raw, [AbortedTransaction(3, first, 11, 12)])])
-        assert not found["notes"] and len(found["ended"]) == marker_matching.WIDTH
-        assert found["ended"][at] == first
+        found = in_small_steps([(raw, [AbortedTransaction(3, first, 11, 12)])])
+        assert not found["notes"] and len(found["ended"]) == 1
+        assert found["ended"][0][at] == first
     other = builders.good_batch(1, base_offset=8)
     for first, notes in ((8, 1), (7, 0), (9, 1), (10, 0), (11, 1)):
-        found = same_in_python([(other + data + last, [AbortedTransaction(3, first, 11, 12)])])
+        found = in_small_steps([(other + data + last, [AbortedTransaction(3, first, 11, 12)])])
         assert len(found["notes"]) == notes
-        assert found["ended"][at] == (10 if notes else first)
+        assert found["ended"][0][at] == (10 if notes else first)
 
 
 def test_entries_and_markers_with_the_same_offset() -> None:
@@ -248,24 +349,21 @@ def test_entries_and_markers_with_the_same_offset() -> None:
 
     log = b"".join([*(of(producer, producer) for producer in (1, 2, 3)), end(2), end(3), end(1)])
     index = [AbortedTransaction(producer, producer, 4, 5) for producer in (1, 2, 3)]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Match, "_match_one_by_one", None)
-        alone = outcome([(log, index)], raises=True)
-    assert alone == same_in_python([(log, index)]) and not alone["notes"] and not alone["open"]
-    assert len(alone["ended"]) == 3 * marker_matching.WIDTH
-    found = same_in_python([(of(1, 1) + end(1), [AbortedTransaction(2, 1, 4, 5)])])
+    found = outcome([(log, index)], raises=True)
+    assert not found["notes"] and not found["open"] and len(found["ended"]) == 3
+    found = outcome([(of(1, 1) + end(1), [AbortedTransaction(2, 1, 4, 5)])], raises=False)
     assert {note.reason for note in found["notes"]} == {"marker_missing", "txnindex_differs"}
 
 
 def test_wrong_arguments_are_refused() -> None:
     [step] = read(MarkerInput.of(builders.good_batch(1)), check_all=False, damage=[], tails=[])
-    assert bytes(step.codes) == b"\0" and (step.first_offset, step.last_offset) == (0, 0)
+    assert rows(memoryview(step.marks).cast("i"), 2) == [(NOTHING, -1)]
     with pytest.raises(ValueError, match="keys and values of these batches are needed"):
         step.table.mark(step.table.chunk(Layout(record_schema((), "ms"))))
     for start, stop in ((0, 2), (-1, 1), (1, 0)):
         with pytest.raises(ValueError, match=f"batches {start} to {stop} of 1"):
-            TransactionMatcher().run(step.table, step.codes, start, stop, 0, 0)
-    with pytest.raises(ValueError, match="0 codes of 1 batches"):
-        TransactionMatcher().run(step.table, bytearray(), 0, 1, 0, 0)
-    with pytest.raises(ValueError, match="2 codes of 1 batches"):
-        TransactionMatcher().has_markers(step.table, bytearray(2))
+            Producers().run(step.table, step.marks, start, stop, 0)
+    with pytest.raises(ValueError, match="0 bytes of marks of 1 batches"):
+        Producers().run(step.table, b"", 0, 1, 0)
+    with pytest.raises(ValueError, match="9 bytes of marks of 1 batches"):
+        step.table.marked(bytes(9), ABORT)
