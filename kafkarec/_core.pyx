@@ -8,7 +8,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffe
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -16,7 +16,8 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, read_batch,
+    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow,
+    read_batch,
 )
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
@@ -45,8 +46,9 @@ from kafkarec._c.resync cimport (
 from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producers cimport (
-    Ended, Mark, Oddity, Producer, ProducerTable, Transaction, newest, offset_of, producer_of, producers_reserve,
-    set_marks, take_rows,
+    ABORT, COMMIT, Ended, Kept, Mark, Oddity, Producer, ProducerTable, Transaction, data_code, keep,
+    known_producer, newest, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
+    violation_of, without_data,
 )
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
@@ -438,11 +440,13 @@ cdef class Rows:
 cdef class Producers:
     """The producers of one log, and their open transactions: see `_c/producers.pxd`.
 
-    A transaction is a list in the order of marker_matching.EPOCH to SIZE.
+    A transaction is a list in the order of marker_matching.EPOCH to SIZE, an entry a tuple in that of SnapshotEntry.
     """
     cdef ProducerTable table
 
-    def __cinit__(self):
+    def __cinit__(self, int policy=0):
+        self.table.policy = policy
+        self.table.first_open = self.table.last_open = -1
         if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
 
@@ -481,6 +485,67 @@ cdef class Producers:
             raise MemoryError
         return found
 
+    def load(self, entries):
+        """Sets the producers of entries, which must be new."""
+        cdef Producer* producer
+        cdef int64_t first
+        for producer_id, epoch, sequence, last_offset, delta, timestamp, coordinator, first in entries:
+            producer = self.producer(producer_id)
+            if producer.opened >= 0:
+                set_closed(&self.table, producer)
+            producer.epoch, producer.last_timestamp, producer.coordinator_epoch = epoch, timestamp, coordinator
+            producer.kept_count = 0
+            if last_offset >= 0:
+                keep(producer, last_offset, delta, sequence)
+            if first >= 0:
+                without_data(&producer.open, epoch, 0)
+                producer.open.first = first
+                set_open(&self.table, producer)
+
+    def append(self, int64_t producer_id, int16_t epoch, int32_t last_sequence, int64_t base_offset,
+               int64_t last_offset, int64_t max_timestamp, bint is_transactional, bint is_control, marker):
+        """Takes one batch. marker: (whether it is an ABORT, coordinator epoch, timestamp), or None: it ends nothing.
+        Returns (first offset, last stable offset) of the transaction that it ends, or None."""
+        cdef BatchRow row
+        cdef Mark mark
+        cdef const Ended* ended = NULL
+        memset(&row, 0, sizeof(BatchRow))
+        memset(&mark, 0, sizeof(Mark))
+        row.producer_id, row.producer_epoch, row.last_sequence = producer_id, epoch, last_sequence
+        row.base_offset, row.last_offset, row.max_timestamp = base_offset, last_offset, max_timestamp
+        row.attributes = <int16_t>(is_transactional * TRANSACTIONAL | is_control * CONTROL)
+        mark.code = data_code(row.attributes)
+        if marker is not None:
+            aborted, mark.coordinator_epoch, mark.timestamp = marker
+            mark.code, mark.has_value = ABORT if aborted else COMMIT, True
+        if not take_rows(&self.table, &row, &mark, 0, 1, 0):
+            raise MemoryError
+        if not self.table.ended_count:
+            return None
+        ended = <const Ended*>self.table.ended.data
+        return (<const Transaction*>ended.data).first, ended.last_stable_offset
+
+    def violation(self, int64_t producer_id, int32_t epoch, int32_t base_sequence, int32_t last_sequence):
+        """Why a broker would refuse the sequences of a data batch: an index of producers.VIOLATIONS, from 1 on; 0: it
+        would not."""
+        cdef const Producer* producer = known_producer(&self.table, producer_id)
+        return 0 if producer == NULL else violation_of(producer, epoch, base_sequence, last_sequence)
+
+    def entry(self, int64_t producer_id):
+        """The entry of a producer; None: there is none with this id."""
+        cdef const Producer* producer = known_producer(&self.table, producer_id)
+        return None if producer == NULL else entry_of(producer)
+
+    def entries(self):
+        """The entries of all producers, in the order in which they were first seen."""
+        return [entry_of(<const Producer*>self.table.producers.data + i) for i in range(self.table.count)]
+
+    @property
+    def first_open_offset(self):
+        """The first offset of the oldest open transaction; None: none is open."""
+        cdef const Producer* producers = <const Producer*>self.table.producers.data
+        return None if self.table.first_open < 0 else producers[self.table.first_open].open.first
+
     def open(self):
         """{producer id: its open transaction}, in the order in which they were opened."""
         cdef const Producer* producer
@@ -495,19 +560,29 @@ cdef class Producers:
 
     def pop(self, int64_t producer_id):
         """Closes and returns the open transaction of a producer; None: it has none."""
-        cdef Producer* producer = self.producer(producer_id)
-        if producer.opened < 0:
+        cdef Producer* producer = known_producer(&self.table, producer_id)
+        if producer == NULL or producer.opened < 0:
             return None
-        producer.opened = -1
+        set_closed(&self.table, producer)
         return numbers_of(&producer.open)
 
     def coordinator_epoch(self, int64_t producer_id):
         """That of a producer's last marker; -1: not known."""
-        return self.producer(producer_id).coordinator_epoch
+        cdef const Producer* producer = known_producer(&self.table, producer_id)
+        return -1 if producer == NULL else producer.coordinator_epoch
 
     def set_coordinator_epoch(self, int64_t producer_id, int64_t epoch):
         """Of a marker that is not among the batches."""
         self.producer(producer_id).coordinator_epoch = epoch
+
+
+cdef tuple entry_of(const Producer* producer):
+    cdef const Kept* last = producer.kept + producer.kept_count - 1
+    first = producer.open.first if producer.opened >= 0 else -1
+    if producer.kept_count == 0:
+        return producer.id, producer.epoch, -1, -1, 0, producer.last_timestamp, producer.coordinator_epoch, first
+    return (producer.id, producer.epoch, last.last_sequence, last.last_offset, last.offset_delta,
+            producer.last_timestamp, producer.coordinator_epoch, first)
 
 
 cdef list numbers_of(const Transaction* transaction):

@@ -9,13 +9,13 @@ Markers are matched by producer id alone: with transaction.version 2 a marker ha
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
 its callers decide what that means. Numbers are those of the headers; absent ones are -1.
 """
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.batch cimport ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow
 from kafkarec._c.columns cimport Buffer, Bytes, Columns, Run, buffer_reserve
 from kafkarec._c.endian cimport load_i32
-from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_add
+from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
 
 cdef enum MarkCode:              # as in read/marker_columns.py
@@ -31,8 +31,19 @@ cdef enum:
     COMMIT_TYPE = 1
 
 cdef struct Mark:                # what a batch is for its producer
-    int32_t code                 # a MarkCode
-    int32_t coordinator_epoch    # of a marker
+    int16_t code                 # a MarkCode
+    int16_t has_value            # whether a marker has a value that can be read
+    int32_t coordinator_epoch    # of that value
+    int64_t timestamp            # of the marker's record
+
+cdef enum Policy:                # as in state/producers.py
+    READER = 0                   # transactions only; the key of a marker is enough
+    BROKER = 1                   # a marker needs its value; one that the cleaner emptied raises the epoch
+    RECOVERY = 2                 # as LogSegment.recover(): emptied markers are ignored
+    CLEANER = 3                  # as BROKER, and an emptied marker is a write of its producer
+
+cdef enum:
+    KEPT = 5                     # ProducerStateEntry.NUM_BATCHES_TO_RETAIN
 
 cdef struct Transaction:         # in the order of marker_matching.EPOCH to SIZE
     int64_t epoch
@@ -55,11 +66,13 @@ cdef struct Ended:               # a marker and its transaction, in the order of
     int64_t coordinator_epoch
     int64_t last_segment
     int64_t[9] data              # the fields of Transaction up to the segment
+    int64_t last_stable_offset   # once the marker is written
     int64_t row                  # the index of the marker's batch
 
-cdef enum OddityKind:            # as marker_matching.EPOCH_CHANGED, UNREADABLE_MARKER
+cdef enum OddityKind:            # as in read/marker_columns.py
     EPOCH_CHANGED = 0            # within a transaction
     UNREADABLE_MARKER = 1
+    PLAIN_DATA = 2               # within a transaction: a broker's recovery fails on it (InvalidTxnStateException)
 
 cdef struct Oddity:              # in the order of marker_matching.ODDITY
     int64_t kind
@@ -68,17 +81,31 @@ cdef struct Oddity:              # in the order of marker_matching.ODDITY
     int64_t first
     int64_t row                  # the index of the batch
 
+cdef struct Kept:                # a data batch
+    int64_t last_offset
+    int32_t offset_delta
+    int32_t last_sequence
+
 cdef struct Producer:
     int64_t id
     int64_t opened               # how many transactions were opened before its open one; ABSENT: it has none
     int64_t coordinator_epoch    # of its last marker
     Transaction open
+    int64_t before               # the producers whose open transactions begin before and after its own; ABSENT
+    int64_t after
+    int64_t last_timestamp
+    int32_t epoch
+    int32_t kept_count
+    Kept[KEPT] kept              # the last ones of its epoch, the newest last
 
 cdef struct ProducerTable:
     OffsetMap by_id              # producer id -> index of a Producer
     Buffer producers
     int64_t count
     int64_t opened               # how many transactions were opened
+    int64_t first_open           # the producers of the open transactions with the lowest and the highest first offset
+    int64_t last_open
+    int policy
     Buffer ended
     int64_t ended_count
     Buffer without_data          # as ended: markers of transactions without data
@@ -89,8 +116,8 @@ cdef struct ProducerTable:
 
 # ---- marks
 
-cdef inline int32_t data_code(int32_t attributes) noexcept nogil:
-    cdef int32_t code = STAMPED if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) else DATA
+cdef inline int16_t data_code(int32_t attributes) noexcept nogil:
+    cdef int16_t code = STAMPED if attributes & (LOG_APPEND_TIME | DELETE_HORIZON) else DATA
     return code if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL else NOTHING
 
 
@@ -101,7 +128,7 @@ cdef inline const uint8_t* bytes_of(const Bytes* column, int64_t row, int64_t* l
     return column.data.data + ends[0]
 
 
-cdef inline int32_t marker_code(const uint8_t* key, int64_t length) noexcept nogil:
+cdef inline int16_t marker_code(const uint8_t* key, int64_t length) noexcept nogil:
     """By the key of the first record of a control batch: version int16, type int16 (ControlRecordType.parseTypeId)."""
     cdef int32_t version_and_type
     if length < 4:
@@ -114,26 +141,32 @@ cdef inline int32_t marker_code(const uint8_t* key, int64_t length) noexcept nog
     return COMMIT if version_and_type & 0xFFFF == COMMIT_TYPE else NOTHING
 
 
-cdef inline int32_t coordinator_epoch(const uint8_t* value, int64_t length) noexcept nogil:
-    """That of a marker's value of any version from 0 on (EndTransactionMarker): version int16, epoch int32."""
-    return load_i32(value + 2) if length >= 6 and value[0] < 0x80 else <int32_t>ABSENT
+cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept nogil:
+    if columns.timestamp.data == NULL or not columns.timestamp_validity.data[row >> 3] >> (row & 7) & 1:
+        return ABSENT
+    return (<const int64_t*>columns.timestamp.data)[row]
 
 
 cdef inline void set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
-    """Sets the mark of each batch. markers: keys and values of the control batches' records, of which only the first of
-    each counts."""
+    """Sets the mark of each batch. markers: keys, values and perhaps timestamps of the control batches' records, of
+    which only the first of each counts. A marker's value of any version from 0 on (EndTransactionMarker): version
+    int16, coordinator epoch int32."""
     cdef const Run* runs = <const Run*>markers.runs.data
     cdef const uint8_t* field
     cdef int64_t i, length, record = 0
     cdef Mark* mark
     for i in range(count):
-        marks[i].code, marks[i].coordinator_epoch = data_code(rows[i].attributes), <int32_t>ABSENT
+        marks[i].code, marks[i].has_value = data_code(rows[i].attributes), False
+        marks[i].coordinator_epoch, marks[i].timestamp = <int32_t>ABSENT, ABSENT
     for i in range(markers.run_count):
         mark = marks + runs[i].batch
         field = bytes_of(&markers.key, record, &length)
         mark.code = marker_code(field, length)
         field = bytes_of(&markers.value, record, &length)
-        mark.coordinator_epoch = coordinator_epoch(field, length)
+        mark.has_value = length >= 6 and field[0] < 0x80
+        if mark.has_value:
+            mark.coordinator_epoch = load_i32(field + 2)
+        mark.timestamp = timestamp_of(markers, record)
         record += runs[i].rows
 
 
@@ -173,7 +206,16 @@ cdef inline Producer* producer_of(ProducerTable* table, int64_t id_) noexcept no
         table.count += 1
         memset(producer, 0, sizeof(Producer))
         producer.id, producer.opened, producer.coordinator_epoch = id_, ABSENT, ABSENT
+        producer.epoch, producer.last_timestamp = <int32_t>ABSENT, ABSENT
     return producer
+
+
+cdef inline Producer* known_producer(const ProducerTable* table, int64_t id_) noexcept nogil:
+    """NULL: there is none with this id."""
+    cdef const uint8_t* key = <const uint8_t*>&id_
+    cdef Slot* slot = offset_map_find(&table.by_id, key, sizeof(int64_t),
+                                      kr_key_hash(key, sizeof(int64_t), table.by_id.seed))
+    return NULL if slot.place == 0 else <Producer*>table.producers.data + slot.offset
 
 
 cdef inline void add_oddity(ProducerTable* table, int64_t kind, int64_t row, const Producer* producer) noexcept nogil:
@@ -183,17 +225,51 @@ cdef inline void add_oddity(ProducerTable* table, int64_t kind, int64_t row, con
     oddity.epoch, oddity.first = producer.open.epoch, producer.open.first
 
 
+cdef inline Producer* producer_at(const ProducerTable* table, int64_t index) noexcept nogil:
+    return <Producer*>table.producers.data + index
+
+
+cdef inline void set_open(ProducerTable* table, Producer* producer) noexcept nogil:
+    """Adds an open transaction to the list, which is in the order of first offsets: nearly always at its end."""
+    cdef int64_t index = producer - <Producer*>table.producers.data, after = ABSENT, before = table.last_open
+    producer.opened = table.opened
+    table.opened += 1
+    while before != ABSENT and producer_at(table, before).open.first > producer.open.first:
+        after, before = before, producer_at(table, before).before
+    producer.before, producer.after = before, after
+    if before == ABSENT:
+        table.first_open = index
+    else:
+        producer_at(table, before).after = index
+    if after == ABSENT:
+        table.last_open = index
+    else:
+        producer_at(table, after).before = index
+
+
+cdef inline void set_closed(ProducerTable* table, Producer* producer) noexcept nogil:
+    """Removes an open transaction from the list."""
+    producer.opened = ABSENT
+    if producer.before == ABSENT:
+        table.first_open = producer.after
+    else:
+        producer_at(table, producer.before).after = producer.after
+    if producer.after == ABSENT:
+        table.last_open = producer.before
+    else:
+        producer_at(table, producer.after).before = producer.before
+
+
 cdef inline void open_transaction(ProducerTable* table, Producer* producer, const BatchRow* row, int32_t code,
                                   int64_t segment) noexcept nogil:
     cdef Transaction* txn = &producer.open
-    producer.opened = table.opened
-    table.opened += 1
     txn.epoch, txn.segment = row.producer_epoch, segment
     txn.first, txn.last = row.base_offset, row.last_offset
     txn.first_time = row.max_timestamp if code == STAMPED else row.base_timestamp
     txn.last_time = row.max_timestamp
     txn.batches, txn.records, txn.bytes = 1, row.record_count, row.size_in_bytes
     txn.position, txn.size = row.position, row.size_in_bytes
+    set_open(table, producer)
 
 
 cdef inline void add_data(Transaction* txn, const BatchRow* row) noexcept nogil:
@@ -210,6 +286,13 @@ cdef inline void without_data(Transaction* txn, int64_t epoch, int64_t segment) 
     txn.first = txn.last = txn.first_time = txn.last_time = ABSENT
 
 
+cdef inline int64_t stable_offset(const ProducerTable* table, int64_t marker_offset) noexcept nogil:
+    """The last stable offset after a marker: the first offset of the oldest open transaction, else the next offset."""
+    if table.first_open != ABSENT:
+        return producer_at(table, table.first_open).open.first
+    return marker_offset + (marker_offset != INT64_MAX)  # no checksum covers the base offset
+
+
 cdef inline void end_transaction(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
                                  int64_t number, int64_t segment) noexcept nogil:
     cdef Ended* ended
@@ -218,13 +301,54 @@ cdef inline void end_transaction(ProducerTable* table, Producer* producer, const
         ended = <Ended*>table.without_data.data + table.without_count
         table.without_count += 1
     else:
+        set_closed(table, producer)
         ended = <Ended*>table.ended.data + table.ended_count
         table.ended_count += 1
     ended.producer_id, ended.code, ended.last_segment, ended.row = row.producer_id, mark.code, segment, number
     ended.marker_offset, ended.marker_timestamp = row.last_offset, row.max_timestamp
     ended.coordinator_epoch = producer.coordinator_epoch = mark.coordinator_epoch
+    ended.last_stable_offset = stable_offset(table, row.base_offset)
     memcpy(ended.data, &producer.open, sizeof(ended.data))
-    producer.opened = ABSENT
+
+
+# ---- the state that a broker keeps of each producer, too
+
+cdef inline void set_epoch(Producer* producer, int32_t epoch) noexcept nogil:
+    if epoch != producer.epoch:
+        producer.epoch, producer.kept_count = epoch, 0
+
+
+cdef inline void keep(Producer* producer, int64_t last_offset, int32_t offset_delta,
+                      int32_t last_sequence) noexcept nogil:
+    cdef Kept* newest
+    if producer.kept_count == KEPT:
+        memmove(producer.kept, producer.kept + 1, (KEPT - 1) * sizeof(Kept))
+        producer.kept_count -= 1
+    newest = producer.kept + producer.kept_count
+    producer.kept_count += 1
+    newest.last_offset, newest.offset_delta, newest.last_sequence = last_offset, offset_delta, last_sequence
+
+
+cdef inline void keep_data(ProducerTable* table, Producer* producer, const BatchRow* row, int32_t code,
+                           int64_t number) noexcept nogil:
+    if producer.opened != ABSENT and code == NOTHING:
+        add_oddity(table, PLAIN_DATA, number, producer)
+    set_epoch(producer, row.producer_epoch)
+    keep(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
+    producer.last_timestamp = row.max_timestamp
+
+
+cdef inline void keep_marker(ProducerTable* table, Producer* producer, const BatchRow* row, const Mark* mark,
+                             bint ends) noexcept nogil:
+    if ends:
+        set_epoch(producer, row.producer_epoch)
+        producer.last_timestamp = mark.timestamp
+    elif table.policy != RECOVERY:
+        if row.producer_epoch > producer.epoch:
+            set_epoch(producer, row.producer_epoch)
+            producer.last_timestamp = row.max_timestamp
+        elif table.policy == CLEANER:
+            producer.last_timestamp = max(producer.last_timestamp, row.max_timestamp)
 
 
 cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, const Mark* marks, int64_t start, int64_t stop,
@@ -234,21 +358,31 @@ cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, const Mar
     cdef const BatchRow* row
     cdef Producer* producer
     cdef int32_t code
+    cdef bint ends
     cdef int64_t i
     table.ended_count = table.without_count = table.oddity_count = 0
     if not producers_reserve(table, stop - start):
         return False
     for i in range(start, stop):
         row, code = rows + i, marks[i].code
-        if code == NOTHING or row.producer_id < 0:
+        if row.producer_id < 0 or (code == NOTHING and table.policy == READER):
             continue
         producer = producer_of(table, row.producer_id)
         if producer == NULL:
             return False
-        if code == UNREADABLE:
+        ends = code == ABORT or code == COMMIT
+        if table.policy != READER:
+            ends = ends and marks[i].has_value
+            if row.attributes & CONTROL:
+                keep_marker(table, producer, row, marks + i, ends)
+            else:
+                keep_data(table, producer, row, code, i)
+        if ends:
+            end_transaction(table, producer, row, marks + i, i, segment)
+        elif code == UNREADABLE:
             add_oddity(table, UNREADABLE_MARKER, i, producer)
         elif not code & DATA:
-            end_transaction(table, producer, row, marks + i, i, segment)
+            pass
         elif producer.opened == ABSENT:
             open_transaction(table, producer, row, code, segment)
         else:
@@ -257,3 +391,40 @@ cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, const Mar
                 producer.open.epoch = row.producer_epoch
             add_data(&producer.open, row)
     return True
+
+
+# ---- single batches
+
+cdef enum Violation:             # as producers.VIOLATIONS
+    ACCEPTED = 0
+    OLD_EPOCH = 1
+    DUPLICATE = 2
+    NEW_EPOCH_NOT_FROM_ZERO = 3
+    SEQUENCE_GAP = 4
+    OUT_OF_ORDER = 5
+
+cdef enum:
+    LAST_SEQUENCE = 0x7FFFFFFF   # 0 follows
+
+
+cdef inline int violation_of(const Producer* producer, int32_t epoch, int32_t first, int32_t last) noexcept nogil:
+    """Why a broker refuses the sequences of a data batch (ProducerStateEntry.findDuplicateBatch,
+    ProducerAppendInfo.checkProducerEpoch, checkSequence)."""
+    cdef const Kept* kept
+    cdef int64_t newest = ABSENT, ahead
+    cdef int i
+    if epoch < producer.epoch:
+        return OLD_EPOCH
+    if first < 0 or producer.epoch == ABSENT:
+        return ACCEPTED
+    if epoch > producer.epoch:
+        return NEW_EPOCH_NOT_FROM_ZERO if first else ACCEPTED
+    for i in range(producer.kept_count):
+        kept = producer.kept + i
+        newest = kept.last_sequence
+        if newest == last and (newest - kept.offset_delta) & LAST_SEQUENCE == first:
+            return DUPLICATE
+    ahead = (first - newest) & LAST_SEQUENCE
+    if ahead == 1:
+        return ACCEPTED
+    return SEQUENCE_GAP if ahead <= 1 << 30 else OUT_OF_ORDER

@@ -36,8 +36,8 @@ from .restoring import NO_FACTS, LogFacts
 # first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
 NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
 
-# A marker with its transaction, from `_c/producers.pxd`: WIDTH consecutive int64; -1: absent. batch: the marker's, an
-# index into its MarkerColumns.
+# A marker with its transaction, from `_c/producers.pxd`: WIDTH consecutive int64; -1: absent. last_stable_offset: once
+# the marker is written; batch: the marker's, an index into the batches of the call.
 ROW = (
     "producer_id",
     "code",
@@ -54,9 +54,14 @@ ROW = (
     "records",
     "bytes",
     "segment",
+    "last_stable_offset",
     "batch",
 )
 WIDTH = len(ROW)
+# What is odd about a batch, from `_c/producers.pxd`, with the epoch and the first offset of its producer's open
+# transaction before it.
+ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
+EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2
 
 COLUMNS = ("base_offset", "last_offset", "size_in_bytes", "producer_epoch", "position")
 _BATCHES = Layout(Schema(BATCH_FIELDS[name] for name in COLUMNS))

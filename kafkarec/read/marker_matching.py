@@ -41,7 +41,18 @@ from .hurt_markers import (
     SplitCase,
     decide,
 )
-from .marker_columns import ABORT, COMMIT, ROW, WIDTH, MarkerColumns, MarkerInput, passes_checksum, read
+from .marker_columns import (
+    ABORT,
+    COMMIT,
+    ODDITY,
+    ROW,
+    UNREADABLE_MARKER,
+    WIDTH,
+    MarkerColumns,
+    MarkerInput,
+    passes_checksum,
+    read,
+)
 
 # reason -> meaning: contradictions in a log or between it and its index
 NOTES = {
@@ -68,14 +79,11 @@ class Note(NamedTuple):
 
 # Indexes into the list that represents an open transaction.
 EPOCH, FIRST, LAST, FIRST_TIME, LAST_TIME, BATCHES, RECORDS, BYTES, SEGMENT, POSITION, SIZE = range(11)
-# What is odd about a batch, from `_c/producers.pxd`. EPOCH_CHANGED: of an open transaction, with its epoch before
-EPOCH_CHANGED, UNREADABLE_MARKER = 0, 1
-ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
 _PRODUCER, _CODE, _MARKER, _FIRST, _BATCHES = map(
     ROW.index, ("producer_id", "code", "marker_offset", "first_offset", "batches")
 )
-_DATA = slice(ROW.index("producer_epoch"), ROW.index("batch"))
-_NO_BATCH = -1
+_DATA = slice(ROW.index("producer_epoch"), ROW.index("last_stable_offset"))
+_NO_BATCH = (-1, -1)  # the fields behind _DATA of a marker that is not among the batches
 
 
 @dataclass
@@ -291,7 +299,7 @@ class Match:
         if self._index is not None:
             txn = self._compare(code, producer, last, epoch, txn)
         rows, of = (self.without_data, _without_data(epoch, -1, self._segment)) if txn is None else (self.ended, txn)
-        rows.extend((*row[: _DATA.start], *of[:POSITION], row[-1]))
+        rows.extend((*row[: _DATA.start], *of[:POSITION], *row[_DATA.stop :]))
 
     # ---- rare cases
 
@@ -387,7 +395,7 @@ class Match:
             self.decisions.append(_decision(producer, coordinator, opened, LISTED, last, last, last))
         txn = opened or _without_data(-1, first, self._segment)
         txn[FIRST] = min(first, txn[FIRST])
-        self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION], _NO_BATCH))
+        self.ended.extend((producer, ABORT, last, -1, -1, self._segment, *txn[:POSITION], *_NO_BATCH))
 
     # ---- holes
 
@@ -595,7 +603,7 @@ class Match:
         code = COMMIT if rule.outcome == COMMITTED else ABORT
         row = (producer, code, until, time, decision.coordinator_epoch, self._segment)
         if txn[LAST] < 0:
-            self.without_data.extend((*row, *txn[:POSITION], _NO_BATCH))
+            self.without_data.extend((*row, *txn[:POSITION], *_NO_BATCH))
             return
         self.note(
             "marker_decided",
@@ -604,7 +612,7 @@ class Match:
             f"the marker of the transaction of producer {producer} from offset {txn[FIRST]} on is lost in damage "
             f"({rule.outcome}): {rule.sentence}",
         )
-        self.ended.extend((*row, *txn[:POSITION], _NO_BATCH))
+        self.ended.extend((*row, *txn[:POSITION], *_NO_BATCH))
 
     # ---- after the last input
 

@@ -24,13 +24,13 @@ leader-epoch-checkpoint; recovery and this module start from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
-from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates
+from kafkarec.state.producers import EndedTransaction
 
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
 _INT32_MAX = 2**31 - 1
@@ -42,17 +42,6 @@ _HEADERS = (
     "last_offset",
     "max_timestamp",
     "partition_leader_epoch",
-)
-_PRODUCER = (
-    "producer_id",
-    "producer_epoch",
-    "last_sequence",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "is_transactional",
-    "is_control",
-    "position",
 )
 
 
@@ -78,7 +67,6 @@ class SegmentIndexBuilder:
     """Builds the indexes of one segment from its batches, added in order.
 
     base_offset   of the segment, from its name
-    states        the producers at the segment's start, open transactions included; updated by `add`
     epochs        the leader epochs so far; updated by `add`
     interval      index.interval.bytes
     """
@@ -86,11 +74,9 @@ class SegmentIndexBuilder:
     def __init__(
         self,
         base_offset: int,
-        states: ProducerStates | None = None,
         epochs: list[leader_epochs.EpochEntry] | None = None,
         interval: int = DEFAULT_INTERVAL,
     ) -> None:
-        self.states = ProducerStates(end_offset=base_offset) if states is None else states
         self.epochs = [] if epochs is None else epochs
         self._txnindex = bytearray()
         self._base = base_offset
@@ -102,8 +88,8 @@ class SegmentIndexBuilder:
         self._largest = self._written = (-1, base_offset)  # (timestamp, offset): so far, and in the last time entry
         self._problems: dict[str, str] = {}
 
-    def add(self, columns: Mapping[str, Sequence[Any]], markers: Mapping[int, Marker | None]) -> None:
-        """Adds the next batches. columns: of a BatchTable; markers: {position of control batch: marker}."""
+    def add(self, columns: Mapping[str, Sequence[Any]], ended: Iterable[EndedTransaction]) -> None:
+        """Adds the next batches. columns: of a BatchTable; ended: the transactions that end in them."""
         for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
             if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
                 self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
@@ -115,9 +101,7 @@ class SegmentIndexBuilder:
             has_epoch = magic >= BATCH_MAGIC and epoch is not None and epoch >= 0
             if has_epoch and (not self.epochs or epoch > self.epochs[-1].epoch):
                 leader_epochs.assign(self.epochs, epoch, base)
-        for ended in append_batches(self.states, columns, markers):
-            if ended.aborted:
-                self._txnindex += txn_index.write([txn_index_entry(ended)])
+        self._txnindex += txn_index.write([txn_index_entry(one) for one in ended if one.aborted])
 
     def _add_entry(self, last: int, position: int) -> None:
         self._last_indexed = position
@@ -155,28 +139,6 @@ class SegmentIndexBuilder:
         can be added afterwards."""
         made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
         return SegmentIndexes(*made, tuple(self._problems.values()))
-
-
-def append_batches(
-    states: ProducerStates, columns: Mapping[str, Sequence[Any]], markers: Mapping[int, Marker | None]
-) -> Iterator[EndedTransaction]:
-    """Appends batches, passed as columns, to `states`. Yields each transaction that a marker ends. The iterator must be
-    exhausted: only then are all batches appended."""
-    for pid, epoch, sequence, base, last, timestamp, transactional, control, position in zip(
-        *(columns[name] for name in _PRODUCER), strict=True
-    ):
-        if pid is None or pid < 0:
-            continue
-        epoch = -1 if epoch is None else epoch
-        timestamp = -1 if timestamp is None else timestamp
-        if control:
-            ended = states.append_control(pid, epoch, base, timestamp, markers.get(position))
-            if ended is not None:
-                yield ended
-            continue
-        states.append_data(pid, epoch, -1 if sequence is None else sequence, base, last, timestamp, transactional)
-    if columns["last_offset"]:
-        states.end_offset = columns["last_offset"][-1] + 1
 
 
 def txn_index_entry(ended: EndedTransaction) -> AbortedTransaction:

@@ -4,33 +4,37 @@
     end marker of producer 7      ends the transaction of producer 7; may raise the epoch (KIP-890)
     new epoch, of either batch    drops the kept batches of the old epoch
 
-Batches are appended in order of offsets, as by LogSegment.recover() with the origin REPLICATION: all are accepted.
+Batches are taken in order of offsets, as by LogSegment.recover() with the origin REPLICATION: all are accepted.
 `violation` returns the reason for which a broker would have refused a batch from a producer (origin CLIENT).
-
-    states = ProducerStates()
-    for row in segment.scan():
-        problem = states.violation(row)
-        ended = states.append(row, read_marker(segment.raw(...)) if row["is_control"] else None)
 """
 
 from __future__ import annotations
 
-from collections import deque
+from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kafkarec._core import Producers
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
+from kafkarec.read.marker_columns import ABORT, ODDITY, PLAIN_DATA, ROW, WIDTH
 from kafkarec.sidecars.producer_snapshot import in_java_order
 
-KEPT_BATCHES = 5  # ProducerStateEntry.NUM_BATCHES_TO_RETAIN: the maximum in flight, so that retries are recognized
+if TYPE_CHECKING:
+    from .recovery_walk import GoodBatches
+
 NONE = -1
-_SEQUENCE_MAX, _OFFSET_MAX = 2**31 - 1, 2**63 - 1
+# What is done with a marker that the log cleaner emptied, from `_c/producers.pxd`. BROKER: the epoch and time in its
+# header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
+# the epoch; CLEANER: its time is that of a write of the producer, too.
+BROKER, RECOVERY, CLEANER = 1, 2, 3
 MARKER_COLUMNS = ("timestamp", "key", "value")
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
+_PRODUCER, _CODE, _FIRST, _STABLE, _BATCH = map(
+    ROW.index, ("producer_id", "code", "first_offset", "last_stable_offset", "batch")
+)
 
 # Reasons for which a broker refuses a batch, in the order of its checks. A log has such batches if replication, a
 # restore or a tool wrote them, or if producer state was lost.
@@ -42,31 +46,7 @@ VIOLATIONS = {
     "out_of_order": "the sequences are below those already written",
     "not_transactional": "a plain batch of a producer whose transaction is open: recovery of a broker fails on it",
 }
-
-
-def first_sequence(last_sequence: int, offset_delta: int) -> int:
-    """The sequence `offset_delta` records earlier; they run from 0 to 2^31-1 (DefaultRecordBatch.decrementSequence)."""
-    if last_sequence < offset_delta:
-        return _SEQUENCE_MAX - (offset_delta - last_sequence) + 1
-    return last_sequence - offset_delta
-
-
-def follows(last_sequence: int, next_sequence: int) -> bool:
-    """Whether `next_sequence` directly follows `last_sequence`; 0 follows 2^31-1."""
-    return next_sequence == last_sequence + 1 or (next_sequence == 0 and last_sequence == _SEQUENCE_MAX)
-
-
-class KeptBatch(NamedTuple):
-    """One of a producer's last data batches. timestamp: its max timestamp in ms; -1: none."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp: int
-
-    @property
-    def first_sequence(self) -> int:
-        return first_sequence(self.last_sequence, self.offset_delta)
+_REASONS = tuple(VIOLATIONS)
 
 
 class Marker(NamedTuple):
@@ -78,7 +58,7 @@ class Marker(NamedTuple):
 
 
 class EndedTransaction(NamedTuple):
-    """A transaction and its marker: last_offset is the marker's.
+    """An aborted or, by `append`, a committed transaction and its marker: last_offset is the marker's.
 
     last_stable_offset   the last stable offset once this marker is written: the first offset of the oldest open
                          transaction of another producer, else the offset after the marker
@@ -91,168 +71,116 @@ class EndedTransaction(NamedTuple):
     last_stable_offset: int
 
 
-@dataclass(slots=True)
-class Producer:
-    """The state of one producer; -1: none yet. first_offset: of its open transaction; None: none is open."""
+class Taken(NamedTuple):
+    """What `take` found.
 
-    producer_id: int
-    producer_epoch: int = NONE
-    coordinator_epoch: int = NONE
-    last_timestamp: int = NONE
-    first_offset: int | None = None
-    batches: deque[KeptBatch] = field(default_factory=lambda: deque(maxlen=KEPT_BATCHES))
+    aborted        the transactions that were aborted
+    empty_aborts   (producer id, offset) of ABORT markers of transactions without data
+    plain          (index of a plain batch within an open transaction of its producer, that one's first offset)
+    """
 
-    @property
-    def last(self) -> KeptBatch | None:
-        """The newest data batch of the current epoch."""
-        return self.batches[-1] if self.batches else None
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch != self.producer_epoch:
-            self.batches.clear()
-            self.producer_epoch = epoch
-
-    def entry(self) -> SnapshotEntry:
-        """The producer's entry in a .snapshot file."""
-        last = self.last or KeptBatch(NONE, NONE, 0, NONE)
-        first = NONE if self.first_offset is None else self.first_offset
-        return SnapshotEntry(
-            self.producer_id,
-            self.producer_epoch,
-            last.last_sequence,
-            last.last_offset,
-            last.offset_delta,
-            self.last_timestamp,
-            self.coordinator_epoch,
-            first,
-        )
+    aborted: list[EndedTransaction]
+    empty_aborts: list[tuple[int, int]]
+    plain: list[tuple[int, int]]
 
 
 class ProducerStates:
     """The producers of one partition at `end_offset`. snapshot: entries of a .snapshot file to start from.
 
-    .producers    {producer id: Producer}, in order of first appearance
-    .end_offset   the offset after the last appended batch
-    as_recovery   ignore markers that the log cleaner emptied, as recovery does, which loses their epochs. Otherwise
-                  the epoch and time in such a batch's header are used, as in the state of the broker that wrote it
+    .end_offset   the offset after the last batch
+    policy        BROKER, RECOVERY or CLEANER
     """
 
-    def __init__(
-        self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0, *, as_recovery: bool = False
-    ) -> None:
-        self.producers: dict[int, Producer] = {}
+    def __init__(self, snapshot: Iterable[SnapshotEntry] = (), end_offset: int = 0, policy: int = BROKER) -> None:
         self.end_offset = end_offset
-        self._as_recovery = as_recovery
-        self._open: dict[int, int] = {}  # first offset -> producer id, in order of offsets
-        for entry in snapshot:
-            self._load(entry)
-        self._open = dict(sorted(self._open.items()))
-
-    def _load(self, entry: SnapshotEntry) -> None:
-        producer = Producer(entry.producer_id, entry.producer_epoch, entry.coordinator_epoch, entry.timestamp)
-        if entry.last_offset >= 0:
-            producer.batches.append(
-                KeptBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
-            )
-        if entry.current_txn_first_offset >= 0:
-            producer.first_offset = entry.current_txn_first_offset
-            self._open[producer.first_offset] = producer.producer_id
-        self.producers[entry.producer_id] = producer
+        self._producers = Producers(policy)
+        self._producers.load(snapshot)
 
     @property
     def first_undecided_offset(self) -> int | None:
         """The first offset of the oldest open transaction; None: none is open."""
-        return next(iter(self._open), None)
+        return self._producers.first_open_offset
 
-    @property
-    def open_transactions(self) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of the open transactions, the oldest first."""
-        return tuple((producer_id, first) for first, producer_id in self._open.items())
+    def entry(self, producer_id: int) -> SnapshotEntry | None:
+        """A producer's entry in a .snapshot file; None: it is not known."""
+        found = self._producers.entry(producer_id)
+        return None if found is None else SnapshotEntry(*found)
+
+    def entries(self) -> list[SnapshotEntry]:
+        """The entries of all producers, in the order in which they were first seen."""
+        return [SnapshotEntry(*one) for one in self._producers.entries()]
 
     def snapshot(self) -> tuple[SnapshotEntry, ...]:
         """The entries of a .snapshot file for `end_offset`, in the order a broker writes them."""
-        return tuple(self.producers[producer_id].entry() for producer_id in in_java_order(list(self.producers)))
+        entries = {one.producer_id: one for one in self.entries()}
+        return tuple(entries[producer_id] for producer_id in in_java_order(list(entries)))
+
+    def take(self, batches: GoodBatches, start: int = 0, stop: int | None = None) -> Taken:
+        """Takes batches [start, stop)."""
+        bases, lasts = batches.columns["base_offset"], batches.columns["last_offset"]
+        stop = len(lasts) if stop is None else stop
+        if start == stop:
+            return Taken([], [], [])
+        ended, empty, odd = (
+            array("q", rows) for rows in self._producers.run(batches.table, batches.marks, start, stop, 0)
+        )
+        self.end_offset = lasts[stop - 1] + 1
+        aborted = [
+            EndedTransaction(row[_PRODUCER], row[_FIRST], bases[row[_BATCH]], True, row[_STABLE])
+            for row in zip(*[iter(ended)] * WIDTH, strict=True)
+            if row[_CODE] == ABORT
+        ]
+        empty_aborts = [
+            (row[_PRODUCER], bases[row[_BATCH]])
+            for row in zip(*[iter(empty)] * WIDTH, strict=True)
+            if row[_CODE] == ABORT
+        ]
+        found = zip(*[iter(odd)] * len(ODDITY), strict=True)
+        return Taken(aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA])
 
     def append(self, row: Mapping[str, Any], marker: Marker | None = None) -> EndedTransaction | None:
         """Appends one batch, a row of a BatchTable. Returns the transaction that it ends, or None. marker: of a control
         batch; None: the batch has no record, or its record ends no transaction."""
-        ended = None
-        producer_id = row["producer_id"]
-        if producer_id is not None and producer_id >= 0:
-            if row["is_control"]:
-                ended = self.append_control(
-                    producer_id,
-                    _number(row["producer_epoch"]),
-                    row["base_offset"],
-                    _number(row["max_timestamp"]),
-                    marker,
-                )
-            else:
-                self.append_data(
-                    producer_id,
-                    _number(row["producer_epoch"]),
-                    _number(row["last_sequence"]),
-                    row["base_offset"],
-                    row["last_offset"],
-                    _number(row["max_timestamp"]),
-                    row["is_transactional"],
-                )
+        producer_id, base = row["producer_id"], row["base_offset"]
         self.end_offset = row["last_offset"] + 1
-        return ended
-
-    def append_data(
-        self,
-        producer_id: int,
-        epoch: int,
-        last_sequence: int,
-        base_offset: int,
-        last_offset: int,
-        max_timestamp: int,
-        is_transactional: bool,
-    ) -> None:
-        """Appends a data batch; -1: no epoch, sequence or timestamp."""
-        producer = self._producer(producer_id)
-        producer.set_epoch(epoch)
-        producer.batches.append(KeptBatch(last_sequence, last_offset, last_offset - base_offset, max_timestamp))
-        producer.last_timestamp = max_timestamp
-        if is_transactional and producer.first_offset is None:
-            producer.first_offset = base_offset
-            in_order = not self._open or base_offset > next(reversed(self._open))
-            self._open[base_offset] = producer_id
-            if not in_order:
-                self._open = dict(sorted(self._open.items()))
-
-    def append_control(
-        self, producer_id: int, epoch: int, base_offset: int, max_timestamp: int, marker: Marker | None
-    ) -> EndedTransaction | None:
-        """Appends a control batch with a producer id; -1: no epoch, no timestamp. marker None: ends no transaction."""
-        producer = self._producer(producer_id)
-        if marker is None:
-            if epoch > producer.producer_epoch and not self._as_recovery:
-                producer.set_epoch(epoch)
-                producer.last_timestamp = max_timestamp
+        if producer_id is None or producer_id < 0:
             return None
-        first, producer.first_offset = producer.first_offset, None
-        producer.set_epoch(epoch)
-        producer.coordinator_epoch = marker.coordinator_epoch
-        producer.last_timestamp = marker.timestamp
-        if first is None:  # a transaction without data in this partition: the index does not list it
+        ended = self._producers.append(
+            producer_id,
+            _number(row["producer_epoch"]),
+            _number(row["last_sequence"]),
+            base,
+            row["last_offset"],
+            _number(row["max_timestamp"]),
+            row["is_transactional"],
+            row["is_control"],
+            marker,
+        )
+        if ended is None or marker is None:
             return None
-        after = min(base_offset + 1, _OFFSET_MAX)  # no checksum covers the base offset, so it may be any int64
-        stable = next((at for at, other in self._open.items() if other != producer_id), after)
-        self._open.pop(first, None)
-        return EndedTransaction(producer_id, first, base_offset, marker.aborted, stable)
+        first, stable = ended
+        return EndedTransaction(producer_id, first, base, marker.aborted, stable)
 
     def end_by_index(self, entry: AbortedTransaction) -> EndedTransaction | None:
         """Appends the ABORT marker of a .txnindex entry, which the log has lost. None, and nothing is appended, if the
         transaction of the entry is not open."""
-        producer = self.producers.get(entry.producer_id)
-        if producer is None or producer.first_offset != entry.first_offset:
+        known = self.entry(entry.producer_id)
+        if known is None or entry.first_offset < 0 or known.current_txn_first_offset != entry.first_offset:
             return None
-        marker = Marker(True, producer.coordinator_epoch, producer.last_timestamp)
-        return self.append_control(
-            entry.producer_id, producer.producer_epoch, entry.last_offset, producer.last_timestamp, marker
-        )
+        row = {
+            "producer_id": entry.producer_id,
+            "producer_epoch": known.producer_epoch,
+            "last_sequence": NONE,
+            "base_offset": entry.last_offset,
+            "last_offset": entry.last_offset,
+            "max_timestamp": known.timestamp,
+            "is_transactional": True,
+            "is_control": True,
+        }
+        end, marker = self.end_offset, Marker(True, known.coordinator_epoch, known.timestamp)
+        ended = self.append(row, marker)
+        self.end_offset = end
+        return ended
 
     def violation(self, row: Mapping[str, Any]) -> str | None:
         """The reason for which a broker would have refused the batch, a key of VIOLATIONS; None: it would accept it.
@@ -260,36 +188,19 @@ class ProducerStates:
         Must be called before `append`. As in Kafka, sequences are not checked for control batches, for batches without
         a producer and for those without sequences (a group coordinator's offset commits).
         """
-        known = self.producers.get(_number(row["producer_id"]))
-        if known is None or row["is_control"]:
+        producer_id = _number(row["producer_id"])
+        known = None if row["is_control"] else self.entry(producer_id)
+        if known is None:
             return None
-        reason = _sequence_violation(known, _number(row["producer_epoch"]), row["base_sequence"], row["last_sequence"])
-        if reason is None and known.first_offset is not None and not row["is_transactional"]:
+        found = self._producers.violation(
+            producer_id,
+            _number(row["producer_epoch"]),
+            _number(row["base_sequence"]),
+            _number(row["last_sequence"]),
+        )
+        if not found and known.current_txn_first_offset >= 0 and not row["is_transactional"]:
             return "not_transactional"
-        return reason
-
-    def _producer(self, producer_id: int) -> Producer:
-        producer = self.producers.get(producer_id)
-        if producer is None:
-            producer = self.producers[producer_id] = Producer(producer_id)
-        return producer
-
-
-def _sequence_violation(known: Producer, epoch: int, first: int | None, last: int | None) -> str | None:
-    """ProducerStateEntry.findDuplicateBatch, ProducerAppendInfo.checkProducerEpoch and checkSequence."""
-    if epoch < known.producer_epoch:
-        return "old_epoch"
-    if first is None or first < 0 or known.producer_epoch == NONE:
-        return None
-    if epoch > known.producer_epoch:
-        return "new_epoch_not_from_zero" if first else None
-    if any((batch.first_sequence, batch.last_sequence) == (first, last) for batch in known.batches):
-        return "duplicate"
-    newest = known.last.last_sequence if known.last else NONE
-    if follows(newest, first):
-        return None
-    ahead = (first - newest) % 2**31  # sequences wrap around at 2^31
-    return "sequence_gap" if ahead <= 2**30 else "out_of_order"
+        return _REASONS[found - 1] if found else None
 
 
 def _number(value: int | None) -> int:

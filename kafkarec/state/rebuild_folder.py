@@ -20,7 +20,7 @@ from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot
-from kafkarec.state.producers import ProducerStates
+from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
 
 from .index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from .index_interval import IntervalFit, IntervalRange
@@ -102,11 +102,11 @@ def rebuild_log(
         else:
             states.end_offset = max(states.end_offset, base)
             files[filename_prefix(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
-        builder = SegmentIndexBuilder(base, states, epochs, interval)
+        builder = SegmentIndexBuilder(base, epochs, interval)
         old = _interval_fit(segment, base)
         damage: list[Damage] = []
         while first is not None:
-            builder.add(first.columns, first.markers)
+            builder.add(first.columns, states.take(first).aborted)
             for offset, epoch in zip(*(first.columns[name] for name in _EPOCHS), strict=True):
                 if epoch is not None and epoch < highest:
                     lower = lower or LowerEpoch(offset, epoch, highest)
@@ -146,7 +146,7 @@ def states_at_start(segment: SidecarSegment, base: int, as_recovery: bool) -> tu
         entries = () if data is None else producer_snapshot.read(data, name)
     except (KafkaRecordError, OSError) as error:
         problems = [f"the log's first snapshot is ignored: {error}"]
-    return ProducerStates(entries, base, as_recovery=as_recovery), problems
+    return ProducerStates(entries, base, RECOVERY if as_recovery else BROKER), problems
 
 
 def _interval_fit(segment: SidecarSegment, base: int) -> IntervalFit | None:

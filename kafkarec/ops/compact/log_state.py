@@ -9,16 +9,15 @@ Follows ProducerStateManager and LogCleanerManager.cleanableOffsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import compress
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot, txn_index
-from kafkarec.state.producers import EndedTransaction, Producer, ProducerStates
+from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates
 from kafkarec.state.recovery_walk import GoodBatches, walk
 
 from .log_input import LogInput
@@ -60,7 +59,7 @@ def read_log_state(
     sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
 ) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
-    states = ProducerStates(_snapshot(sources[0]) if sources else ())
+    states = ProducerStates(_snapshot(sources[0]) if sources else (), policy=CLEANER)
     state = LogState([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
     for source in sources:
@@ -68,7 +67,7 @@ def read_log_state(
         if source.base_offset is not None:
             state.start_offsets.append(source.base_offset)
             state.next_offset = max(state.next_offset, source.base_offset)
-        markers: dict[_Marker, EndedTransaction | None] = {}
+        markers: dict[tuple[int, int], EndedTransaction | None] = {}
         for stretch in walk(source, check_crcs=False, errors="raise"):
             columns = stretch.columns
             if not columns["last_offset"]:
@@ -77,7 +76,9 @@ def read_log_state(
                 state.start_offsets.append(_first(columns["base_offset"][0], columns["last_offset"][0], 0))
             if youngest is not None and state.first_young_offset is None:
                 state.first_young_offset = _first_young(stretch, youngest, state.next_offset)
-            markers.update(_abort_markers(states, stretch))
+            taken = states.take(stretch)
+            markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
+            markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = columns["last_offset"][-1] + 1
         if len(state.start_offsets) == first:
             state.start_offsets.append(state.next_offset)
@@ -85,16 +86,16 @@ def read_log_state(
     first_open = states.first_undecided_offset
     state.last_stable_offset = state.next_offset if first_open is None else first_open
     state.last_records = {
-        producer_id: LastRecord(producer.last.last_offset if producer.last else None, producer.producer_epoch)
-        for producer_id, producer in states.producers.items()
-        if _active(producer, now, producer_expiration_ms)
+        one.producer_id: LastRecord(None if one.last_offset < 0 else one.last_offset, one.producer_epoch)
+        for one in states.entries()
+        if _active(one, now, producer_expiration_ms)
     }
     return state
 
 
-def _active(producer: Producer, now: int, expiration: int) -> bool:
+def _active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
     """The opposite of ProducerStateManager.isProducerExpired."""
-    return producer.first_offset is not None or now - producer.last_timestamp < expiration
+    return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
 
 
 def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
@@ -119,36 +120,7 @@ def _first_young(stretch: GoodBatches, youngest: int, next_offset: int) -> int |
     return None
 
 
-_DATA = ("producer_id", "producer_epoch", "last_sequence", "base_offset", "last_offset", "max_timestamp")
-_Marker = tuple[int, int]
-
-
-def _abort_markers(states: ProducerStates, stretch: GoodBatches) -> Iterator[tuple[_Marker, EndedTransaction | None]]:
-    """((producer id, offset), the transaction or None if it has no data) of each ABORT marker. Updates `states`; skips
-    batches without a producer."""
-    columns = stretch.columns
-    has_producer = [producer_id is not None for producer_id in columns["producer_id"]]
-    if True not in has_producer:
-        return
-    names = (*_DATA, "is_transactional", "is_control", "position")
-    rows: Iterable[tuple[int | None, ...]] = zip(*(columns[name] for name in names), strict=True)
-    for *fields, transactional, control, position in compress(rows, has_producer):
-        producer_id, epoch, sequence, base, last, time = (-1 if field is None else field for field in fields)
-        if producer_id < 0:
-            continue
-        if control:
-            marker = stretch.markers.get(-1 if position is None else position)
-            ended = states.append_control(producer_id, epoch, base, time, marker)
-            if marker is not None and marker.aborted:
-                yield (producer_id, base), ended
-            if marker is None:  # emptied by the cleaner: the header still has the time of the producer's write
-                known = states.producers[producer_id]
-                known.last_timestamp = max(known.last_timestamp, time)
-        else:
-            states.append_data(producer_id, epoch, sequence, base, last, time, bool(transactional))
-
-
-def _aborted(source: LogInput, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: LogInput, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}

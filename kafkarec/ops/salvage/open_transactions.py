@@ -50,7 +50,7 @@ def _may_have_plain_batches(log: Log) -> bool:
             for producer_id, is_control, is_transactional in zip(*columns, strict=True):
                 if producer_id is not None and producer_id >= 0 and not is_control:
                     seen[bool(is_transactional)].add(producer_id)
-    seen[True] |= set(_states_at_start(log).producers)
+    seen[True] |= {one.producer_id for one in _states_at_start(log).entries()}
     return bool(seen[True] & seen[False])
 
 
@@ -68,23 +68,10 @@ def _plain_batches(log: Log) -> Iterator[RemovedBatch]:
     states = _states_at_start(log)
     for segment in log.segments:
         for batches in walk(segment):
-            columns = batches.columns
-            for at, position in enumerate(columns["position"]):
-                row = {name: values[at] for name, values in columns.items()}
-                known = states.producers.get(-1 if row["producer_id"] is None else row["producer_id"])
-                open_since = None if known is None else known.first_offset
-                if open_since is not None and not row["is_control"] and not row["is_transactional"]:
-                    # Of magic 2: older messages have no producer.
-                    count = v2_header(segment.raw(position, V2_OVERHEAD)).record_count
-                    yield RemovedBatch(
-                        segment.name,
-                        position,
-                        row["size_in_bytes"],
-                        row["base_offset"],
-                        row["last_offset"],
-                        count,
-                        row["producer_id"],
-                        open_since,
-                    )
-                else:
-                    states.append(row, batches.markers.get(position))
+            names = ("position", "size_in_bytes", "base_offset", "last_offset", "producer_id")
+            columns = [batches.columns[name] for name in names]
+            for row, open_since in states.take(batches).plain:
+                position, size, base, last, producer_id = (column[row] for column in columns)
+                # Of magic 2: older messages have no producer.
+                count = v2_header(segment.raw(position, V2_OVERHEAD)).record_count
+                yield RemovedBatch(segment.name, position, size, base, last, count, producer_id, open_since)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
+from kafkarec.state.producers import ProducerStates
 from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.support.durable import write_file
 
@@ -58,13 +59,14 @@ class ActiveSegment:
         folder: str,
         base: int,
         index_builder: SegmentIndexBuilder,
+        states: ProducerStates,
         settings: WriterSettings,
         now: int,
         *,
         size: int = 0,
         first_timestamp: int | None = None,
     ) -> None:
-        self.base, self.index_builder, self.size = base, index_builder, size
+        self.base, self.index_builder, self.size, self._states = base, index_builder, size, states
         self._folder, self._settings, self._opened_at = folder, settings, now
         self._first_timestamp = first_timestamp
         self.path = os.path.join(folder, log_name(base))
@@ -128,7 +130,7 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.add(batches.columns, batches.markers)
+        self.index_builder.add(batches.columns, batches.appended_to(self._states))
         if self._first_timestamp is None:
             self._first_timestamp = _number(batches.headers[0].max_timestamp)
         self.size = at

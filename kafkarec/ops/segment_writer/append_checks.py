@@ -19,7 +19,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read import reader
-from kafkarec.state.producers import Marker, ProducerStates, read_marker
+from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
 from kafkarec.state.recovery_walk import COLUMNS as WALKED
 from kafkarec.write.stamping import assign
 
@@ -92,6 +92,11 @@ class CheckedBatches(NamedTuple):
         columns: dict[str, Sequence[Any]] = dict(zip(COLUMNS, zip(*self.headers, strict=True), strict=True))
         columns["position"] = [position + self.moved for position in columns["position"]]
         return columns
+
+    def appended_to(self, states: ProducerStates) -> list[EndedTransaction]:
+        """Appends the batches to the state of their producers; returns the transactions that they end."""
+        ended = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
+        return [one for one in ended if one is not None]
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""
@@ -214,8 +219,8 @@ def _check_producer(
             open_now[producer_id] = False
         return
     if producer_id not in open_now:
-        known = states.producers.get(producer_id)
-        open_now[producer_id] = known is not None and known.first_offset is not None
+        known = states.entry(producer_id)
+        open_now[producer_id] = known is not None and known.current_txn_first_offset >= 0
     if header.is_transactional:
         open_now[producer_id] = True
     elif open_now[producer_id]:

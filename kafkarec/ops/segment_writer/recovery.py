@@ -32,7 +32,7 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
-from kafkarec.state.producers import ProducerStates
+from kafkarec.state.producers import RECOVERY, ProducerStates
 from kafkarec.state.rebuild_folder import filename_prefix, states_at_start, stored_epochs
 from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment, names
@@ -84,11 +84,11 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
     """
     opened = storage.open(folder)
     if not isinstance(opened, Log):
-        return RecoveredLog(ProducerStates(as_recovery=True), [], settings.start_offset or 0)
+        return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
     with opened as log:
         _check_names(folder, log)
         if not log.segments:
-            return RecoveredLog(ProducerStates(as_recovery=True), [], settings.start_offset or 0)
+            return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
         return _recovered(folder, log, settings, check_all)
 
 
@@ -123,8 +123,6 @@ def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool)
     for number in range(first, last + 1):
         _read_segment(log, log.segments[number], number == last, recovered, settings)
     recovered.states = _snapshot(log, recovered.next_offset) or recovered.states
-    if recovered.index_builder is not None:
-        recovered.index_builder.states = recovered.states
     for name, data in recovered.rewritten_files.items():
         write_file(folder, name, data)
     recovered.epochs[:] = _epochs_within(epochs, log.segments[0].base_offset or 0, recovered.next_offset)
@@ -152,7 +150,7 @@ def _snapshot(log: Log, offset: int) -> ProducerStates | None:
     the cleaner removes markers. A broker also begins with the latest snapshot."""
     try:
         data = log.folder_file(f"{filename_prefix(offset)}{producer_snapshot.SUFFIX}")
-        return None if data is None else ProducerStates(producer_snapshot.read(data), offset, as_recovery=True)
+        return None if data is None else ProducerStates(producer_snapshot.read(data), offset, RECOVERY)
     except KafkaRecordError:
         return None
 
@@ -181,9 +179,7 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
             name = filename_prefix(base) + producer_snapshot.SUFFIX
             recovered.rewritten_files[name] = producer_snapshot.write(recovered.states.snapshot())
         recovered.states = known or recovered.states
-    recovered.index_builder = SegmentIndexBuilder(
-        base, recovered.states, recovered.epochs, settings.index_interval_bytes
-    )
+    recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
     for batches in walk(segment):
         damage = sorted((*damage, *batches.damage), key=lambda one: one.position)
@@ -191,7 +187,7 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
         _check_batches(segment, batches, recovered, damage)
-        recovered.index_builder.add(batches.columns, batches.markers)
+        recovered.index_builder.add(batches.columns, recovered.states.take(batches).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
         _refuse_damage(segment, damage[0])

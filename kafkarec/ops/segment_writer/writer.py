@@ -136,6 +136,7 @@ class SegmentWriter:
                 self._folder,
                 recovered.base,
                 recovered.index_builder,
+                self._states,
                 self._settings,
                 _now(),
                 size=recovered.size,
@@ -257,12 +258,12 @@ class SegmentWriter:
 
     def _open_segment(self, base: int, now: int) -> None:
         self._states.end_offset = max(self._states.end_offset, base)
-        index_builder = SegmentIndexBuilder(base, self._states, self._epochs, self._settings.index_interval_bytes)
+        index_builder = SegmentIndexBuilder(base, self._epochs, self._settings.index_interval_bytes)
         if self._active is None:  # the log's first segment
             self._recovery_point = base
             if base > 0:
                 self._write_snapshot(base)
-        new_segment = ActiveSegment(self._folder, base, index_builder, self._settings, now)
+        new_segment = ActiveSegment(self._folder, base, index_builder, self._states, self._settings, now)
         if self._active is not None:
             self._segments.append(self._active.file)
             self._active.close()

@@ -65,7 +65,7 @@ class LogResult:
     """The results of the workers for one log."""
 
     files: list[FileResult] = field(default_factory=list)
-    sequences: SequenceCheck | None = None
+    sequences: FindingCollector | None = None
     side_file_findings: FindingCollector = field(default_factory=FindingCollector)
 
 
@@ -88,7 +88,7 @@ class WorkPlan(NamedTuple):
         return [segment for unit in self.units for segment in unit.segments]
 
 
-Result = tuple[list[FileResult], SequenceCheck | None] | FindingCollector
+Result = tuple[list[FileResult], FindingCollector | None] | FindingCollector
 _inherited_plan: WorkPlan | None = None
 
 
@@ -111,7 +111,7 @@ def check_all(
             results[unit.log_index].side_file_findings = result
         else:
             results[unit.log_index].files += result[0]
-            results[unit.log_index].sequences = result[1] or results[unit.log_index].sequences
+            results[unit.log_index].sequences = results[unit.log_index].sequences if result[1] is None else result[1]
     for log, checked in zip(logs, results, strict=True):
         restored = {file.path for file in checked.files if file.restored}
         if restored:  # once more: the side files are those of the batches as they were
@@ -204,8 +204,8 @@ def check_segments(
     sequences: bool = False,
     progress: SegmentProgress | None = None,
     decoders: int = 1,
-) -> tuple[list[FileResult], SequenceCheck | None]:
-    """The results for consecutive segments, and the producers' sequences along them if asked for. If a broker truncates
+) -> tuple[list[FileResult], FindingCollector | None]:
+    """The results for consecutive segments, and findings about the producers' sequences along them if asked for. If a broker truncates
     one meanwhile, all are checked again: what it cut off is no damage."""
     for _ in range(_MOST_CHECKS):
         sequence_check = SequenceCheck() if sequences else None
@@ -216,7 +216,7 @@ def check_segments(
         ]
         if not any(one.is_shorter_now for one in results):
             break
-    return results, sequence_check
+    return results, sequence_check.findings if sequence_check else None
 
 
 def _run_inherited_unit(number: int) -> Result:

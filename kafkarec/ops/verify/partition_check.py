@@ -147,7 +147,7 @@ def partition_report(
     if result.sequences is not None:
         explained = _explained_gaps(files, between, partition_files.aborted(log), compacted)
         findings.add("gaps_explained", offset_gaps.gap_summary(explained))
-        findings.add_all(result.sequences.findings)
+        findings.add_all(result.sequences)
     # Side files cannot match a log without its batches, with exchanged names, or with headers that have to be restored:
     # they are compared with the stored ones. Salvage writes new ones.
     cannot_match = (

@@ -6,12 +6,11 @@ difference that this explains is a note, or not reported.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import producer_snapshot
-from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates
+from kafkarec.state.producers import EndedTransaction, ProducerStates, Taken
 
 from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
 
@@ -35,21 +34,11 @@ class TransactionCheck:
             self._expected[place] = ended
             self._lost.add(place)
 
-    def add(
-        self,
-        columns: Mapping[str, list[Any]],
-        markers: Mapping[int, Marker | None],
-        ended: Iterable[EndedTransaction],
-    ) -> None:
-        """Adds consecutive batches with their markers, and the transactions that end in them."""
-        self._expected |= {(one.producer_id, one.last_offset): one for one in ended if one.aborted}
-        if any(marker is not None and marker.aborted for marker in markers.values()):
-            for position, producer_id, base in zip(
-                columns["position"], columns["producer_id"], columns["base_offset"], strict=True
-            ):
-                marker = markers.get(position)
-                if marker is not None and marker.aborted:
-                    self._abort_markers.add((producer_id, base))
+    def add(self, taken: Taken) -> None:
+        """Adds what ended in consecutive batches."""
+        aborted = {(one.producer_id, one.last_offset): one for one in taken.aborted}
+        self._expected |= aborted
+        self._abort_markers |= aborted.keys() | set(taken.empty_aborts)
 
     def leave_out_before(self, start: int) -> None:
         """Expects no entries of transactions that began before the first segment, for a log with gaps: where all data
@@ -165,8 +154,8 @@ def check_snapshot(
     """
     entries = producer_snapshot.read(data)
     for number, entry in enumerate(entries):
-        producer = states.producers.get(entry.producer_id)
-        if producer is None:
+        expected = states.entry(entry.producer_id)
+        if expected is None:
             if complete and not cleaned:
                 findings.add(
                     WARNING,
@@ -177,7 +166,6 @@ def check_snapshot(
                     found=entry.producer_id,
                 )
             continue
-        expected = producer.entry()
         wrong = [
             (name, significant, getattr(expected, field), getattr(entry, field))
             for field, name, significant in _COMPARED

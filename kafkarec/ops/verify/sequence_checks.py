@@ -14,7 +14,6 @@ from kafkarec.state.producers import NONE, Marker, ProducerStates
 from .cached_columns import CachedColumns
 from .findings import FindingCollector, FindingPlace
 
-_MOST_PRODUCERS = 200_000
 # key of producers.VIOLATIONS -> kind of finding
 _KINDS = {
     "old_epoch": "producer_epoch_goes_back",
@@ -69,11 +68,10 @@ class SequenceCheck:
                 self._check_batch(batch, file, rows.place(row))
 
     def _check_batch(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
-        producer, epoch = batch["producer_id"], batch["producer_epoch"]
-        epoch = NONE if epoch is None else epoch
+        producer = batch["producer_id"]
+        batch["max_timestamp"] = NONE
         if batch["is_control"]:
-            marker = _SOME_MARKER if batch["record_count"] else None
-            self._states.append_control(producer, epoch, batch["base_offset"], NONE, marker)
+            self._states.append(batch, _SOME_MARKER if batch["record_count"] else None)
         else:
             problem = self._states.violation(batch)
             if problem in _EXCUSED_BY_A_GAP and self._gap_ends > self._ends.get(producer, NONE):
@@ -81,28 +79,15 @@ class SequenceCheck:
             if problem is not None:
                 self._report(problem, batch, file, place)
             if problem not in _IGNORED:
-                last = batch["last_sequence"]
-                self._states.append_data(
-                    producer,
-                    epoch,
-                    NONE if last is None else last,
-                    batch["base_offset"],
-                    batch["last_offset"],
-                    NONE,
-                    batch["is_transactional"],
-                )
-        self._ends.pop(producer, None)
+                self._states.append(batch)
         self._ends[producer] = batch["last_offset"]
-        if len(self._ends) > _MOST_PRODUCERS:
-            oldest = next(iter(self._ends))
-            del self._ends[oldest]
-            self._states.producers.pop(oldest, None)
 
     def _report(self, problem: str, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
-        known = self._states.producers[batch["producer_id"]]
+        known = self._states.entry(batch["producer_id"])
+        assert known is not None
         who = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
         span = f"sequences {batch['base_sequence']} to {batch['last_sequence']}"
-        after = f"after sequence {known.last.last_sequence}" if known.last else "at the start of an epoch"
+        after = f"after sequence {known.last_sequence}" if known.last_offset >= 0 else "at the start of an epoch"
         detail = {
             "old_epoch": f"{who} after epoch {known.producer_epoch}",
             "duplicate": f"{who}: {span} are already in the log",

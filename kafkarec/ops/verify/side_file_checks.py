@@ -7,7 +7,7 @@ reported here.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -25,8 +25,7 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
-from kafkarec.state.index_builders import append_batches
-from kafkarec.state.producers import Marker, ProducerStates
+from kafkarec.state.producers import ProducerStates
 from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, filename_prefix
 from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage.read_failures import of_one_file, read_failure
@@ -237,21 +236,10 @@ class _SegmentIndexes:
             self._end = positions[-1] + sizes[-1]
         start = 0
         for row, entry in self._without_marker(batches):
-            self._append(columns, batches.markers, state.states, start, row)
+            self._transactions.add(state.states.take(batches, start, row))
             start = row
             self._transactions.add_lost(entry, state.states)
-        self._append(columns, batches.markers, state.states, start, None)
-
-    def _append(
-        self,
-        columns: Mapping[str, list[Any]],
-        markers: Mapping[int, Marker | None],
-        states: ProducerStates,
-        start: int,
-        stop: int | None,
-    ) -> None:
-        part = {name: values[start:stop] for name, values in columns.items()}
-        self._transactions.add(part, markers, list(append_batches(states, part, markers)))
+        self._transactions.add(state.states.take(batches, start))
 
     def _without_marker(self, batches: GoodBatches) -> list[tuple[int, AbortedTransaction]]:
         """(row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are lost, and

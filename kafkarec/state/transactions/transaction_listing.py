@@ -96,7 +96,7 @@ class Transactions(Sequence[Transaction]):
             records,
             size,
             segment,
-            _,
+            *_,
         ) = row
         span = self._spans.get((segment, last_segment))
         if span is None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import builders
 import pytest
 from paths import SEGMENTS
+from slow_producers import SlowStates
 
 import kafkarec
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import (
-    KEPT_BATCHES,
+    BROKER,
+    CLEANER,
+    RECOVERY,
     VIOLATIONS,
     EndedTransaction,
     Marker,
     ProducerStates,
-    first_sequence,
-    follows,
     read_marker,
 )
 from kafkarec.state.recovery_walk import walk
@@ -57,26 +60,27 @@ ABORT, COMMIT = Marker(True, 4, 9000), Marker(False, 4, 9000)
 
 def test_the_last_five_batches_are_kept() -> None:
     states = of(*(row(3 * n, first=3 * n) for n in range(8)))
-    kept = states.producers[7].batches
-    assert len(kept) == KEPT_BATCHES == 5
-    assert [(one.first_sequence, one.last_sequence) for one in kept] == [(3 * n, 3 * n + 2) for n in range(3, 8)]
+    verdicts = [states.violation(row(24, first=3 * n)) for n in range(9)]
+    assert verdicts == ["out_of_order"] * 3 + ["duplicate"] * 5 + [None]
     assert states.end_offset == 24
 
 
 def test_a_new_epoch_discards_the_batches() -> None:
     states = of(row(0, first=0), row(3, first=3), row(6, epoch=1, first=0))
-    assert [one.last_offset for one in states.producers[7].batches] == [8]
+    known = states.entry(7)
+    assert known is not None and (known.producer_epoch, known.last_offset, known.last_sequence) == (1, 8, 2)
+    assert states.violation(row(9, epoch=1, first=0)) == "duplicate"
+    assert states.violation(row(9, epoch=1, first=6)) == "sequence_gap"
 
 
 def test_a_marker_ends_the_transaction_and_may_bump_the_epoch() -> None:
     """KIP-890: the marker's epoch is one above that of its data, and sequences restart."""
     states = of(row(0, first=0, is_transactional=True))
-    assert states.open_transactions == ((7, 0),) and states.first_undecided_offset == 0
+    assert states.first_undecided_offset == 0
     ended = states.append(marker_row(3, epoch=1), ABORT)
     assert ended == EndedTransaction(7, 0, 3, True, 4)
-    known = states.producers[7]
-    assert (known.producer_epoch, known.coordinator_epoch, known.last_timestamp) == (1, 4, 9000)
-    assert not known.batches and states.first_undecided_offset is None
+    assert states.entry(7) == SnapshotEntry(7, 1, -1, -1, 0, 9000, 4, -1)
+    assert states.first_undecided_offset is None
     assert states.violation(row(4, epoch=1, first=0)) is None
 
 
@@ -97,15 +101,24 @@ def test_markers_without_data_and_without_records_end_no_transaction() -> None:
     states = ProducerStates()
     assert states.append(marker_row(0, pid=1), ABORT) is None
     assert states.append(marker_row(1, pid=2, epoch=3), None) is None
-    assert states.producers[2].producer_epoch == 3 and states.producers[2].last_timestamp == 1001
-    recovered = ProducerStates(as_recovery=True)
+    assert states.entry(2) == SnapshotEntry(2, 3, -1, -1, 0, 1001, -1, -1)
+    recovered = ProducerStates(policy=RECOVERY)
     recovered.append(marker_row(1, pid=2, epoch=3), None)
-    assert recovered.producers[2].producer_epoch == -1
+    assert recovered.entry(2) == SnapshotEntry(2, -1, -1, -1, 0, -1, -1, -1)
+
+
+def test_an_emptied_marker_of_the_same_epoch_is_a_write_only_for_the_cleaner() -> None:
+    for policy, time in ((BROKER, 1000), (RECOVERY, 1000), (CLEANER, 1003)):
+        states = ProducerStates(policy=policy)
+        states.append(row(0, first=0))
+        states.append(marker_row(3), None)
+        known = states.entry(7)
+        assert known is not None and known.timestamp == time
 
 
 def test_batches_without_a_producer_change_only_the_end_offset() -> None:
     states = of(row(0, pid=None), row(3, pid=-2))
-    assert states.end_offset == 6 and not states.producers
+    assert states.end_offset == 6 and not states.entries() and states.entry(-2) is None
 
 
 JUDGED = {
@@ -177,12 +190,9 @@ def test_a_retry_of_an_older_batch_than_the_last_five_is_out_of_order() -> None:
 
 def test_sequences_wrap_to_zero() -> None:
     last = 2**31 - 1
-    assert follows(last, 0) and follows(5, 6) and not follows(5, 0) and not follows(last, 1)
-    assert first_sequence(1, 3) == last - 1 and first_sequence(5, 3) == 2
     states = of(row(0, 3, first=last - 2))
     assert states.violation(row(3, first=0)) is None
     states.append(row(3, 5, first=last - 1))
-    assert states.producers[7].batches[-1].first_sequence == last - 1
     assert states.violation(row(8, 5, first=last - 1)) == "duplicate"
     assert states.violation(row(8, first=3)) is None and states.violation(row(8, first=4)) == "sequence_gap"
 
@@ -192,7 +202,11 @@ def test_a_snapshot_round_trips() -> None:
     entries = producer_snapshot.read(data)
     states = ProducerStates(entries, 30)
     assert states.snapshot() == entries
-    assert states.open_transactions == ((19, 0), (20, 3), (21, 6))
+    assert states.first_undecided_offset == 0 and states.end_offset == 30
+    for producer_id, first, after in ((19, 0, 3), (20, 3, 6), (21, 6, None)):
+        ended = states.end_by_index(AbortedTransaction(producer_id, first, 40, 0))
+        assert ended == EndedTransaction(producer_id, first, 40, True, 41 if after is None else after)
+        assert states.first_undecided_offset == after and states.end_by_index(ended_entry(ended)) is None
 
 
 def test_the_rows_of_a_scan_yield_the_brokers_snapshot() -> None:
@@ -232,8 +246,58 @@ def test_many_markers_at_once(tmp_path: Path) -> None:
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
     [batches] = walk(kafkarec.open(path))
-    markers = [batches.markers.get(position) for position in batches.columns["position"]]
-    assert markers == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
+    states = ProducerStates()
+    taken = states.take(batches)
+    assert taken == ([], [(1, 0)], []) and states.entry(1) == SnapshotEntry(1, -1, -1, -1, 0, 9, 5, -1)
+    for number, expected in enumerate([(7, 5), (-1, -1), (-1, -1), (8, 5), (9, 5)]):
+        one = ProducerStates()
+        one.take(batches, number, number + 1)
+        known = one.entry(1)
+        assert known is not None and (known.timestamp, known.coordinator_epoch) == expected
+
+
+def ended_entry(ended: EndedTransaction) -> AbortedTransaction:
+    return AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, ended.last_stable_offset)
+
+
+def random_row(chosen: random.Random, base: int) -> tuple[Any, Marker | None]:
+    """A batch of one of four producers, with odd epochs and sequences, and its marker."""
+    pid = chosen.choice([None, -1, 1, 2, 3, 4])
+    epoch, first = chosen.choice([0, 0, 0, 1, 2]), chosen.choice([None, 0, 1, 3, 2**31 - 2, base % 7])
+    batch = row(base, chosen.randrange(1, 5), pid=pid, epoch=epoch, first=first)
+    batch |= {"max_timestamp": chosen.choice([None, 5, base]), "is_transactional": chosen.randrange(3) > 0}
+    if chosen.randrange(4):
+        return batch, None
+    marker = Marker(bool(chosen.randrange(2)), chosen.randrange(9), base) if chosen.randrange(4) else None
+    return batch | {"is_control": True, "is_transactional": True}, marker
+
+
+@pytest.mark.parametrize("policy", [BROKER, RECOVERY])
+def test_random_batches(policy: int) -> None:
+    """As `SlowStates`: what ends, what is refused, each entry; from a snapshot, and with lost markers."""
+    seen = set()
+    for seed in range(300):
+        chosen = random.Random(seed)
+        snapshot = [
+            SnapshotEntry(2, 1, 5, 9, 2, 7, 3, chosen.choice([-1, 4])),
+            SnapshotEntry(9, 0, -1, -1, 0, -1, -1, chosen.choice([-1, 2])),
+        ][: chosen.randrange(3)]
+        fast, slow = ProducerStates(snapshot, 10, policy), SlowStates(snapshot, 10, as_recovery=policy == RECOVERY)
+        base = 10
+        for _ in range(40):
+            batch, marker = random_row(chosen, base)
+            verdict = fast.violation(batch)
+            assert verdict == slow.violation(batch)
+            seen.add(verdict)
+            assert fast.append(batch, marker) == slow.append(batch, marker)
+            assert fast.first_undecided_offset == slow.first_undecided_offset
+            base = batch["last_offset"] + 1 - (chosen.randrange(9) == 0) * 3  # in a damaged log offsets may fall
+            if chosen.randrange(9) == 0:
+                entry = AbortedTransaction(chosen.choice([1, 2, 9]), chosen.choice([2, 4, 10]), base, 0)
+                assert fast.end_by_index(entry) == slow.end_by_index(entry)
+        assert fast.end_offset == slow.end_offset and fast.snapshot() == slow.snapshot()
+        assert fast.entries() == [one.entry() for one in slow.producers.values()]
+    assert seen == {None, *VIOLATIONS}
 
 
 def test_a_marker_that_cannot_be_read() -> None:
