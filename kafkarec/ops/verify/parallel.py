@@ -205,8 +205,8 @@ def check_segments(
     progress: SegmentProgress | None = None,
     decoders: int = 1,
 ) -> tuple[list[FileResult], FindingCollector | None]:
-    """The results for consecutive segments, and findings about the producers' sequences along them if asked for. If a broker truncates
-    one meanwhile, all are checked again: what it cut off is no damage."""
+    """The results for consecutive segments, and findings about the producers' sequences along them if asked for. If a
+    broker truncates one meanwhile, all are checked again: what it cut off is no damage."""
     for _ in range(_MOST_CHECKS):
         sequence_check = SequenceCheck() if sequences else None
         log_checks = [sequence_check] if sequence_check else []

@@ -19,6 +19,7 @@ from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
+from kafkarec.state.producers import ProducerStates
 from kafkarec.state.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.state.recovery_walk import walk
 
@@ -218,7 +219,8 @@ def test_pieces_of_any_size_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
     (stretch,) = walk(segment)
-    maker = SegmentIndexBuilder(0, interval=256)
+    maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
     for row in range(len(stretch.columns["position"])):
-        maker.add({name: values[row : row + 1] for name, values in stretch.columns.items()}, stretch.markers)
+        ended = states.take(stretch, row, row + 1).aborted
+        maker.add({name: values[row : row + 1] for name, values in stretch.columns.items()}, ended)
     assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()

@@ -13,7 +13,7 @@ import builders
 import pytest
 from fake_file import FakeFile
 from paths import SEGMENTS
-from verify_reports import good, kinds, made, sequenced, verified
+from verify_reports import good, kinds, made, verified
 
 import kafkarec
 from kafkarec.sidecars import time_index
@@ -126,21 +126,6 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     assert (len(file.damage), file.damage_left_out, file.places, file.batches) == (3, 7, 10, 11)
     assert file.damaged_bytes == 10 * len(batches[0])
     assert "and 7 more places" in str(report) and "10 places" in str(report)
-
-
-def test_producers_beyond_a_limit_are_dropped_the_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kafkarec.ops.verify.sequence_checks._MOST_PRODUCERS", 2)
-    order = [
-        1,
-        2,
-        3,
-        1,
-        3,
-    ]  # producer 1 is dropped at producer 3, so its next batch counts as its first; 3 is still known
-    batches = [sequenced(5 * i, 0, producer=producer) for i, producer in enumerate(order)]
-    report = verified(made(tmp_path, {0: batches}), sequences=True)
-    [finding] = [one for one in report.findings if one.severity == "error"]
-    assert (finding.kind, finding.offset, finding.count) == ("sequence_duplicate", 20, 1)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
