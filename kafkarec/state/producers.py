@@ -13,7 +13,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
 from kafkarec.format import control
@@ -22,15 +22,13 @@ from kafkarec.read import reader
 from kafkarec.read.marker_columns import ABORT, ODDITY, PLAIN_DATA, ROW, WIDTH
 from kafkarec.sidecars.producer_snapshot import in_java_order
 
-if TYPE_CHECKING:
-    from .recovery_walk import GoodBatches
+from .recovery_walk import MARKER_COLUMNS, GoodBatches
 
 NONE = -1
 # What is done with a marker that the log cleaner emptied, from `_c/producers.pxd`. BROKER: the epoch and time in its
 # header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
 # the epoch; CLEANER: its time is that of a write of the producer, too.
 BROKER, RECOVERY, CLEANER = 1, 2, 3
-MARKER_COLUMNS = ("timestamp", "key", "value")
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}
 _PRODUCER, _CODE, _FIRST, _STABLE, _BATCH = map(
     ROW.index, ("producer_id", "code", "first_offset", "last_stable_offset", "batch")

@@ -6,7 +6,7 @@ checks only framing and CRC.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -14,24 +14,9 @@ from kafkarec._core import Rows
 from kafkarec.damage import Damage
 from kafkarec.read.decode_options import ALL_CHECKS, CONTROL_PAYLOADS, NO_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import PassResult, batch_table
-from kafkarec.state.producers import MARKER_COLUMNS
+from kafkarec.tables.records import BatchTable
 
-COLUMNS = (
-    "position",
-    "size_in_bytes",
-    "magic",
-    "crc",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "partition_leader_epoch",
-    "is_control",
-    "is_transactional",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-)
+MARKER_COLUMNS = ("timestamp", "key", "value")
 
 
 class ReadableSegment(Protocol):
@@ -42,16 +27,27 @@ class ReadableSegment(Protocol):
     def parts(self, decode_request: DecodeRequest, /) -> Iterator[PassResult]: ...
 
 
+class _Columns(dict[str, list[Any]]):
+    """Columns of a table that become lists when they are asked for."""
+
+    def __init__(self, table: BatchTable) -> None:
+        self._table = table
+
+    def __missing__(self, name: str) -> list[Any]:
+        self[name] = self._table.column(name)
+        return self[name]
+
+
 class GoodBatches(NamedTuple):
     """Consecutive good batches.
 
-    columns     a list for each name of COLUMNS
+    columns     by name, a list for each column of a BatchTable
     table, marks   for ProducerStates.take
     damage      before, between and after the batches
     remaining   number of bytes of the tail
     """
 
-    columns: dict[str, list[Any]]
+    columns: Mapping[str, list[Any]]
     table: Rows
     marks: bytes
     damage: tuple[Damage, ...]
@@ -68,7 +64,5 @@ def walk(
     asked = asked._replace(options=replace(asked.options, payloads=CONTROL_PAYLOADS, check_crc=check_crc))
     for part in segment.parts(asked):
         [table] = part.tables
-        batches = batch_table(part)
-        columns = {name: batches.column(name) for name in COLUMNS}
         marks = table.mark(part.chunks[0] if part.chunks else None)[0] if len(table) else b""
-        yield GoodBatches(columns, table, marks, tuple(part.damage), part.remaining)
+        yield GoodBatches(_Columns(batch_table(part)), table, marks, tuple(part.damage), part.remaining)

@@ -20,12 +20,28 @@ from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read import reader
 from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
-from kafkarec.state.recovery_walk import COLUMNS as WALKED
 from kafkarec.write.stamping import assign
 
 from .roll_params import WriterSettings
 
-COLUMNS = (*WALKED, "compression", "record_count")
+COLUMNS = (
+    "position",
+    "size_in_bytes",
+    "magic",
+    "crc",
+    "base_offset",
+    "last_offset",
+    "max_timestamp",
+    "partition_leader_epoch",
+    "is_control",
+    "is_transactional",
+    "producer_id",
+    "producer_epoch",
+    "base_sequence",
+    "last_sequence",
+    "compression",
+    "record_count",
+)
 _LONG_MAX = 2**63 - 1
 
 
