@@ -14,7 +14,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.storage import Log, Segment, names, remote
 from kafkarec.storage.folders import LocalFolder
 from kafkarec.storage.read_failures import of_one_file
-from kafkarec.storage.sources import OpenFile
+from kafkarec.sources.files import OpenFile
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from . import remote
 from .names import is_packed
-from .sources import ByteSource, LocalFile, read_whole
+from kafkarec.sources.files import ByteSource, LocalFile, read_whole
 
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16

@@ -20,7 +20,7 @@ from typing import IO, cast
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
-from .sources import ByteSource
+from kafkarec.sources.files import ByteSource
 
 # Positions in a segment are int32: brokers make no larger segments.
 LARGEST_SEGMENT = (1 << 31) - 1

@@ -40,7 +40,7 @@ from .folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
 from .remote_errors import display_url
-from .sources import ByteSource, LocalFile, core_source
+from kafkarec.sources.files import ByteSource, LocalFile, core_source
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
@@ -335,7 +335,7 @@ class Segment(Readable):
 
     @property
     def source(self) -> ByteSource:
-        """The open file: see storage.sources. It stays open until `close`."""
+        """The open file: see sources.files. It stays open until `close`."""
         self.hold_open()
         assert self._open is not None
         return self._open

@@ -11,7 +11,7 @@ from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.tables.records import BatchTable
 
 from .folders import FetchCounter
-from .sources import ByteSource
+from kafkarec.sources.files import ByteSource
 
 
 class SegmentLike(Protocol):

@@ -28,7 +28,7 @@ from kafkarec.tables.records import BatchTable
 
 from .gz_segment import Unpacked
 from .segment_protocol import SegmentLike
-from .sources import ByteSource, core_source
+from kafkarec.sources.files import ByteSource, core_source
 from .tiered import begins_with_batch
 
 _HEAD = 64

@@ -28,7 +28,7 @@ from kafkarec.errors import UnsupportedCompressionError
 from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, start_of
 
 from . import names
-from .sources import ByteSource
+from kafkarec.sources.files import ByteSource
 
 HEAD_BYTES = 64
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

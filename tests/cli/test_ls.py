@@ -23,7 +23,7 @@ import kafkarec
 from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
 from kafkarec.storage.segment_summary import summarize
-from kafkarec.storage.sources import LocalFile
+from kafkarec.sources.files import LocalFile
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 GOLDEN_SEGMENTS = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]

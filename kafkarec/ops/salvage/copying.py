@@ -16,7 +16,7 @@ from typing import Any
 from kafkarec.storage import Segment
 from kafkarec.storage.folders import FolderEntry
 from kafkarec.storage.read_failures import DISK_ERRORS
-from kafkarec.storage.sources import ByteSource, FileObject
+from kafkarec.sources.files import ByteSource, FileObject
 from kafkarec.support.durable import NewFile
 
 _PIECE = 1 << 20

@@ -20,7 +20,7 @@ from kafkarec import LimitExceededError
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import PackedFileError
 from kafkarec.storage import gz_segment
-from kafkarec.storage.sources import FileObject
+from kafkarec.sources.files import FileObject
 
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 PLAIN = SEGMENT.read_bytes()

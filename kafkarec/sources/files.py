@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 
-from . import names
+from kafkarec.storage import names
 
 _WINDOW = 1 << 20
 _SKIP_BYTES = 64 << 10
