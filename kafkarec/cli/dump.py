@@ -12,8 +12,10 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import dump
 from kafkarec.ops.dump import decoders
 from kafkarec.ops.dump.run import ClosableSource, DumpOptions
-from kafkarec.storage import names, remote
-from kafkarec.storage.folders import LocalFolder, RemoteFolder
+from kafkarec.sources import remote
+from kafkarec.storage import names
+from kafkarec.sources.folders import LocalFolder, RemoteFolder
+from kafkarec.storage.log_files import open_file
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 
@@ -229,6 +231,6 @@ def _open(path: str) -> ClosableSource:
         return source
     if remote.is_url(path) and remote.local_path(path) is None:
         folder, _, name = path.rpartition("/")
-        return RemoteFolder(folder, {}).open(name)
+        return open_file(RemoteFolder(folder, {}), name)
     folder, name = os.path.split(remote.local_path(path) or path if remote.is_url(path) else path)
-    return LocalFolder(folder).open(name)
+    return open_file(LocalFolder(folder), name)

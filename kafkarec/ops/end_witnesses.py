@@ -34,7 +34,7 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.storage import Log, LogDir, names
-from kafkarec.storage.folders import Folder, LocalFolder
+from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.support.text_table import counted
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"

@@ -11,8 +11,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import names, read_failures, tiered
-from .folders import Folder, FolderEntry
+from kafkarec.sources import read_failures
+from . import names, tiered
+from kafkarec.sources.folders import Folder
+from kafkarec.sources.remote import FolderEntry
 from .segment import Readable, Segment
 
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from . import names
-from .folders import Folder, FolderEntry, RemoteFolder, map_folders
+from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
+from kafkarec.sources.remote import FolderEntry
 from .log import LeftOut, Log
-from .read_failures import is_gone, read_failure
+from kafkarec.sources.read_failures import is_gone, read_failure
 from .segment import Readable, Segment, columns_of_several_logs
 
 

@@ -11,8 +11,10 @@ from typing import Any
 
 from kafkarec.internal_topics import transactional_ids
 
-from . import names, remote
-from .folders import Folder, FolderEntry, LocalFolder, RemoteFolder
+from kafkarec.sources import remote
+from . import names
+from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
+from kafkarec.sources.remote import FolderEntry
 from .log import Log
 from .log_dir import LogDir, partitions_of_topic
 from .segment import Segment

@@ -20,7 +20,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kafkarec.storage import remote
+from kafkarec.sources import remote
 
 from . import names
 

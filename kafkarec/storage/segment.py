@@ -36,10 +36,10 @@ from kafkarec.state import transactions
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 
 from . import names, ranges
-from .folders import FetchCounter, Folder
+from kafkarec.sources.folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
-from .remote_errors import display_url
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.sources.files import ByteSource, LocalFile, core_source
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ class Segment(Readable):
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
             raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
-        source = self._folder.open(self.name)
+        source = open_file(self._folder, self.name)
         if self._known_size is not None and isinstance(source, LocalFile):
             source.size = min(source.size, self._known_size)
         return source
@@ -453,7 +453,7 @@ class Segment(Readable):
         if suffix is None:
             return self._opened_source()
         try:
-            return None if self._folder is None else self._folder.open(names.sidecar(self.name, suffix))
+            return None if self._folder is None else open_file(self._folder, names.sidecar(self.name, suffix))
         except FileNotFoundError:
             return None
 

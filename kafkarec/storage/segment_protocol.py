@@ -10,7 +10,7 @@ from kafkarec._core import Source
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.tables.records import BatchTable
 
-from .folders import FetchCounter
+from kafkarec.sources.folders import FetchCounter
 from kafkarec.sources.files import ByteSource
 
 

@@ -26,7 +26,7 @@ from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.tables.records import BatchTable
 
-from .gz_segment import Unpacked
+from kafkarec.sources.packed import Unpacked
 from .segment_protocol import SegmentLike
 from kafkarec.sources.files import ByteSource, core_source
 from .tiered import begins_with_batch

@@ -255,7 +255,7 @@ def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
 
 
 def _is_remote(options: SourceOptions) -> bool:
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
     return any(remote.is_url(each) and remote.local_path(each) is None for each in given)

@@ -31,7 +31,7 @@ from .options import SourceOptions
 
 if TYPE_CHECKING:
     import kafkarec
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
 logger = logging.getLogger("spark_udfs")
 
@@ -129,7 +129,7 @@ def roots(options: SourceOptions) -> list[tuple[str, Keys]]:
 
 def _base(given: str) -> str:
     """The option basePath as `existing` writes paths."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     if remote.is_url(given):
         local = remote.local_path(given)
@@ -334,7 +334,7 @@ def existing(options: SourceOptions) -> list[str]:
 
 def _all_matches(path: str, options: SourceOptions) -> list[str]:
     """The matches of a path; ValueError for a scheme that nothing here reads, with what does."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     scheme = hadoop_scheme(path)
     try:
@@ -362,7 +362,7 @@ def shown(path: str) -> str:
     """A path for rows, logs and messages: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     return remote.display_url(path)
 
@@ -372,7 +372,7 @@ def not_found(path: str, why: str = "") -> AnalysisException:
 
 
 def _matches(path: str, options: SourceOptions) -> Iterator[str]:
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     if remote.is_url(path):
         local = remote.local_path(path)
@@ -399,7 +399,7 @@ def _glob(pattern: str) -> Iterator[str]:
 
 def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
     """The matches of a URL's glob, with one listing per matching folder; the URL itself if it has no wildcard."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
@@ -429,8 +429,8 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
         yield from urls
 
 
-def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.RemoteEntry]:
-    from kafkarec.storage import remote
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.FolderEntry]:
+    from kafkarec.sources import remote
 
     try:
         return remote.listing(f"{url}/", storage)

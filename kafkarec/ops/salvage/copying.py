@@ -14,8 +14,8 @@ from bisect import bisect_right
 from typing import Any
 
 from kafkarec.storage import Segment
-from kafkarec.storage.folders import FolderEntry
-from kafkarec.storage.read_failures import DISK_ERRORS
+from kafkarec.sources.remote import FolderEntry
+from kafkarec.sources.read_failures import DISK_ERRORS
 from kafkarec.sources.files import ByteSource, FileObject
 from kafkarec.support.durable import NewFile
 

@@ -11,7 +11,7 @@ from kafkarec._version import __version__
 from kafkarec.ops.end_witnesses import EndVerdict, LogEnd, Witness, above
 from kafkarec.read.hurt_markers import Decision
 from kafkarec.storage import names
-from kafkarec.storage.read_failures import REMEDIES, ReadFailure
+from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun

@@ -18,7 +18,7 @@ from verify_reports import good, kinds, made, sequenced, verified
 import kafkarec
 from kafkarec.sidecars import time_index
 from kafkarec.storage import Segment
-from kafkarec.storage.folders import LocalFolder
+from kafkarec.sources.folders import LocalFolder
 
 
 class Failing:

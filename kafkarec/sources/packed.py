@@ -1,11 +1,8 @@
-"""Reads segments in .gz and .zst files.
-
-    00000000000000000030.log.gz  ->  decompressed from the start, as far as needed, into an unnamed temporary file
+"""Reads the content of gzip and zstd files: decompressed from the start, as far as needed, into a temporary file.
 
 Reads use that copy (in TMPDIR), in any order and in constant memory; it is removed when the source is closed. If the
-compressed data is cut off or corrupt, everything before that is read, and the rest is damage with reason `unreadable`.
-The size of the rest is known only if the zstd frame has its content size; if unknown, it is taken to be 17 bytes, the
-start of a batch's frame.
+compressed data is cut off or corrupt, everything before that is read, and the rest is damage. The size of the rest is
+known only if the zstd frame has its content size.
 """
 
 from __future__ import annotations
@@ -15,23 +12,22 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import IO, cast
+from typing import IO
 
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
-from kafkarec.sources.files import ByteSource
-
-# Positions in a segment are int32: brokers make no larger segments.
-LARGEST_SEGMENT = (1 << 31) - 1
-# With fewer bytes, an unreadable rest would be a tail and not damage.
-_MIN_REST = 17
+from .files import ByteSource
 
 
-def unpacked(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
-    """A source of the decompressed content; `source` itself if its bytes are not compressed, whatever its name is."""
+def unpacked(source: ByteSource, limit: int, least_rest: int) -> ByteSource:
+    """A source of the decompressed content; `source` itself if its bytes are not compressed.
+
+    limit        bytes of content; reading raises LimitExceededError if there are more
+    least_rest   bytes that a rest of unknown size, which cannot be decompressed, is taken to have
+    """
     codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
-    return source if codec is None else cast(ByteSource, Unpacked(source, codec, limit))
+    return source if codec is None else Unpacked(source, codec, limit, least_rest)
 
 
 class Unpacked:
@@ -40,10 +36,10 @@ class Unpacked:
     window_bytes = 1 << 20
     skip_bytes = 8 << 10
 
-    def __init__(self, packed: ByteSource, codec: str, limit: int = LARGEST_SEGMENT) -> None:
+    def __init__(self, packed: ByteSource, codec: str, limit: int, least_rest: int) -> None:
         self.name, self.codec = packed.name, codec
         self.failure: CodecError | OSError | None = None
-        self._packed, self._limit = packed, limit
+        self._packed, self._limit, self._least_rest = packed, limit, least_rest
         self._lock = threading.RLock()
         self._at = self._done = 0
         self._ended = False
@@ -57,7 +53,7 @@ class Unpacked:
         if self.failure is None:
             return self._done
         declared = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
-        return declared if self._done < declared <= self._limit else self._done + _MIN_REST
+        return declared if self._done < declared <= self._limit else self._done + self._least_rest
 
     @property
     def packed_size(self) -> int:

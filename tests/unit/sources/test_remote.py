@@ -18,9 +18,9 @@ from s3server import BUCKET, Refusal, Server, running, without_aws
 
 import kafkarec
 from kafkarec import storage
-from kafkarec.storage import remote
-from kafkarec.storage.remote import RemoteEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
-from kafkarec.storage.remote_errors import display_url, translate
+from kafkarec.sources import remote
+from kafkarec.sources.remote import FolderEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
+from kafkarec.sources.remote_errors import display_url, translate
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"
@@ -80,17 +80,17 @@ def test_a_known_size_saves_a_request(server: Server) -> None:
 def test_listings(server: Server, library: str) -> None:
     options = server.options()
     folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options, library=library)
-    assert RemoteEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
+    assert FolderEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
     inside = remote.listing(f"s3://{BUCKET}/kafka-backup/txn-0", options, library=library)
-    assert RemoteEntry("00000000000000000030.log", len(CONTENT), False) in inside
+    assert FolderEntry("00000000000000000030.log", len(CONTENT), False) in inside
     assert remote.listing(f"s3://{BUCKET}", options, library=library) == [
-        RemoteEntry("kafka-backup", 0, True),
-        RemoteEntry("odd", 0, True),
+        FolderEntry("kafka-backup", 0, True),
+        FolderEntry("odd", 0, True),
     ]
-    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [RemoteEntry("NoSuchKey", 0, True)]
-    assert remote.stat(URL, options, library=library) == RemoteEntry("00000000000000000030.log", len(CONTENT), False)
-    assert remote.stat(f"s3://{BUCKET}/kafka-backup", options, library=library) == RemoteEntry("kafka-backup", 0, True)
-    assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options, library=library) == RemoteEntry("kafka-backup", 0, True)
+    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [FolderEntry("NoSuchKey", 0, True)]
+    assert remote.stat(URL, options, library=library) == FolderEntry("00000000000000000030.log", len(CONTENT), False)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup", options, library=library) == FolderEntry("kafka-backup", 0, True)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options, library=library) == FolderEntry("kafka-backup", 0, True)
 
 
 def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:

@@ -6,25 +6,19 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from . import remote
-from .names import is_packed
-from kafkarec.sources.files import ByteSource, LocalFile, read_whole
+from .files import ByteSource, LocalFile, read_whole
+from .remote_libraries import FolderEntry
 
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
 
 
-class FolderEntry(NamedTuple):
-    name: str
-    size: int
-    is_dir: bool
-
-
 class Folder(Protocol):
     """path: as error messages show it; entries: sorted by name; names: those of a remote folder may be the ones of its
-    last listing; read: a whole file, None if it does not exist."""
+    last listing; read: a whole file, None if it does not exist; open: disk: a block device is read, too."""
 
     path: str
 
@@ -33,7 +27,7 @@ class Folder(Protocol):
     def join(self, name: str) -> str: ...
     def below(self, name: str) -> Folder: ...
     def read(self, name: str) -> bytes | None: ...
-    def open(self, name: str) -> ByteSource: ...
+    def open(self, name: str, disk: bool = False) -> ByteSource: ...
 
 
 class LocalFolder:
@@ -66,8 +60,8 @@ class LocalFolder:
         except (FileNotFoundError, IsADirectoryError):
             return None
 
-    def open(self, name: str) -> ByteSource:
-        return unpacked(LocalFile(self.join(name)), name, self.read)
+    def open(self, name: str, disk: bool = False) -> ByteSource:
+        return LocalFile(self.join(name), disk)
 
 
 class RemoteFolder:
@@ -80,7 +74,7 @@ class RemoteFolder:
         self._sizes: dict[str, int] | None = None  # of files, from the listing: saves a request for each
 
     def entries(self) -> list[FolderEntry]:
-        listed = [FolderEntry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+        listed = remote.listing(self.path + "/", self._options)
         self._sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
         return listed
 
@@ -100,12 +94,12 @@ class RemoteFolder:
         self.fetch_counter.whole += len(data or b"")
         return data
 
-    def open(self, name: str) -> ByteSource:
+    def open(self, name: str, disk: bool = False) -> ByteSource:
         if self._sizes is not None and name not in self._sizes:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
         self.fetch_counter.sources.append(source)
-        return unpacked(source, name, self.read)
+        return source
 
 
 def map_folders(parent: Folder, function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
@@ -127,19 +121,3 @@ class FetchCounter:
     def fetched(self) -> int:
         return self.whole + sum(source.fetched for source in self.sources)
 
-
-def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> ByteSource:
-    """The source itself, or the content of a .gz or .zst file.
-
-    UnsupportedCompressionError for compressed or encrypted objects of tiered storage.
-    """
-    from . import gz_segment, tiered
-
-    try:
-        if is_packed(name):
-            return gz_segment.unpacked(source, name)
-        tiered.refuse_encoded(source, name, read)
-    except BaseException:
-        source.close()
-        raise
-    return source

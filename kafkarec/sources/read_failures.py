@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 
 from .remote_errors import RemoteError
-from kafkarec.sources.files import not_a_file
+from .files import not_a_file
 
 MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
     "missing",

@@ -22,11 +22,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .remote_errors import RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, missing, translate
-from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, RemoteEntry, RemoteObject
+from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, FolderEntry, RemoteObject
 
 __all__ = [
     "Arrow",
-    "RemoteEntry",
+    "FolderEntry",
     "RemoteError",
     "RemoteNotFoundError",
     "RemotePermissionError",
@@ -169,7 +169,7 @@ def open_source(
 
 def listing(
     url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None
-) -> list[RemoteEntry]:
+) -> list[FolderEntry]:
     """The entries directly in the folder (the prefix) `url`, by name. RemoteNotFoundError if empty or missing."""
     chosen = _library(url, storage_options, library)
     try:
@@ -181,19 +181,19 @@ def listing(
     return sorted(entry for entry in entries if entry.name)
 
 
-def stat(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> RemoteEntry:
+def stat(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> FolderEntry:
     """The object or folder at `url`, which is a folder if it ends in /. RemoteNotFoundError if there is neither."""
     chosen = _library(url, storage_options, library)
     name = url.rstrip("/").rpartition("/")[2]
     try:
         if url.endswith("/"):
-            return RemoteEntry(name, 0, True)
+            return FolderEntry(name, 0, True)
         info = chosen.info(url)
         if info is None:
             raise FileNotFoundError("Not Found")
     except Exception as error:
         raise _with_reason(error, url, chosen) from error
-    return RemoteEntry(name, info.size, info.is_dir)
+    return FolderEntry(name, info.size, info.is_dir)
 
 
 def read_whole(

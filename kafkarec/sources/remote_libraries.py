@@ -1,6 +1,6 @@
 """One interface to the two libraries that read URLs, fsspec and pyarrow.fs: stat, listings, range reads.
 
-Caches and read-ahead are off: `kafkarec.storage.remote` counts the bytes transferred. The libraries' own errors are
+Caches and read-ahead are off: `kafkarec.sources.remote` counts the bytes transferred. The libraries' own errors are
 raised.
 """
 
@@ -18,7 +18,7 @@ S3 = ("s3", "s3a", "s3n")
 WINDOW = 2 << 20
 
 
-class RemoteEntry(NamedTuple):
+class FolderEntry(NamedTuple):
     """One entry of a listing. size: bytes; 0 for a folder, and if the server does not report it."""
 
     name: str
@@ -40,8 +40,8 @@ class Library(Protocol):
 
     endpoint: str | None
 
-    def info(self, url: str) -> RemoteEntry | None: ...
-    def entries(self, url: str) -> list[RemoteEntry]: ...
+    def info(self, url: str) -> FolderEntry | None: ...
+    def entries(self, url: str) -> list[FolderEntry]: ...
     def opened(self, url: str, size: int | None) -> RemoteObject: ...
 
 
@@ -60,7 +60,7 @@ class Fsspec:
         self.endpoint = settings.get("endpoint_url") or _endpoint_of_environment(scheme)
         self._scheme = scheme
 
-    def info(self, url: str) -> RemoteEntry | None:
+    def info(self, url: str) -> FolderEntry | None:
         try:
             info = self._fs.info(self._path(url))
         except FileNotFoundError as error:
@@ -69,14 +69,14 @@ class Fsspec:
             return None
         return _entry(info)
 
-    def entries(self, url: str) -> list[RemoteEntry]:
+    def entries(self, url: str) -> list[FolderEntry]:
         path = self._path(url).rstrip("/")
         if self._scheme in ("http", "https"):
             return self._linked(path + "/")
         # A bucket may have an empty object with the name of the folder itself, which is not in the folder.
         return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
 
-    def _linked(self, url: str) -> list[RemoteEntry]:
+    def _linked(self, url: str) -> list[FolderEntry]:
         """The links of a web page to addresses below its own. Their sizes need one request each."""
         listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
         files = [one for one in listed if one["type"] != "directory"]
@@ -179,15 +179,15 @@ class Arrow:
             self.filesystem, path = fs.FileSystem.from_uri(url)
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
-    def info(self, url: str) -> RemoteEntry | None:
+    def info(self, url: str) -> FolderEntry | None:
         info = self.filesystem.get_file_info(self.path(url))
         if info.type == self._types.NotFound:
             return None
-        return RemoteEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
+        return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
 
-    def entries(self, url: str) -> list[RemoteEntry]:
+    def entries(self, url: str) -> list[FolderEntry]:
         listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
-        return [RemoteEntry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
+        return [FolderEntry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
         return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
@@ -208,9 +208,9 @@ class _ArrowObject:
         self._file.close()
 
 
-def _entry(info: Mapping[str, Any]) -> RemoteEntry:
+def _entry(info: Mapping[str, Any]) -> FolderEntry:
     name = str(info["name"]).rstrip("/").rpartition("/")[2]
-    return RemoteEntry(name, int(info.get("size") or 0), info["type"] == "directory")
+    return FolderEntry(name, int(info.get("size") or 0), info["type"] == "directory")
 
 
 def _endpoint_of_environment(scheme: str) -> str | None:
