@@ -12,10 +12,10 @@ from typing import TypeVar
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources import remote
-from kafkarec.storage import Log, Segment, names
+from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
-from kafkarec.sources.files import OpenFile
+from kafkarec.storage import Log, Segment, names
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy

@@ -83,7 +83,7 @@ class LocalFile:
     def __init__(self, path: str, disk: bool = False) -> None:
         self.name = path
         self.fetched = 0
-        what = not_a_file(path, disk)  # not left to reading, which finds no bytes in a device, and on tmpfs none in a folder
+        what = not_a_file(path, disk)  # reading finds no bytes in a device, and on tmpfs none in a folder
         if what is not None:
             code = errno.EISDIR if what == _NOT_FILES[stat.S_IFDIR] else errno.ESPIPE
             hint = ", which is read only as standard input (-)" if what == _NOT_FILES[stat.S_IFIFO] else ", not a file"

@@ -120,4 +120,3 @@ class FetchCounter:
     @property
     def fetched(self) -> int:
         return self.whole + sum(source.fetched for source in self.sources)
-

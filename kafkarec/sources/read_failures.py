@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 
-from .remote_errors import RemoteError
 from .files import not_a_file
+from .remote_errors import RemoteError
 
 MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
     "missing",

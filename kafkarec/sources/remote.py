@@ -22,7 +22,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from .remote_errors import RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, missing, translate
-from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, FolderEntry, RemoteObject
+from .remote_libraries import S3, WINDOW, Arrow, FolderEntry, Fsspec, Library, RemoteObject
 
 __all__ = [
     "Arrow",

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.sources import read_failures
-from . import names, tiered
 from kafkarec.sources.folders import Folder
 from kafkarec.sources.remote import FolderEntry
+
+from . import names, tiered
 from .segment import Readable, Segment
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import names
 from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
-from kafkarec.sources.remote import FolderEntry
-from .log import LeftOut, Log
 from kafkarec.sources.read_failures import is_gone, read_failure
+from kafkarec.sources.remote import FolderEntry
+
+from . import names
+from .log import LeftOut, Log
 from .segment import Readable, Segment, columns_of_several_logs
 
 

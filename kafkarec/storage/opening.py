@@ -10,15 +10,15 @@ from itertools import groupby
 from typing import Any
 
 from kafkarec.internal_topics import transactional_ids
-
 from kafkarec.sources import remote
-from . import names
+from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
 from kafkarec.sources.remote import FolderEntry
+
+from . import names
 from .log import Log
 from .log_dir import LogDir, partitions_of_topic
 from .segment import Segment
-from kafkarec.sources.files import FileObject
 
 Opened = Segment | Log | LogDir
 

@@ -32,15 +32,16 @@ from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
 from kafkarec.read.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
+from kafkarec.sources.files import ByteSource, LocalFile, core_source
+from kafkarec.sources.folders import FetchCounter, Folder
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.state import transactions
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 
 from . import names, ranges
-from kafkarec.sources.folders import FetchCounter, Folder
+from .log_files import open_file
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
-from kafkarec.sources.remote_errors import display_url
-from kafkarec.sources.files import ByteSource, LocalFile, core_source
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport

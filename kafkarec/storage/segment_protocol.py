@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.tables.records import BatchTable
-
-from kafkarec.sources.folders import FetchCounter
 from kafkarec.sources.files import ByteSource
+from kafkarec.sources.folders import FetchCounter
+from kafkarec.tables.records import BatchTable
 
 
 class SegmentLike(Protocol):

@@ -24,11 +24,11 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
+from kafkarec.sources.files import ByteSource, core_source
+from kafkarec.sources.packed import Unpacked
 from kafkarec.tables.records import BatchTable
 
-from kafkarec.sources.packed import Unpacked
 from .segment_protocol import SegmentLike
-from kafkarec.sources.files import ByteSource, core_source
 from .tiered import begins_with_batch
 
 _HEAD = 64

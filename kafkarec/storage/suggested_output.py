@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 
 from kafkarec.sources import remote
+
 from . import names
 from .output_rules import Inputs, Refused, above
 

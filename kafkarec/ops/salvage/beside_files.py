@@ -19,8 +19,8 @@ from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_T
 from kafkarec.ops.end_witnesses import DataFolder
 from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
-from kafkarec.storage import Segment, names, unnamed_files
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.storage import Segment, names, unnamed_files
 from kafkarec.support.text_table import counted
 
 from . import good_batches

@@ -16,10 +16,10 @@ from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.hurt_markers import Decision
 from kafkarec.sources import remote
-from kafkarec.storage import Log, LogDir, Segment
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.sources.read_failures import ReadFailure
+from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import (

@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 
 from kafkarec.sources import remote
-from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.sources.read_failures import REMEDIES
+from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 

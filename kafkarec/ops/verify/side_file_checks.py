@@ -25,11 +25,11 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
+from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state.index_builders import append_batches
 from kafkarec.state.producers import Marker, ProducerStates
 from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, filename_prefix
 from kafkarec.state.recovery_walk import GoodBatches, walk
-from kafkarec.sources.read_failures import of_one_file, read_failure
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck

@@ -18,8 +18,8 @@ import kafkarec
 from kafkarec.ops.salvage import open_transactions, rewriting, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
-from kafkarec.storage import Log
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.storage import Log
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:

@@ -19,8 +19,8 @@ import kafkarec
 from kafkarec import LimitExceededError
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import PackedFileError
-from kafkarec.sources.packed import unpacked
 from kafkarec.sources.files import FileObject
+from kafkarec.sources.packed import unpacked
 
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 PLAIN = SEGMENT.read_bytes()
