@@ -12,9 +12,8 @@ from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from .remote_errors import RemoteError, display_url, translate
+from .remote_errors import S3, RemoteError, display_url
 
-S3 = ("s3", "s3a", "s3n")
 WINDOW = 2 << 20
 
 
@@ -40,7 +39,7 @@ class Library(Protocol):
 
     endpoint: str | None
 
-    def info(self, url: str) -> FolderEntry | None: ...
+    def info(self, url: str) -> FolderEntry: ...
     def entries(self, url: str) -> list[FolderEntry]: ...
     def opened(self, url: str, size: int | None) -> RemoteObject: ...
 
@@ -60,14 +59,8 @@ class Fsspec:
         self.endpoint = settings.get("endpoint_url") or _endpoint_of_environment(scheme)
         self._scheme = scheme
 
-    def info(self, url: str) -> FolderEntry | None:
-        try:
-            info = self._fs.info(self._path(url))
-        except FileNotFoundError as error:
-            if translate(error, url).kind != "not_found":
-                raise
-            return None
-        return _entry(info)
+    def info(self, url: str) -> FolderEntry:
+        return _entry(self._fs.info(self._path(url)))
 
     def entries(self, url: str) -> list[FolderEntry]:
         path = self._path(url).rstrip("/")
@@ -162,7 +155,9 @@ class Arrow:
             given = _arrow_s3_options(options)
             if "endpoint_override" in given:
                 self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
-            elif not self.endpoint and not {"region"} & set(given) and not _region_of_environment():
+            elif not any(
+                (self.endpoint, "region" in given, *map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION")))
+            ):
                 given |= _region_of_bucket(fs, url)
             self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
@@ -179,15 +174,17 @@ class Arrow:
             self.filesystem, path = fs.FileSystem.from_uri(url)
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
-    def info(self, url: str) -> FolderEntry | None:
+    def info(self, url: str) -> FolderEntry:
         info = self.filesystem.get_file_info(self.path(url))
         if info.type == self._types.NotFound:
-            return None
-        return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
+            raise FileNotFoundError("Not Found")
+        return self._entry(info)
 
     def entries(self, url: str) -> list[FolderEntry]:
-        listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
-        return [FolderEntry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
+        return list(map(self._entry, self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))))
+
+    def _entry(self, info: Any) -> FolderEntry:
+        return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
         return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
@@ -217,10 +214,6 @@ def _endpoint_of_environment(scheme: str) -> str | None:
     if scheme not in S3:
         return None
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-
-
-def _region_of_environment() -> str | None:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
 def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:
