@@ -155,7 +155,7 @@ def local_path(url: str) -> str | None:
 
 
 def open_source(url: str, storage_options: Mapping[str, Any] | None = None, *, size: int | None = None) -> RemoteSource:
-    """Opens an object. size: from a listing, if known, which may save a request. Errors are RemoteErrors of one line."""
+    """Opens an object. size: from a listing, if known, which may save a request. Errors are RemoteErrors."""
     return RemoteSource(url, _library(url, storage_options), size)
 
 

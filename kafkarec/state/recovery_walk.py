@@ -6,10 +6,10 @@ checks only framing and CRC.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import InvalidRecordError
@@ -36,12 +36,8 @@ COLUMNS = (
 )
 
 
-class ReadableSegment(Protocol):
-    """The attributes of storage.Segment that are used here."""
-
-    @property
-    def path(self) -> str: ...
-    def parts(self, decode_request: DecodeRequest, /) -> Iterator[PassResult]: ...
+Parts = Callable[[DecodeRequest], Iterator[PassResult]]
+"""What reads a segment: storage.Segment.parts."""
 
 
 class GoodBatches(NamedTuple):
@@ -60,14 +56,14 @@ class GoodBatches(NamedTuple):
 
 
 def walk(
-    segment: ReadableSegment, *, check_crcs: bool = True, errors: str = "skip", restore: bool = False
+    parts: Parts, *, check_crcs: bool = True, errors: str = "skip", restore: bool = False
 ) -> Iterator[GoodBatches]:
-    """Yields the good batches of a segment. Damage are batches with a wrong checksum or unreadable bytes, and control
-    batches that cannot be decoded. restore: as a reader, not as a broker, which restores no header field."""
+    """Yields the good batches that `parts` reads. Damage are batches with a wrong checksum or unreadable bytes, and
+    control batches that cannot be decoded. restore: as a reader, not as a broker, which restores no header field."""
     asked = request(columns=("batch_position", *MARKER_COLUMNS), control=True, errors=errors, restore=restore)
     check_crc = ALL_CHECKS if check_crcs else NO_CHECKS
     asked = asked._replace(options=replace(asked.options, payloads=CONTROL_PAYLOADS, check_crc=check_crc))
-    for part in segment.parts(asked):
+    for part in parts(asked):
         records = as_columns(asked, part)
         columns = {name: records.batches.column(name) for name in COLUMNS}
         yield GoodBatches(columns, _markers(records), tuple(part.damage), part.remaining)

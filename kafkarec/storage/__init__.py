@@ -10,6 +10,7 @@ ranges            ranges of offsets and timestamps, index lookups
 batch_frames      fingerprints and checksums of single batches, preallocated zeros, for growing logs
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names
 output_rules      refuses outputs that would overwrite inputs
 """

@@ -67,7 +67,7 @@ def _states_at_start(log: Log) -> ProducerStates:
 def _plain_batches(log: Log) -> Iterator[RemovedBatch]:
     states = _states_at_start(log)
     for segment in log.segments:
-        for batches in walk(segment):
+        for batches in walk(segment.parts):
             columns = batches.columns
             for at, position in enumerate(columns["position"]):
                 row = {name: values[at] for name, values in columns.items()}

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from kafkarec.damage import damaged
 from kafkarec.sources.read_failures import in_part
-from kafkarec.state.rebuild_folder import filename_prefix
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import FileGroup
 
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable

@@ -231,7 +231,7 @@ def test_many_markers_at_once(tmp_path: Path) -> None:
     )
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
-    [batches] = walk(kafkarec.open(path))
+    [batches] = walk(kafkarec.open(path).parts)
     markers = [batches.markers.get(position) for position in batches.columns["position"]]
     assert markers == [Marker(True, 5, 7), None, None, Marker(False, 5, 8), Marker(False, 5, 9)]
 
