@@ -55,16 +55,16 @@ _PACKAGES = {
     "az": "fsspec adlfs",
     "http": "fsspec aiohttp",
 }
-LIBRARIES: tuple[type[Fsspec] | type[Arrow], ...] = (Fsspec, Arrow)
+LIBRARIES: tuple[type[Library], ...] = (Fsspec, Arrow)
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "https": "http"}
 
 
 class RemoteSource:
     """The bytes of one object. Safe for several threads.
 
-    name, size (bytes when it was opened), fetched (bytes transferred), requests (their number);
-    read_at returns fewer bytes only at the end, or if the object has become shorter. Errors of the network or the
-    server are RemoteErrors; they end the reading and are not damage.
+    name, size (bytes when it was opened), fetched (bytes transferred); read_at returns fewer bytes only at the end, or
+    if the object has become shorter. Errors of the network or the server are RemoteErrors; they end the reading and are
+    not damage.
     """
 
     descriptor: int | None = None
@@ -73,7 +73,7 @@ class RemoteSource:
 
     def __init__(self, url: str, library: Library, size: int | None = None) -> None:
         self.name = display_url(url)
-        self.fetched = self.requests = 0
+        self.fetched = 0
         self._url, self._library = url, library
         self._lock = threading.Lock()
         self._object: RemoteObject | None = None
@@ -100,7 +100,6 @@ class RemoteSource:
         if failure is not None:  # outside of the handler, so that errors raised there have no __context__
             data = self._read_shortened(position, stop, failure)
         with self._lock:
-            self.requests += 1
             self.fetched += len(data)
             if position == 0:
                 self._head = data[:_HEAD]

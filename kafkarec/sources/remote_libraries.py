@@ -7,14 +7,15 @@ raised.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from .remote_errors import S3, RemoteError, display_url
 
 WINDOW = 2 << 20
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
 class FolderEntry(NamedTuple):
@@ -25,27 +26,17 @@ class FolderEntry(NamedTuple):
     is_dir: bool
 
 
-class RemoteObject(Protocol):
-    """One open object. `read` may be called by several threads at once."""
+class RemoteObject(NamedTuple):
+    """One open object. read(start, stop): may be called by several threads at once."""
 
     size: int
-
-    def read(self, start: int, stop: int) -> bytes: ...
-    def close(self) -> None: ...
-
-
-class Library(Protocol):
-    """One library with one set of options. Its methods accept whole URLs and raise the library's own errors."""
-
-    endpoint: str | None
-
-    def info(self, url: str) -> FolderEntry: ...
-    def entries(self, url: str) -> list[FolderEntry]: ...
-    def opened(self, url: str, size: int | None) -> RemoteObject: ...
+    read: Callable[[int, int], bytes]
+    close: Callable[[], object] = lambda: None
 
 
 class Fsspec:
-    """An fsspec filesystem, without its caches of listings and bytes."""
+    """An fsspec filesystem, without its caches of listings and bytes. Its methods, as those of Arrow, accept whole URLs
+    and raise the library's own errors."""
 
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         import fsspec  # type: ignore[import-untyped]
@@ -80,13 +71,19 @@ class Fsspec:
     def opened(self, url: str, size: int | None) -> RemoteObject:
         path = self._path(url)
         if self._scheme in ("http", "https"):
-            return _HttpObject(self._fs, path)
+            # fsspec's HTTP file stops early if a server sends the whole object instead of a range
+            file = self._fs.open(path, "rb", cache_type="none", block_size=WINDOW)
+            if not isinstance(getattr(file, "size", None), int) or not hasattr(file, "async_fetch_range"):
+                raise ValueError("RangeNotSupported")
+            return RemoteObject(file.size, lambda start, stop: bytes(file._fetch_range(start, stop)), file.close)
         if size is None:
             info = self._fs.info(path)
             if info["type"] == "directory":
                 raise IsADirectoryError("a folder, not an object")
             size = int(info["size"])
-        return _FsspecObject(self._fs, path, size)
+        # A filesystem that is not asynchronous reads through an open file, which would read ahead.
+        plain = {} if getattr(self._fs, "async_impl", False) else {"cache_type": "none"}
+        return RemoteObject(size, lambda start, stop: bytes(self._fs.cat_file(path, start=start, end=stop, **plain)))
 
     def _path(self, url: str) -> str:
         return str(self._fs._strip_protocol(url))
@@ -113,35 +110,6 @@ def _plain_requests() -> dict[str, Any]:
     return {name: "when_required"} if name in Config.OPTION_DEFAULTS else {}
 
 
-class _FsspecObject:
-    def __init__(self, fs: Any, path: str, size: int) -> None:
-        self._fs, self._path, self.size = fs, path, size
-        # A filesystem that is not asynchronous reads through an open file, which would read ahead.
-        self._plain = {} if getattr(fs, "async_impl", False) else {"cache_type": "none"}
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._fs.cat_file(self._path, start=start, end=stop, **self._plain))
-
-    def close(self) -> None:
-        return None
-
-
-class _HttpObject:
-    """Reads through fsspec's HTTP file, which stops early if a server sends the whole object instead of a range."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        self._file = fs.open(path, "rb", cache_type="none", block_size=WINDOW)
-        if not isinstance(getattr(self._file, "size", None), int) or not hasattr(self._file, "async_fetch_range"):
-            raise ValueError("RangeNotSupported")
-        self.size = int(self._file.size)
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file._fetch_range(start, stop))
-
-    def close(self) -> None:
-        self._file.close()
-
-
 class Arrow:
     """A filesystem of pyarrow.fs. Code that writes uses `filesystem` itself, and `path` for its path of a URL."""
 
@@ -155,9 +123,7 @@ class Arrow:
             given = _arrow_s3_options(options)
             if "endpoint_override" in given:
                 self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
-            elif not any(
-                (self.endpoint, "region" in given, *map(os.environ.get, ("AWS_REGION", "AWS_DEFAULT_REGION")))
-            ):
+            elif not (self.endpoint or given.get("region") or any(map(os.environ.get, _REGION_VARIABLES))):
                 given |= _region_of_bucket(fs, url)
             self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
@@ -187,22 +153,14 @@ class Arrow:
         return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
-        return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
+        file = self.filesystem.open_input_file(self.path(url))
+        return RemoteObject(file.size(), lambda start, stop: bytes(file.read_at(stop - start, start)), file.close)
 
     def path(self, url: str) -> str:
         return url[len(self._root) :]
 
 
-class _ArrowObject:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.size = int(file.size())
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file.read_at(stop - start, start))
-
-    def close(self) -> None:
-        self._file.close()
+Library = Fsspec | Arrow
 
 
 def _entry(info: Mapping[str, Any]) -> FolderEntry:

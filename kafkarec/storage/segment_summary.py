@@ -105,7 +105,7 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
         return summary
     with closing(source):
         packed = source if isinstance(source, Unpacked) else None
-        summary.size = source.size if packed is None else packed.packed_size
+        summary.size = source.size if packed is None else packed.packed.size
         if packed is not None:
             summary.packed = True
             summary.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
