@@ -230,8 +230,9 @@ def _open(path: str) -> ByteSource:
     if path == input_logs.STANDARD_INPUT:
         source: ByteSource = input_logs.segments(input_logs.find([path], None, None))[0].source
         return source
-    if remote.is_url(path) and remote.local_path(path) is None:
+    local = remote.local_path(path)
+    if local is None:
         folder, _, name = path.rpartition("/")
         return open_file(RemoteFolder(folder, {}), name)
-    folder, name = os.path.split(remote.local_path(path) or path if remote.is_url(path) else path)
+    folder, name = os.path.split(local)
     return open_file(LocalFolder(folder), name)

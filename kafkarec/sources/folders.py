@@ -102,10 +102,10 @@ class RemoteFolder:
         return source
 
 
-def map_folders(parent: Folder, function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
-    """The results of `function` for subfolders of `parent`, in order; remote ones in up to 16 threads."""
-    if not isinstance(parent, RemoteFolder) or len(folders) < 2:
-        return [function(folder) for folder in folders]
+def map_folders(function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
+    """The results of `function` for folders, in order; for remote ones in up to 16 threads."""
+    if not any(isinstance(folder, RemoteFolder) for folder in folders):
+        return list(map(function, folders))
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         return list(pool.map(function, folders))
 

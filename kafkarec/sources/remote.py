@@ -145,9 +145,11 @@ def is_url(path: str) -> bool:
     return _URL.fullmatch(path) is not None
 
 
-def local_path(url: str) -> str | None:
-    """The path of a file:// URL (or fsspec's local://); None for any other URL."""
-    parts = urlsplit(url)
+def local_path(path: str) -> str | None:
+    """A path as it is, that of a file:// URL (or fsspec's local://); None for any other URL."""
+    if not is_url(path):
+        return path
+    parts = urlsplit(path)
     if parts.scheme not in ("file", "local") or parts.netloc not in ("", "localhost"):
         return None
     return unquote(parts.path)

@@ -46,14 +46,14 @@ class LogDir(Readable):
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for (name, one), inside in zip(inner, map_folders(folder, _listed, [one for _, one in inner]), strict=True):
+        for (name, one), inside in zip(inner, map_folders(_listed, [one for _, one in inner]), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
                 logs.append(Log.of(one, mapped=mapped, entries=inside))
-        for partition, inside in zip(partitions, map_folders(folder, _listed, partitions), strict=True):
+        for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:

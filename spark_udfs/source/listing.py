@@ -258,4 +258,4 @@ def _is_remote(options: SourceOptions) -> bool:
     from kafkarec.sources import remote
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
-    return any(remote.is_url(each) and remote.local_path(each) is None for each in given)
+    return any(remote.local_path(each) is None for each in given)

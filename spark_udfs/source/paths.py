@@ -131,12 +131,13 @@ def _base(given: str) -> str:
     """The option basePath as `existing` writes paths."""
     from kafkarec.sources import remote
 
-    if remote.is_url(given):
-        local = remote.local_path(given)
-        if local is None:
-            return given
-        given = local
-    return os.path.abspath(given.removeprefix("file:") if given.startswith("file:/") else given)
+    local = remote.local_path(given)
+    return given if local is None else os.path.abspath(_without_scheme(local))
+
+
+def _without_scheme(path: str) -> str:
+    """/x of file:/x, as Hadoop writes it."""
+    return path.removeprefix("file:") if path.startswith("file:/") else path
 
 
 def _logs_below(
@@ -374,13 +375,11 @@ def not_found(path: str, why: str = "") -> AnalysisException:
 def _matches(path: str, options: SourceOptions) -> Iterator[str]:
     from kafkarec.sources import remote
 
-    if remote.is_url(path):
-        local = remote.local_path(path)
-        if local is None:
-            yield from _remote_matches(path, options["storageOptions"])
-            return
-        path = local
-    path = path.removeprefix("file:") if path.startswith("file:/") else path  # file:/x, as Hadoop writes it
+    local = remote.local_path(path)
+    if local is None:
+        yield from _remote_matches(path, options["storageOptions"])
+        return
+    path = _without_scheme(local)
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
