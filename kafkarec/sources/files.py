@@ -133,12 +133,6 @@ class LocalFile:
         self.close()
 
 
-def read_whole(path: str) -> bytes:
-    """All bytes of a small file. Does not wait for a writer if it is a pipe, but raises OSError."""
-    with LocalFile(path) as file:
-        return file.read_at(0, file.size)
-
-
 class OpenFile(LocalFile):
     """An open descriptor, such as standard input; closed with this object."""
 

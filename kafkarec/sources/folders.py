@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 from . import remote
-from .files import ByteSource, LocalFile, read_whole
+from .files import ByteSource, LocalFile
 from .remote_libraries import FolderEntry
 
 T = TypeVar("T")
@@ -56,7 +56,8 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         try:
-            return read_whole(self.join(name))
+            with LocalFile(self.join(name)) as file:
+                return file.read_at(0, file.size)
         except (FileNotFoundError, IsADirectoryError):
             return None
 

@@ -49,14 +49,12 @@ _HEAD = 64
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://.*|[a-z0-9+.-]+::.*", re.DOTALL)
 _PACKAGES = {
-    "s3": "'kafkarec[remote]'",
-    "gs": "fsspec gcsfs",
-    "abfs": "fsspec adlfs",
-    "az": "fsspec adlfs",
-    "http": "fsspec aiohttp",
+    **dict.fromkeys(S3, "'kafkarec[remote]'"),
+    **dict.fromkeys(("gs", "gcs"), "fsspec gcsfs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "fsspec adlfs"),
+    **dict.fromkeys(("http", "https"), "fsspec aiohttp"),
 }
 LIBRARIES: tuple[type[Library], ...] = (Fsspec, Arrow)
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "https": "http"}
 
 
 class RemoteSource:
@@ -238,7 +236,7 @@ def _library(url: str, storage_options: Mapping[str, Any] | None) -> Library:
             if not re.search(r"Protocol not known|Unrecognized filesystem", str(error)):
                 raise translate(error, url) from error
             reasons.append(error)
-    package = _PACKAGES.get(_SAME_SCHEME.get(scheme, scheme))
+    package = _PACKAGES.get(scheme)
     if package is None and not any(isinstance(reason, ImportError) for reason in reasons):
         raise RemoteError(f"{display_url(url)}: no library here reads {scheme}:// URLs", display_url(url), "missing")
     command = f"pip install {package or _PACKAGES['s3']}"

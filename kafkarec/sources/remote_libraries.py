@@ -116,8 +116,7 @@ class Arrow:
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
-        self._types = fs.FileType
-        self._selector = fs.FileSelector
+        self._types, self._selector = fs.FileType, fs.FileSelector
         self.endpoint = _endpoint_of_environment(scheme)
         if scheme in S3:
             given = _arrow_s3_options(options)
@@ -147,7 +146,8 @@ class Arrow:
         return self._entry(info)
 
     def entries(self, url: str) -> list[FolderEntry]:
-        return list(map(self._entry, self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))))
+        folder = self._selector(self.path(url).rstrip("/"))
+        return [self._entry(one) for one in self.filesystem.get_file_info(folder)]
 
     def _entry(self, info: Any) -> FolderEntry:
         return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)

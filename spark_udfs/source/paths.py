@@ -135,6 +135,14 @@ def _base(given: str) -> str:
     return given if local is None else os.path.abspath(_without_scheme(local))
 
 
+def are_remote(options: SourceOptions) -> bool:
+    """Whether one of the paths is a URL of another machine."""
+    from kafkarec.sources import remote
+
+    given = [*([options["path"]] if options["path"] else []), *options["paths"]]
+    return any(remote.local_path(each) is None for each in given)
+
+
 def _without_scheme(path: str) -> str:
     """/x of file:/x, as Hadoop writes it."""
     return path.removeprefix("file:") if path.startswith("file:/") else path
