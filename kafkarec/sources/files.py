@@ -126,12 +126,6 @@ class LocalFile:
             os.close(self.descriptor)
             self.descriptor = None
 
-    def __enter__(self) -> LocalFile:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
 
 class OpenFile(LocalFile):
     """An open descriptor, such as standard input; closed with this object."""

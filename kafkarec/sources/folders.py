@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, Protocol, TypeVar
 
 from . import remote
@@ -56,7 +57,7 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         try:
-            with LocalFile(self.join(name)) as file:
+            with closing(LocalFile(self.join(name))) as file:
                 return file.read_at(0, file.size)
         except (FileNotFoundError, IsADirectoryError):
             return None

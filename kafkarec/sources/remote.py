@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -128,12 +129,6 @@ class RemoteSource:
             self._object.close()
             self._object = None
 
-    def __enter__(self) -> RemoteSource:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<RemoteSource {self.name}, {self.size} bytes, {self.fetched} fetched>"
 
@@ -185,7 +180,7 @@ def stat(url: str, storage_options: Mapping[str, Any] | None = None) -> FolderEn
 def read_whole(url: str, storage_options: Mapping[str, Any] | None = None) -> bytes | None:
     """All bytes of a small object (an index, a manifest; up to 64 MiB); None if it does not exist."""
     try:
-        with open_source(url, storage_options) as source:
+        with closing(open_source(url, storage_options)) as source:
             if source.size > _SMALL_FILE:
                 raise RemoteError(
                     f"{source.name}: {source.size} bytes are too many for a file of its kind", source.name

@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_only_the_requested_bytes_are_served(server: Server, library: str) -> None:
-    with remote.open_source(URL, server.options()) as source:
+    with closing(remote.open_source(URL, server.options())) as source:
         assert source.size == len(CONTENT)
         assert server.served == 0
         assert source.read_at(0, 61) == CONTENT[:61]
@@ -68,14 +68,14 @@ def test_only_the_requested_bytes_are_served(server: Server, library: str) -> No
 
 
 def test_several_threads_may_read(server: Server, library: str) -> None:
-    with remote.open_source(URL, server.options()) as source, ThreadPoolExecutor(8) as pool:
+    with closing(remote.open_source(URL, server.options())) as source, ThreadPoolExecutor(8) as pool:
         pieces = list(pool.map(lambda start: source.read_at(start, 1000), range(0, len(CONTENT), 1000)))
     assert b"".join(pieces) == CONTENT
     assert source.fetched == server.served == len(CONTENT)
 
 
 def test_a_known_size_saves_a_request(server: Server) -> None:
-    with remote.open_source(URL, server.options(), size=len(CONTENT)) as source:
+    with closing(remote.open_source(URL, server.options(), size=len(CONTENT))) as source:
         source.read_at(100, 10)
     assert server.requests == [("GET", f"/{BUCKET}/{KEY}", "bytes=100-109")]
 
@@ -116,7 +116,7 @@ def test_names_with_special_characters(server: Server, library: str) -> None:
 
 def test_an_object_that_becomes_shorter_ends_early(server: Server) -> None:
     server.put("short.log", CONTENT)
-    with remote.open_source(f"s3://{BUCKET}/short.log", server.options()) as source:
+    with closing(remote.open_source(f"s3://{BUCKET}/short.log", server.options())) as source:
         server.put("short.log", CONTENT[:50])
         assert source.read_at(40, 100) == CONTENT[40:50]
         assert source.read_at(1000, 100) == b""
@@ -173,7 +173,7 @@ def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
     with pytest.raises(RemotePermissionError):
         segment.read(errors="skip")
     server.refusal = None
-    with remote.open_source(URL, options) as source:
+    with closing(remote.open_source(URL, options)) as source:
         server.refusal = REFUSALS["expired"][0]
         with pytest.raises(RemotePermissionError) as caught:
             source.read_at(0, 1)
@@ -358,7 +358,7 @@ def serving(handler: Any) -> Iterator[int]:
 
 def test_http(server: Server, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
-    with remote.open_source(server.presigned(KEY)) as source:
+    with closing(remote.open_source(server.presigned(KEY))) as source:
         assert source.size == len(CONTENT) and source.read_at(100, 50) == CONTENT[100:150]
         assert source.fetched == 50 and source.name == f"{server.url}/{BUCKET}/{KEY}"
     with pytest.raises(RemoteNotFoundError, match="no such object or folder"):
@@ -369,7 +369,7 @@ def test_http(server: Server, tmp_path: Path) -> None:
         remote.open_source("http://127.0.0.1:9/x.log")
     with (
         serving(_NoRanges) as port,
-        remote.open_source(f"http://127.0.0.1:{port}/x.log") as source,
+        closing(remote.open_source(f"http://127.0.0.1:{port}/x.log")) as source,
         pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
     ):
         source.read_at(10, 10)
