@@ -56,6 +56,7 @@ _PACKAGES = {
     **dict.fromkeys(("http", "https"), "fsspec aiohttp"),
 }
 LIBRARIES: tuple[type[Library], ...] = (Fsspec, Arrow)
+"""Tried in this order."""
 
 
 class RemoteSource:
