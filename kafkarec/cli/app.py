@@ -18,8 +18,8 @@ from typing import NoReturn
 
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
+from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage.output_rules import Refused, is_stream
-from kafkarec.storage.remote_errors import RemoteError
 from kafkarec.support.command_line import command
 
 from .output_files import FILE, ClosedPipe, demand

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import dump
 from kafkarec.ops.dump import decoders
-from kafkarec.ops.dump.run import ClosableSource, DumpOptions
-from kafkarec.storage import names, remote
-from kafkarec.storage.folders import LocalFolder, RemoteFolder
+from kafkarec.ops.dump.run import DumpOptions
+from kafkarec.sources import remote
+from kafkarec.sources.files import ByteSource
+from kafkarec.sources.folders import LocalFolder, RemoteFolder
+from kafkarec.storage import names
+from kafkarec.storage.log_files import open_file
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 
@@ -134,7 +137,7 @@ def _print(paths: list[str], options: DumpOptions, sink: Sink, tick: progress.Ti
     """Print all output up to what cannot be read; that error is printed in one line."""
     last = ""
 
-    def opened(path: str) -> ClosableSource:
+    def opened(path: str) -> ByteSource:
         nonlocal last
         last = path
         return _open(path)
@@ -223,12 +226,13 @@ def _files_of(path: str) -> list[str]:
     return [os.path.join(path, name) for name in found if names.is_segment(name)] or [path]
 
 
-def _open(path: str) -> ClosableSource:
+def _open(path: str) -> ByteSource:
     if path == input_logs.STANDARD_INPUT:
-        source: ClosableSource = input_logs.segments(input_logs.find([path], None, None))[0].source
+        source: ByteSource = input_logs.segments(input_logs.find([path], None, None))[0].source
         return source
-    if remote.is_url(path) and remote.local_path(path) is None:
+    local = remote.local_path(path)
+    if local is None:
         folder, _, name = path.rpartition("/")
-        return RemoteFolder(folder, {}).open(name)
-    folder, name = os.path.split(remote.local_path(path) or path if remote.is_url(path) else path)
-    return LocalFolder(folder).open(name)
+        return open_file(RemoteFolder(folder, {}), name)
+    folder, name = os.path.split(local)
+    return open_file(LocalFolder(folder), name)

@@ -9,7 +9,8 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from kafkarec.read.decode_options import request
-from kafkarec.storage import Log, remote
+from kafkarec.sources import remote
+from kafkarec.storage import Log
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.ranges import RecordRange
 

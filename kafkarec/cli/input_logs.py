@@ -11,10 +11,11 @@ from typing import TypeVar
 
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.storage import Log, Segment, names, remote
-from kafkarec.storage.folders import LocalFolder
-from kafkarec.storage.read_failures import of_one_file
-from kafkarec.storage.sources import OpenFile
+from kafkarec.sources import remote
+from kafkarec.sources.files import OpenFile
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import of_one_file
+from kafkarec.storage import Log, Segment, names
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy

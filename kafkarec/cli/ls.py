@@ -9,8 +9,8 @@ from functools import partial
 
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage import Log, LogDir, Segment, names
-from kafkarec.storage.remote_errors import RemoteError
 from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 

@@ -18,7 +18,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from kafkarec import storage
-from kafkarec.storage import remote
+from kafkarec.sources import remote
 from kafkarec.storage.names import is_segment
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, descriptor_of
 from kafkarec.support.text_table import byte_size

@@ -14,8 +14,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
-from kafkarec.state.rebuild_folder import LogLike, RebuiltSideFiles, rebuild_log
 from kafkarec.storage import Log
+from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import text_table
 from kafkarec.support.command_line import as_operand, command, quoted
 
@@ -136,7 +136,7 @@ def _names(logs: list[Log]) -> list[str]:
     return named
 
 
-def _files(log: LogLike, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
+def _files(log: Log, rebuilt: RebuiltSideFiles) -> Iterator[RebuiltFile]:
     """Yield the new files, each compared with the old one."""
     segment = rebuilt.segment
     for name, data in rebuilt.files.items():

@@ -13,10 +13,10 @@ from typing import Any
 from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
+from kafkarec.sources import remote
+from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
-from kafkarec.storage import remote
-from kafkarec.storage.read_failures import of_one_file, read_failure
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 

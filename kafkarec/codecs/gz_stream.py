@@ -44,17 +44,16 @@ def recognise(head: bytes) -> str | None:
     return "zstd" if head[:4] == MAGIC or _is_skippable(head[:4]) else None
 
 
-def declared_size(head: bytes) -> int | None:
-    """The content size in the first zstd frame's header; None: it has none, or it is not a zstd frame."""
-    if head[:4] != MAGIC or len(head) < HEAD_BYTES:
-        return None
-    flags = head[4]
-    at = 5 + (not flags & FLAG_SINGLE_SEGMENT) + DICTIONARY_ID_SIZES[flags & 3]
-    count = CONTENT_SIZE_SIZES[flags >> 6] or flags >> 5 & 1
-    if not count:
-        return None
-    size = int.from_bytes(head[at : at + count], "little")
-    return size + 256 if count == 2 else size
+def declared_size(head: bytes) -> int:
+    """The content size in the header of the first zstd frame, from HEAD_BYTES bytes; 0: it has none, or the file does
+    not begin with such a frame."""
+    if head[:4] != MAGIC:
+        return 0
+    zstandard = load(MODULE, NAME, PIP_NAME)
+    try:
+        return max(0, int(zstandard.frame_content_size(head)))
+    except zstandard.ZstdError:
+        return 0
 
 
 def unpack(codec: str, read: Read) -> Iterator[bytes]:

@@ -33,8 +33,8 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
+from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.storage import Log, LogDir, names
-from kafkarec.storage.folders import Folder, LocalFolder
 from kafkarec.support.text_table import counted
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"

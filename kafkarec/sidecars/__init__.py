@@ -12,5 +12,6 @@
 | `offset_checkpoints` | the four *-checkpoint files of a data folder |
 
 Each has `read(data, ...)`, `write(...)` and the lookups that Kafka makes in the file; bad bytes raise
-CorruptRecordError. `kafkarec.state.rebuild_folder` rebuilds the first five from a log's batches; verify compares them.
+CorruptRecordError. `kafkarec.storage.rebuild_folder` rebuilds the first five from a log's batches; verify compares
+them.
 """

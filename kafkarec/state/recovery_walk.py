@@ -6,9 +6,9 @@ checks only framing and CRC.)
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from kafkarec._core import Rows
 from kafkarec.damage import Damage
@@ -19,12 +19,8 @@ from kafkarec.tables.records import BatchTable
 MARKER_COLUMNS = ("timestamp", "key", "value")
 
 
-class ReadableSegment(Protocol):
-    """The attributes of storage.Segment that are used here."""
-
-    @property
-    def path(self) -> str: ...
-    def parts(self, decode_request: DecodeRequest, /) -> Iterator[PassResult]: ...
+Parts = Callable[[DecodeRequest], Iterator[PassResult]]
+"""What reads a segment: storage.Segment.parts."""
 
 
 class _Columns(dict[str, list[Any]]):
@@ -55,14 +51,14 @@ class GoodBatches(NamedTuple):
 
 
 def walk(
-    segment: ReadableSegment, *, check_crcs: bool = True, errors: str = "skip", restore: bool = False
+    parts: Parts, *, check_crcs: bool = True, errors: str = "skip", restore: bool = False
 ) -> Iterator[GoodBatches]:
-    """Yields the good batches of a segment. Damage are batches with a wrong checksum or unreadable bytes, and control
-    batches that cannot be decoded. restore: as a reader, not as a broker, which restores no header field."""
+    """Yields the good batches that `parts` reads. Damage are batches with a wrong checksum or unreadable bytes, and
+    control batches that cannot be decoded. restore: as a reader, not as a broker, which restores no header field."""
     asked = request(columns=MARKER_COLUMNS, control=True, errors=errors, restore=restore)
     check_crc = ALL_CHECKS if check_crcs else NO_CHECKS
     asked = asked._replace(options=replace(asked.options, payloads=CONTROL_PAYLOADS, check_crc=check_crc))
-    for part in segment.parts(asked):
+    for part in parts(asked):
         [table] = part.tables
         marks = table.mark(part.chunks[0] if part.chunks else None)[0] if len(table) else b""
         yield GoodBatches(_Columns(batch_table(part)), table, marks, tuple(part.damage), part.remaining)

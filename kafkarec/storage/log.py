@@ -11,8 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import names, read_failures, tiered
-from .folders import Folder, FolderEntry
+from kafkarec.sources import read_failures
+from kafkarec.sources.folders import Folder
+from kafkarec.sources.remote import FolderEntry
+
+from . import names, tiered
 from .segment import Readable, Segment
 
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
+from kafkarec.sources.read_failures import is_gone, read_failure
+from kafkarec.sources.remote import FolderEntry
+
 from . import names
-from .folders import Folder, FolderEntry, RemoteFolder, map_folders
 from .log import LeftOut, Log
-from .read_failures import is_gone, read_failure
 from .segment import Readable, Segment, columns_of_several_logs
 
 
@@ -44,14 +46,14 @@ class LogDir(Readable):
                 partitions.append(folder.below(entry.name))
             elif (known := names.explain(entry.name, entry.is_dir)).kind != "file":
                 left_out.append(LeftOut(entry.name, known.sentence, known.kind, entry.is_dir))
-        for (name, one), inside in zip(inner, map_folders(folder, _listed, [one for _, one in inner]), strict=True):
+        for (name, one), inside in zip(inner, map_folders(_listed, [one for _, one in inner]), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
                 logs.append(Log.of(one, mapped=mapped, entries=inside))
-        for partition, inside in zip(partitions, map_folders(folder, _listed, partitions), strict=True):
+        for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:

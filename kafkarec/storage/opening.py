@@ -10,13 +10,15 @@ from itertools import groupby
 from typing import Any
 
 from kafkarec.internal_topics import transactional_ids
+from kafkarec.sources import remote
+from kafkarec.sources.files import FileObject
+from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
+from kafkarec.sources.remote import FolderEntry
 
-from . import names, remote
-from .folders import Folder, FolderEntry, LocalFolder, RemoteFolder
+from . import names
 from .log import Log
 from .log_dir import LogDir, partitions_of_topic
 from .segment import Segment
-from .sources import FileObject
 
 Opened = Segment | Log | LogDir
 
@@ -35,7 +37,7 @@ def open(  # the name that users call: kafkarec.open
     path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
           a partition folder: a Log; a broker's data folder: a LogDir
           a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
-          an open binary file, any object with read and seek, or a storage.sources.ByteSource: a Segment
+          an open binary file, any object with read and seek, or a sources.files.ByteSource: a Segment
           a list of these: one Log if all are segments of one partition, else a LogDir
     topic, partition: override those in the names of files and folders
     mmap: map local files instead of reading them by pread. Scanning headers is then fastest; if a file shrinks or

@@ -20,7 +20,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 
-from kafkarec.storage import remote
+from kafkarec.sources import remote
 
 from . import names
 
@@ -214,11 +214,7 @@ class Inputs:
             raise Refused(f"{shown} is written to {read}, which is read; choose another file")
 
     def _add(self, path: str) -> None:
-        place = path
-        if path == STANDARD_INPUT:
-            place = _path_of(0)
-        elif remote.is_url(path):
-            place = remote.local_path(path) or ""
+        place = _path_of(0) if path == STANDARD_INPUT else remote.local_path(path) or ""
         try:
             status = os.stat(place)
         except OSError:

@@ -32,15 +32,16 @@ from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
 from kafkarec.read.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
+from kafkarec.sources.files import ByteSource, LocalFile, core_source
+from kafkarec.sources.folders import FetchCounter, Folder
+from kafkarec.sources.remote_errors import display_url
 from kafkarec.state import transactions
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 
 from . import names, ranges
-from .folders import FetchCounter, Folder
+from .log_files import open_file
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
-from .remote_errors import display_url
-from .sources import ByteSource, LocalFile, core_source
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
@@ -335,7 +336,7 @@ class Segment(Readable):
 
     @property
     def source(self) -> ByteSource:
-        """The open file: see storage.sources. It stays open until `close`."""
+        """The open file: see sources.files. It stays open until `close`."""
         self.hold_open()
         assert self._open is not None
         return self._open
@@ -365,7 +366,7 @@ class Segment(Readable):
     def _opened_source(self) -> ByteSource:
         if self._folder is None:
             raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
-        source = self._folder.open(self.name)
+        source = open_file(self._folder, self.name)
         if self._known_size is not None and isinstance(source, LocalFile):
             source.size = min(source.size, self._known_size)
         return source
@@ -453,7 +454,7 @@ class Segment(Readable):
         if suffix is None:
             return self._opened_source()
         try:
-            return None if self._folder is None else self._folder.open(names.sidecar(self.name, suffix))
+            return None if self._folder is None else open_file(self._folder, names.sidecar(self.name, suffix))
         except FileNotFoundError:
             return None
 

@@ -8,10 +8,9 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.sources.files import ByteSource
+from kafkarec.sources.folders import FetchCounter
 from kafkarec.tables.records import BatchTable
-
-from .folders import FetchCounter
-from .sources import ByteSource
 
 
 class SegmentLike(Protocol):

@@ -24,11 +24,11 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
+from kafkarec.sources.files import ByteSource, core_source
+from kafkarec.sources.packed import Unpacked
 from kafkarec.tables.records import BatchTable
 
-from .gz_segment import Unpacked
 from .segment_protocol import SegmentLike
-from .sources import ByteSource, core_source
 from .tiered import begins_with_batch
 
 _HEAD = 64
@@ -105,7 +105,7 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
         return summary
     with closing(source):
         packed = source if isinstance(source, Unpacked) else None
-        summary.size = source.size if packed is None else packed.packed_size
+        summary.size = source.size if packed is None else packed.packed.size
         if packed is not None:
             summary.packed = True
             summary.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))

@@ -11,7 +11,9 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from itertools import count
 
-from . import names, remote
+from kafkarec.sources import remote
+
+from . import names
 from .output_rules import Inputs, Refused, above
 
 

@@ -26,9 +26,9 @@ from typing import Any, NamedTuple
 
 from kafkarec.errors import UnsupportedCompressionError
 from kafkarec.format.layout import MAGICS, MAX_SIZE, MESSAGE_OVERHEAD, UP_TO_MAGIC, start_of
+from kafkarec.sources.files import ByteSource
 
 from . import names
-from .sources import ByteSource
 
 HEAD_BYTES = 64
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"

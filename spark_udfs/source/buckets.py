@@ -37,7 +37,7 @@ class Bucket:
     def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
-        from kafkarec.storage import remote
+        from kafkarec.sources import remote
 
         self.url = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
@@ -119,7 +119,7 @@ class Bucket:
 
     @contextmanager
     def _errors_of(self, name: str) -> Iterator[None]:
-        from kafkarec.storage import remote
+        from kafkarec.sources import remote
 
         url = f"{self.url}/{name}" if name else self.url
         try:

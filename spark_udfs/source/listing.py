@@ -75,7 +75,7 @@ class Listing:
     def current(self) -> dict[TopicPartition, PartitionPaths]:
         """The partitions now. AnalysisException where a path does not exist, ValueError where two folders have the same
         offsets of a partition, DataLoss where the replacement of a segment was interrupted."""
-        if not _is_remote(self._options):
+        if not paths.are_remote(self._options):
             return self._borders.joined(self._pieces())
         listed: dict[str, kafkarec.Segment] = {}
         return self._borders.joined(paths.pieces(self._options, listed), listed)
@@ -252,10 +252,3 @@ def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
     keyed = key_conditions.read_folders(folders, options["where"], folder)
     names += [f"{name}/" for name in folders if name in keyed or is_log_folder(name, own)]
     return frozenset(names)
-
-
-def _is_remote(options: SourceOptions) -> bool:
-    from kafkarec.storage import remote
-
-    given = [*([options["path"]] if options["path"] else []), *options["paths"]]
-    return any(remote.is_url(each) and remote.local_path(each) is None for each in given)

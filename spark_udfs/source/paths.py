@@ -31,7 +31,7 @@ from .options import SourceOptions
 
 if TYPE_CHECKING:
     import kafkarec
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
 logger = logging.getLogger("spark_udfs")
 
@@ -129,14 +129,23 @@ def roots(options: SourceOptions) -> list[tuple[str, Keys]]:
 
 def _base(given: str) -> str:
     """The option basePath as `existing` writes paths."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
-    if remote.is_url(given):
-        local = remote.local_path(given)
-        if local is None:
-            return given
-        given = local
-    return os.path.abspath(given.removeprefix("file:") if given.startswith("file:/") else given)
+    local = remote.local_path(given)
+    return given if local is None else os.path.abspath(_without_scheme(local))
+
+
+def are_remote(options: SourceOptions) -> bool:
+    """Whether one of the paths is a URL of another machine."""
+    from kafkarec.sources import remote
+
+    given = [*([options["path"]] if options["path"] else []), *options["paths"]]
+    return any(remote.local_path(each) is None for each in given)
+
+
+def _without_scheme(path: str) -> str:
+    """/x of file:/x, as Hadoop writes it."""
+    return path.removeprefix("file:") if path.startswith("file:/") else path
 
 
 def _logs_below(
@@ -334,7 +343,7 @@ def existing(options: SourceOptions) -> list[str]:
 
 def _all_matches(path: str, options: SourceOptions) -> list[str]:
     """The matches of a path; ValueError for a scheme that nothing here reads, with what does."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     scheme = hadoop_scheme(path)
     try:
@@ -362,7 +371,7 @@ def shown(path: str) -> str:
     """A path for rows, logs and messages: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     return remote.display_url(path)
 
@@ -372,15 +381,13 @@ def not_found(path: str, why: str = "") -> AnalysisException:
 
 
 def _matches(path: str, options: SourceOptions) -> Iterator[str]:
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
-    if remote.is_url(path):
-        local = remote.local_path(path)
-        if local is None:
-            yield from _remote_matches(path, options["storageOptions"])
-            return
-        path = local
-    path = path.removeprefix("file:") if path.startswith("file:/") else path  # file:/x, as Hadoop writes it
+    local = remote.local_path(path)
+    if local is None:
+        yield from _remote_matches(path, options["storageOptions"])
+        return
+    path = _without_scheme(local)
     if os.path.exists(path):
         yield os.path.abspath(path)
     elif _WILD.search(path):
@@ -399,7 +406,7 @@ def _glob(pattern: str) -> Iterator[str]:
 
 def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
     """The matches of a URL's glob, with one listing per matching folder; the URL itself if it has no wildcard."""
-    from kafkarec.storage import remote
+    from kafkarec.sources import remote
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
@@ -429,8 +436,8 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
         yield from urls
 
 
-def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.RemoteEntry]:
-    from kafkarec.storage import remote
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.FolderEntry]:
+    from kafkarec.sources import remote
 
     try:
         return remote.listing(f"{url}/", storage)

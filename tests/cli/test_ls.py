@@ -20,10 +20,10 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
+from kafkarec.sources.files import LocalFile
 from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
 from kafkarec.storage.segment_summary import summarize
-from kafkarec.storage.sources import LocalFile
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 GOLDEN_SEGMENTS = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]

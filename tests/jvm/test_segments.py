@@ -11,7 +11,7 @@ from random_folders import partition
 from random_logs import Maker
 
 import kafkarec
-from kafkarec.state.rebuild_folder import rebuild_log
+from kafkarec.storage.rebuild_folder import rebuild_log
 
 _SUFFIXES = {".index", ".timeindex", ".txnindex", ".snapshot"}
 

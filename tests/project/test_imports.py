@@ -40,7 +40,7 @@ def test_the_contracts_of_the_layers_hold() -> None:
     [
         ("kafkarec/read/reader.py", "    from kafkarec.ops import verify\n"),
         ("kafkarec/sidecars/txn_index.py", "    from kafkarec.storage import names\n"),
-        ("spark_udfs/schema.py", "    from kafkarec.storage import folders\n"),
+        ("spark_udfs/schema.py", "    from kafkarec.sources import folders\n"),
     ],
 )
 def test_a_new_import_of_what_stands_above_is_found(file: str, line: str, tmp_path: Path) -> None:

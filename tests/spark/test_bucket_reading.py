@@ -17,7 +17,7 @@ from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec
-from kafkarec.storage import remote
+from kafkarec.sources import remote
 from spark_udfs.source import options
 
 pytestmark = [pytest.mark.spark]

@@ -17,7 +17,7 @@ from log_cleaning import RepeatingThread
 from source_rows import Read, read
 from stream_broker import Broker
 
-from kafkarec.storage import folders
+from kafkarec.sources import folders, remote
 from spark_udfs.source import folder_borders, listing
 from spark_udfs.source.listing import DataLoss
 
@@ -51,7 +51,7 @@ def test_a_segment_that_grows_and_rolls_during_the_listing(broker: Broker, monke
         while len(broker.log()) == before:
             broker.write(10)
         old = {each.name: each for each in listed}
-        entries = (folders.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
+        entries = (remote.FolderEntry(path.name, path.stat().st_size, False) for path in broker.log())
         return sorted(old.get(entry.name, entry) for entry in entries)
 
     for look in (lambda: folder_borders.partitions(options_of(broker)), lambda: read(broker.root)):

@@ -18,7 +18,7 @@ from fake_file import FakeFile
 from source_rows import Read, log_folder, read
 
 import kafkarec
-from kafkarec.storage import folders
+from kafkarec.sources import folders
 from spark_udfs import schema
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import DataLoss
@@ -100,7 +100,9 @@ def test_zeros_and_empty_files_are_no_damage(folder: Path, view: str, mode: str)
 def sources_of(monkeypatch: pytest.MonkeyPatch, path: Path, make: Callable[[], Any]) -> None:
     real = folders.LocalFolder.open
     monkeypatch.setattr(
-        folders.LocalFolder, "open", lambda self, name: make() if self.join(name) == str(path) else real(self, name)
+        folders.LocalFolder,
+        "open",
+        lambda self, name, disk: make() if self.join(name) == str(path) else real(self, name, disk),
     )
 
 

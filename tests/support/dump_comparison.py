@@ -12,7 +12,7 @@ from random_logs import Maker
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
-from kafkarec.storage.sources import LocalFile
+from kafkarec.sources.files import LocalFile
 
 _DIED = 'Exception in thread "main"'
 

@@ -15,7 +15,7 @@ from kafkarec.read.passes import as_columns, read_part
 
 @dataclass
 class FakeFile:
-    """Bytes that are read by `read_at`: the source protocol of kafkarec.storage.sources.
+    """Bytes that are read by `read_at`: the source protocol of kafkarec.sources.files.
 
     unreadable   ranges where a read fails with EIO
     present      how many bytes the file really has; None: as many as its size says

@@ -68,7 +68,7 @@ def read_log_state(
             state.start_offsets.append(source.base_offset)
             state.next_offset = max(state.next_offset, source.base_offset)
         markers: dict[tuple[int, int], EndedTransaction | None] = {}
-        for stretch in walk(source, check_crcs=False, errors="raise"):
+        for stretch in walk(source.parts, check_crcs=False, errors="raise"):
             columns = stretch.columns
             if not columns["last_offset"]:
                 continue

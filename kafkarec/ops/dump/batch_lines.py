@@ -8,8 +8,9 @@ from typing import NamedTuple
 from kafkarec.format import checksum, layout
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import increment_sequence, wrapped
+from kafkarec.sources.files import ByteSource
 
-from .batch_reader import DumpedFile, FilePiece, Frame, refuse
+from .batch_reader import FilePiece, Frame, refuse
 from .java_text import optional_long
 
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -38,7 +39,7 @@ class DumpedBatch(NamedTuple):
     record_count: int = 0
 
 
-def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list[DumpedBatch]) -> Iterator[str]:
+def batch_line(source: ByteSource, piece: FilePiece, frame: Frame, batches: list[DumpedBatch]) -> Iterator[str]:
     """Yields the line in two parts, as Kafka prints it: an error in the second part leaves the first one printed.
 
     Appends the batch to `batches` when the line is complete.
@@ -96,7 +97,7 @@ def batch_line(source: DumpedFile, piece: FilePiece, frame: Frame, batches: list
 
 
 def _message_line(
-    source: DumpedFile, frame: Frame, raw: memoryview, position: int, batches: list[DumpedBatch]
+    source: ByteSource, frame: Frame, raw: memoryview, position: int, batches: list[DumpedBatch]
 ) -> Iterator[str]:
     yield f"offset: {frame.offset}"
     if frame.magic < 0:

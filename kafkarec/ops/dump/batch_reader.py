@@ -7,22 +7,14 @@ left ends the log without an error. A magic of 2 or more is read as 2, one below
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, NoReturn, Protocol
+from typing import NamedTuple, NoReturn
 
 from kafkarec.damage import error
 from kafkarec.format.layout import LOG_OVERHEAD, MESSAGE_OVERHEAD, START, UP_TO_MAGIC
+from kafkarec.sources.files import ByteSource
 
 LEAST_SIZE = MESSAGE_OVERHEAD[0]
 WINDOW = 4 << 20
-
-
-class DumpedFile(Protocol):
-    """A file to read. `read_at` returns fewer than `length` bytes only at the end of the file; raises OSError."""
-
-    name: str
-    size: int
-
-    def read_at(self, position: int, length: int) -> bytes: ...
 
 
 class Frame(NamedTuple):
@@ -44,14 +36,14 @@ class FilePiece(NamedTuple):
 
 
 def refuse(
-    reason: str, source: DumpedFile, position: int, detail: str = "", *, offset: int | None = None, **sides: int
+    reason: str, source: ByteSource, position: int, detail: str = "", *, offset: int | None = None, **sides: int
 ) -> NoReturn:
     """Raises the error of a `reason`, where Kafka's tool ends with an exception."""
     fault = {"file": source.name, "position": position, "base_offset": offset, "detail": detail, **sides}
     raise error(reason, fault)
 
 
-def pieces(source: DumpedFile, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
+def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
     """All batches between two bytes of a file. A size below 14 raises CorruptRecordError after the good batches."""
     position = start
     while position < end - UP_TO_MAGIC:
@@ -99,7 +91,7 @@ class WalkToEnd:
 
     _EVERY = 1024
 
-    def __init__(self, source: DumpedFile) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._good: set[int] = set()
 

@@ -15,9 +15,10 @@ from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_AT, V2_OVERHEAD, v2_header
 from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
 from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
+from kafkarec.sources.files import ByteSource
 
 from .batch_lines import DumpedBatch, batch_line
-from .batch_reader import DumpedFile, FilePiece, Frame, WalkToEnd, pieces, refuse
+from .batch_reader import FilePiece, Frame, WalkToEnd, pieces, refuse
 from .messages01 import messages, timestamp_of
 from .mismatches import Mismatches
 from .record_columns import whole_batch
@@ -29,7 +30,7 @@ _WARM_BYTES = 8192
 class Slots:
     """The slots of an index file. A file of up to 16 MiB is held in memory; of a larger one each slot is read."""
 
-    def __init__(self, source: DumpedFile, layout: Struct, base_offset: int) -> None:
+    def __init__(self, source: ByteSource, layout: Struct, base_offset: int) -> None:
         self._source, self._layout = source, layout
         self.base_offset = base_offset
         self.count = min(source.size, INT_MAX) // layout.size
@@ -45,7 +46,7 @@ class Slots:
 class OffsetSlots(Slots):
     """The slots of an .index file."""
 
-    def __init__(self, source: DumpedFile, base_offset: int) -> None:
+    def __init__(self, source: ByteSource, base_offset: int) -> None:
         super().__init__(source, OffsetIndex.layout, base_offset)
 
     def entry(self, slot: int) -> OffsetEntry:
@@ -80,7 +81,7 @@ class OffsetSlots(Slots):
 class TimeSlots(Slots):
     """The slots of a .timeindex file."""
 
-    def __init__(self, source: DumpedFile, base_offset: int) -> None:
+    def __init__(self, source: ByteSource, base_offset: int) -> None:
         super().__init__(source, TimeIndex.layout, base_offset)
 
     def entry(self, slot: int) -> TimeEntry:
@@ -96,8 +97,8 @@ class Checked(NamedTuple):
     verify        prints mismatches only (--verify-index-only)
     """
 
-    file: DumpedFile
-    log: DumpedFile
+    file: ByteSource
+    log: ByteSource
     display_path: str
     path: str
     base_offset: int
@@ -126,7 +127,7 @@ def offset_index_text(checked: Checked, max_message_size: int, mismatches: Misma
             yield f"offset: {entry.offset} position: {entry.position}\n"
 
 
-def time_index_text(checked: Checked, index: DumpedFile, mismatches: Mismatches, limit: int) -> Iterator[str]:
+def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches, limit: int) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index file of the same segment."""
     offsets = OffsetSlots(index, checked.base_offset)
     times = TimeSlots(checked.file, checked.base_offset)
@@ -178,7 +179,7 @@ def _compare(
     mismatches.add("offset_missing", checked.path, entry.offset, -1)
 
 
-def _latest(log: DumpedFile, piece: FilePiece, frame: Frame, limit: int) -> int:
+def _latest(log: ByteSource, piece: FilePiece, frame: Frame, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
     if frame.magic >= BATCH_MAGIC:
         if frame.size < V2_OVERHEAD:
@@ -194,7 +195,7 @@ def _latest(log: DumpedFile, piece: FilePiece, frame: Frame, limit: int) -> int:
     return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
 
 
-def _last_offset(log: DumpedFile, piece: FilePiece, frame: Frame) -> int:
+def _last_offset(log: ByteSource, piece: FilePiece, frame: Frame) -> int:
     """The last offset by the header, which includes bytes after the batch if the batch is too small."""
     if frame.magic < BATCH_MAGIC:
         return frame.offset
@@ -236,6 +237,6 @@ def _broken(checked: Checked, detail: str) -> NoReturn:
     refuse("index_invalid", checked.file, 0, detail)
 
 
-def _too_small(log: DumpedFile, piece: FilePiece, frame: Frame) -> NoReturn:
+def _too_small(log: ByteSource, piece: FilePiece, frame: Frame) -> NoReturn:
     position = piece.position + frame.at
     refuse("batch_too_small", log, position, offset=frame.offset, expected=V2_OVERHEAD, found=frame.size)

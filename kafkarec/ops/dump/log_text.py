@@ -8,9 +8,10 @@ from typing import NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout
 from kafkarec.format.java_integers import INT_MAX
+from kafkarec.sources.files import ByteSource
 
 from .batch_lines import DumpedBatch, batch_line
-from .batch_reader import DumpedFile, FilePiece, Frame, pieces, refuse
+from .batch_reader import FilePiece, Frame, pieces, refuse
 from .messages01 import message_lines
 from .mismatches import Consecutive
 from .record_columns import RecordReader, records_of
@@ -31,7 +32,7 @@ class LogTextOptions(NamedTuple):
 
 
 def log_text(
-    source: DumpedFile,
+    source: ByteSource,
     name: str,
     options: LogTextOptions,
     consecutive: Consecutive,
@@ -54,7 +55,7 @@ def log_text(
 class _PieceText:
     """The text of one piece. Consecutive batches of magic 2 are decoded together."""
 
-    def __init__(self, source: DumpedFile, piece: FilePiece, options: LogTextOptions, consecutive: Consecutive) -> None:
+    def __init__(self, source: ByteSource, piece: FilePiece, options: LogTextOptions, consecutive: Consecutive) -> None:
         self._source, self._piece, self._options, self._consecutive = source, piece, options, consecutive
         self._engine: RecordReader | None = None
         self._engine_ends = 0

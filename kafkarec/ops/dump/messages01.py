@@ -14,9 +14,10 @@ from kafkarec.errors import REASONS
 from kafkarec.format.checksum import checksum
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import CODEC_MASK, CRC_AT, KEY_AT, LATEST_CODECS, LOG_OVERHEAD, MESSAGE_AT, batch_length
+from kafkarec.sources.files import ByteSource
 
 from .batch_lines import DumpedBatch
-from .batch_reader import LEAST_SIZE, DumpedFile, refuse
+from .batch_reader import LEAST_SIZE, refuse
 from .mismatches import Consecutive
 from .record_lines import LineOptions, as_text, content
 
@@ -37,7 +38,7 @@ class _Message(NamedTuple):
 
 
 def message_lines(
-    source: DumpedFile, batch: DumpedBatch, style: LineOptions, consecutive: Consecutive, limit: int
+    source: ByteSource, batch: DumpedBatch, style: LineOptions, consecutive: Consecutive, limit: int
 ) -> Iterator[str]:
     """The lines of a plain message, or of the messages inside a compressed one."""
     for message in messages(source, batch, limit):
@@ -45,7 +46,7 @@ def message_lines(
         yield from _line(source, batch, message, style)
 
 
-def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Message]:
+def messages(source: ByteSource, batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     """A plain message itself, or the inner messages of a wrapper. `limit`: max decompressed bytes."""
     outer = batch.raw[LOG_OVERHEAD:]
     if batch.codec == 0:
@@ -84,7 +85,7 @@ def messages(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[_Me
         yield message._replace(offset=wrapped(message.offset + shift, 64))
 
 
-def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: int) -> list[_Message]:
+def _inside(source: ByteSource, batch: DumpedBatch, value: memoryview, limit: int) -> list[_Message]:
     try:
         data = memoryview(bytes(codecs.decompress(batch.codec, value, limit, magic=batch.magic)))
     except codecs.CodecError as failure:
@@ -115,14 +116,14 @@ def _inside(source: DumpedFile, batch: DumpedBatch, value: memoryview, limit: in
     return found
 
 
-def timestamp_of(source: DumpedFile, batch: DumpedBatch, message: _Message) -> int:
+def timestamp_of(source: ByteSource, batch: DumpedBatch, message: _Message) -> int:
     """-1 in magic 0."""
     if message.raw[_MAGIC] == 0:
         return -1
     return message.timestamp if message.timestamp is not None else _integer(source, batch, message.raw, _TIMESTAMP, 8)
 
 
-def _line(source: DumpedFile, batch: DumpedBatch, message: _Message, style: LineOptions) -> Iterator[str]:
+def _line(source: ByteSource, batch: DumpedBatch, message: _Message, style: LineOptions) -> Iterator[str]:
     raw = message.raw
     if style.metadata:
         timestamp = timestamp_of(source, batch, message)
@@ -165,12 +166,12 @@ def _key_at(raw: memoryview) -> int:
     return _KEY_AT[raw[_MAGIC] != 0]
 
 
-def _value_at(source: DumpedFile, batch: DumpedBatch, raw: memoryview) -> int:
+def _value_at(source: ByteSource, batch: DumpedBatch, raw: memoryview) -> int:
     at = _key_at(raw)
     return at + 4 + max(0, _integer(source, batch, raw, at, 4))
 
 
-def _integer(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int, size: int) -> int:
+def _integer(source: ByteSource, batch: DumpedBatch, raw: memoryview, at: int, size: int) -> int:
     if at + size > len(raw):
         refuse(
             "message_truncated",
@@ -183,7 +184,7 @@ def _integer(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int, s
     return int.from_bytes(raw[at : at + size], "big", signed=True)
 
 
-def _blob(source: DumpedFile, batch: DumpedBatch, raw: memoryview, at: int) -> memoryview | None:
+def _blob(source: ByteSource, batch: DumpedBatch, raw: memoryview, at: int) -> memoryview | None:
     size = _integer(source, batch, raw, at, 4)
     if size < 0:
         return None

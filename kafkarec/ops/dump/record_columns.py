@@ -25,10 +25,11 @@ from kafkarec.format.layout import BATCH_MAGICS, LATEST_MAGIC, LEAST_SIZES, V2_A
 from kafkarec.format.messages import java_text
 from kafkarec.format.varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 from kafkarec.read import reader
+from kafkarec.sources.files import ByteSource
 from kafkarec.tables.records import RecordColumns
 
 from .batch_lines import DumpedBatch
-from .batch_reader import DumpedFile, refuse
+from .batch_reader import refuse
 from .record_lines import NumberTexts, RecordTexts
 
 _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
@@ -175,7 +176,7 @@ class _BinaryColumn:
 class _Cursor:
     """A read position in the payload of an uncompressed batch."""
 
-    def __init__(self, source: DumpedFile, batch: DumpedBatch) -> None:
+    def __init__(self, source: ByteSource, batch: DumpedBatch) -> None:
         self.source, self.batch = source, batch
         self.data = batch.raw
         self.at = LEAST_SIZES[min(batch.magic, LATEST_MAGIC)]
@@ -205,7 +206,7 @@ class _Cursor:
         return bytes(self.data[start : self.at])
 
 
-def one_by_one(source: DumpedFile, batch: DumpedBatch) -> Iterator[RecordTexts]:
+def one_by_one(source: ByteSource, batch: DumpedBatch) -> Iterator[RecordTexts]:
     """The records of an uncompressed batch as Kafka's iterator returns them, up to the one that it refuses.
 
     The last record is refused if bytes follow it.
@@ -258,7 +259,7 @@ def _one(cursor: _Cursor) -> RecordTexts:
     )
 
 
-def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
+def records_of(source: ByteSource, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
     """The records of one batch that the decoder refused, or that Kafka's tool reads differently."""
     if batch.record_count < 0:
         refuse(
@@ -276,7 +277,7 @@ def records_of(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[R
         raise relocated(fault, position=batch.position, file=source.name) from None
 
 
-def whole_batch(source: DumpedFile, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
+def whole_batch(source: ByteSource, batch: DumpedBatch, limit: int) -> Iterator[RecordTexts]:
     """The records of one batch without keys and values."""
     if batch.magic in BATCH_MAGICS and batch.record_count > 0:
         try:

@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format.java_integers import INT_MAX
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES
+from kafkarec.sources.files import ByteSource
 from kafkarec.storage import names
 
 from . import state_file_text
-from .batch_reader import DumpedFile
 from .index_text import Checked, offset_index_text, time_index_text
 from .java_text import absolute_path, java_path, parse_long
 from .log_text import LogTextOptions, log_text
@@ -31,13 +31,7 @@ STANDARD_INPUT = "-"
 _BOOTSTRAP = "bootstrap.checkpoint"
 
 
-class ClosableSource(DumpedFile, Protocol):
-    """An open file."""
-
-    def close(self) -> None: ...
-
-
-Open = Callable[[str], ClosableSource]
+Open = Callable[[str], ByteSource]
 Say = Callable[[str], None]
 
 
@@ -171,7 +165,7 @@ def _time_index(file: _File, mismatches: Mismatches) -> Iterator[str]:
         yield from time_index_text(checked, index, mismatches, file.options.limit)
 
 
-def _checked(file: _File, source: DumpedFile, log: DumpedFile, base_offset: int) -> Checked:
+def _checked(file: _File, source: ByteSource, log: ByteSource, base_offset: int) -> Checked:
     options = file.options
     return Checked(
         source, log, file.display_path, file.absolute, base_offset, options.index_sanity, options.verify_index

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from kafkarec.format.checksum import crc32c
 from kafkarec.format.java_integers import decrement_sequence
 from kafkarec.sidecars import producer_snapshot, txn_index
+from kafkarec.sources.files import ByteSource
 
-from .batch_reader import DumpedFile, refuse
+from .batch_reader import refuse
 from .java_text import optional_long
 
 _LARGEST = 256 << 20
@@ -23,7 +24,7 @@ class SnapshotError(Exception):
     """The error that Kafka's tool prints for a snapshot before it continues with the next file."""
 
 
-def txn_index_text(source: DumpedFile) -> Iterator[str]:
+def txn_index_text(source: ByteSource) -> Iterator[str]:
     """The lines of a .txnindex. Kafka reads all entries before it prints the first."""
     lines = []
     for number, entry in enumerate(txn_index.LAYOUT.iter_unpack(_whole(source, txn_index.ENTRY_SIZE))):
@@ -39,7 +40,7 @@ def txn_index_text(source: DumpedFile) -> Iterator[str]:
     yield "".join(lines)
 
 
-def snapshot_text(source: DumpedFile) -> Iterator[str]:
+def snapshot_text(source: ByteSource) -> Iterator[str]:
     """The lines of a .snapshot; SnapshotError if the file is not one."""
     lines = []
     for entry in _entries(_whole(source, 1)):
@@ -58,7 +59,7 @@ def snapshot_text(source: DumpedFile) -> Iterator[str]:
     yield "".join(lines)
 
 
-def _whole(source: DumpedFile, unit: int) -> bytes:
+def _whole(source: ByteSource, unit: int) -> bytes:
     if source.size > _LARGEST:
         refuse("limit_exceeded", source, 0, f"{source.size} bytes, more than {_LARGEST} are not read")
     return source.read_at(0, source.size - source.size % unit)

@@ -18,8 +18,9 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 from kafkarec.ops.end_witnesses import DataFolder
 from kafkarec.sidecars import offset_checkpoints
-from kafkarec.storage import Segment, names, remote, unnamed_files
-from kafkarec.storage.folders import LocalFolder
+from kafkarec.sources import remote
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.storage import Segment, names, unnamed_files
 from kafkarec.support.text_table import counted
 
 from . import good_batches

@@ -13,10 +13,10 @@ import sys
 from bisect import bisect_right
 from typing import Any
 
+from kafkarec.sources.files import ByteSource, FileObject
+from kafkarec.sources.read_failures import DISK_ERRORS
+from kafkarec.sources.remote import FolderEntry
 from kafkarec.storage import Segment
-from kafkarec.storage.folders import FolderEntry
-from kafkarec.storage.read_failures import DISK_ERRORS
-from kafkarec.storage.sources import ByteSource, FileObject
 from kafkarec.support.durable import NewFile
 
 _PIECE = 1 << 20
@@ -182,7 +182,7 @@ class PlannedFolder:
         file = self._files.get(name)
         return file.read_at(0, file.size) if isinstance(file, PlannedOutput) else file
 
-    def open(self, name: str) -> ByteSource:
+    def open(self, name: str, disk: bool = False) -> ByteSource:
         file = self._files.get(name)
         if not isinstance(file, PlannedOutput):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))

@@ -20,8 +20,8 @@ from kafkarec.damage import Damage, damaged
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
+from kafkarec.sources.read_failures import ReadFailure, in_part
 from kafkarec.storage import Segment
-from kafkarec.storage.read_failures import ReadFailure, in_part
 from kafkarec.support.durable import FileGroup
 
 from . import good_batches

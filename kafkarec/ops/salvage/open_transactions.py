@@ -67,7 +67,7 @@ def _states_at_start(log: Log) -> ProducerStates:
 def _plain_batches(log: Log) -> Iterator[RemovedBatch]:
     states = _states_at_start(log)
     for segment in log.segments:
-        for batches in walk(segment):
+        for batches in walk(segment.parts):
             names = ("position", "size_in_bytes", "base_offset", "last_offset", "producer_id")
             columns = [batches.columns[name] for name in names]
             for row, open_since in states.take(batches).plain:

@@ -18,10 +18,11 @@ from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import end_witnesses
 from kafkarec.sidecars import meta_properties, partition_metadata
-from kafkarec.storage import LeftOut, Log, LogDir, Segment, names, remote
-from kafkarec.storage.folders import LocalFolder
+from kafkarec.sources import remote
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import DISK_ERRORS, of_one_file, read_failure
+from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
 from kafkarec.storage.output_rules import Refused
-from kafkarec.storage.read_failures import DISK_ERRORS, of_one_file, read_failure
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from itertools import groupby
 
 from kafkarec.damage import damaged
-from kafkarec.state.rebuild_folder import filename_prefix
-from kafkarec.storage.read_failures import in_part
+from kafkarec.sources.read_failures import in_part
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import FileGroup
 
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
+from kafkarec.sources.folders import Folder
 from kafkarec.storage import Segment
-from kafkarec.storage.folders import Folder
 from kafkarec.support.durable import make_folder, sync_folder
 
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable, digest

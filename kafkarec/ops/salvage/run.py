@@ -15,10 +15,11 @@ from kafkarec.damage import Damage, Restored
 from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.hurt_markers import Decision
-from kafkarec.storage import Log, LogDir, Segment, remote
-from kafkarec.storage.folders import Folder, LocalFolder
+from kafkarec.sources import remote
+from kafkarec.sources.folders import Folder, LocalFolder
+from kafkarec.sources.read_failures import ReadFailure
+from kafkarec.storage import Log, LogDir, Segment
 from kafkarec.storage.output_rules import Inputs, Refused
-from kafkarec.storage.read_failures import ReadFailure
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import (

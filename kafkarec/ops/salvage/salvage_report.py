@@ -10,8 +10,8 @@ from typing import Any
 from kafkarec._version import __version__
 from kafkarec.ops.end_witnesses import EndVerdict, LogEnd, Witness, above
 from kafkarec.read.hurt_markers import Decision
+from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names
-from kafkarec.storage.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun

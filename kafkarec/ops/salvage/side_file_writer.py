@@ -14,8 +14,8 @@ from collections.abc import Callable
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state import epoch_history
-from kafkarec.state.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 from kafkarec.storage import Log
+from kafkarec.storage.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 
 from .partition_sources import SalvagePartition
 

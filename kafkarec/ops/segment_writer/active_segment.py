@@ -16,7 +16,7 @@ from typing import NamedTuple
 from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
-from kafkarec.state.rebuild_folder import filename_prefix
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import write_file
 
 from .append_checks import AppendedHeader, CheckedBatches

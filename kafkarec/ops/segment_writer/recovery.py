@@ -33,9 +33,9 @@ from kafkarec.sidecars import (
 )
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
 from kafkarec.state.producers import RECOVERY, ProducerStates
-from kafkarec.state.rebuild_folder import filename_prefix, states_at_start, stored_epochs
 from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment, names
+from kafkarec.storage.rebuild_folder import filename_prefix, states_at_start, stored_epochs
 from kafkarec.support.durable import PART, sync_folder, write_file
 
 from .active_segment import SegmentFile, log_name
@@ -181,7 +181,7 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         recovered.states = known or recovered.states
     recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
-    for batches in walk(segment):
+    for batches in walk(segment.parts):
         damage = sorted((*damage, *batches.damage), key=lambda one: one.position)
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:

@@ -26,8 +26,8 @@ from uuid import UUID, uuid4
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.rebuild_folder import filename_prefix
 from kafkarec.storage import names
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-from kafkarec.storage import remote
+from kafkarec.sources import remote
+from kafkarec.sources.read_failures import REMEDIES
 from kafkarec.storage.output_rules import STANDARD_INPUT
-from kafkarec.storage.read_failures import REMEDIES
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 

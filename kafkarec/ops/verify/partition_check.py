@@ -13,8 +13,8 @@ from typing import Any
 
 from kafkarec.ops import end_witnesses
 from kafkarec.ops.end_witnesses import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names
-from kafkarec.storage.folders import LocalFolder
 from kafkarec.support.text_table import counted, noun
 
 from . import epoch_checks, offset_gaps, partition_files

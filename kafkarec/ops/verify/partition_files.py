@@ -8,9 +8,9 @@ from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import txn_index
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import read_failure
 from kafkarec.storage import LeftOut, names, unnamed_files
-from kafkarec.storage.folders import LocalFolder
-from kafkarec.storage.read_failures import read_failure
 from kafkarec.support.text_table import duration_text
 
 from . import side_file_checks

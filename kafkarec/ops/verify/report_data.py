@@ -16,7 +16,7 @@ from typing import Any
 from kafkarec.damage import Damage, Restored, is_read_failure
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.ops.end_witnesses import EndVerdict, LogEnd
-from kafkarec.storage.read_failures import DISK, OTHER
+from kafkarec.sources.read_failures import DISK, OTHER
 
 from .finding_kinds import ANOMALY, ERROR
 from .findings import Finding

@@ -6,8 +6,8 @@ import json
 import os
 from collections.abc import Iterable
 
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import Log
-from kafkarec.storage.folders import LocalFolder
 from kafkarec.support.text_table import counted
 
 from .findings import FindingCollector

@@ -19,7 +19,7 @@ from kafkarec.damage import Damage, Restored, why_unreadable
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns
-from kafkarec.storage.read_failures import is_gone, read_failure
+from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.tables.records import RecordColumns
 
 from . import audit_findings, header_checks, marker_checks

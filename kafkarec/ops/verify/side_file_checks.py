@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Container, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
@@ -25,10 +25,11 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
+from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state.producers import ProducerStates
-from kafkarec.state.rebuild_folder import LogLike, SidecarSegment, filename_prefix
 from kafkarec.state.recovery_walk import GoodBatches, walk
-from kafkarec.storage.read_failures import of_one_file, read_failure
+from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.rebuild_folder import filename_prefix
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck
@@ -58,7 +59,7 @@ _MISSING = (
 )
 
 
-def check_log(log: LogLike, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
+def check_log(log: Log, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
     """Yields findings about the side files of a partition: those of each segment, worst first, then those of the log.
 
     log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
@@ -81,7 +82,7 @@ def check_log(log: LogLike, restored: Container[str] = ()) -> Iterator[SideFileF
             state.compare(partial(segment.sidecar, producer_snapshot.SUFFIX), name, of_segment)
         try:
             restore = segment.path in restored  # only a batch whose checksum is right can be restored
-            for batches in walk(segment, check_crcs=restore, restore=restore):
+            for batches in walk(segment.parts, check_crcs=restore, restore=restore):
                 indexes.add(batches, state)
                 if has_epochs:
                     epochs_check.add(batches.columns)
@@ -127,7 +128,7 @@ def _read(
     return None
 
 
-def _is_there(segment: SidecarSegment, suffix: str) -> bool:
+def _is_there(segment: Segment, suffix: str) -> bool:
     try:
         return segment.sidecar(suffix) is not None
     except OSError:
@@ -149,7 +150,7 @@ class _LogState:
         self.cleaned = False
 
     @classmethod
-    def at(cls, segment: SidecarSegment, base: int) -> _LogState:
+    def at(cls, segment: Segment, base: int) -> _LogState:
         """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
         name = filename_prefix(base) + producer_snapshot.SUFFIX
         entries = _read(
@@ -170,7 +171,7 @@ class _LogState:
 class _SegmentIndexes:
     """The three indexes of one segment, compared with its batches."""
 
-    def __init__(self, segment: SidecarSegment, later_segment: bool, findings: SideFileFindings) -> None:
+    def __init__(self, segment: Segment, later_segment: bool, findings: SideFileFindings) -> None:
         self.base = segment.base_offset or 0
         self._findings = findings
         self._later_segment = later_segment
@@ -274,19 +275,9 @@ class _SegmentIndexes:
             self._transactions.finish(self._aborted, complete, bool(self._damage))
 
 
-class CheckpointFolder(Protocol):
-    """The interface of storage.LogDir that is used here."""
-
-    def folder_file(self, name: str) -> bytes | None: ...
-    def __iter__(self) -> Iterator[Any]: ...
-
-
-def check_folder(folder: CheckpointFolder) -> Iterator[SideFileFinding]:
+def check_folder(folder: LogDir) -> Iterator[SideFileFinding]:
     """Yields findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
-    above a log's end are found by `ops.end_witnesses`.
-
-    folder: a storage.LogDir
-    """
+    above a log's end are found by `ops.end_witnesses`."""
     findings = SideFileFindings()
     _read(findings, folder.folder_file, meta_properties.NAME, meta_properties.read)
     logs = {(log.topic, log.partition) for log in folder}

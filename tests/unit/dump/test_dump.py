@@ -16,7 +16,7 @@ from kafkarec.errors import CorruptRecordError, InvalidRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.ops.dump.java_text import absolute_path, java_path, parse_long
 from kafkarec.ops.dump.mismatches import Consecutive, LongPairs, Mismatches
-from kafkarec.storage.sources import FileObject, LocalFile
+from kafkarec.sources.files import FileObject, LocalFile
 
 STEM = "00000000000000000000"
 DECODED = {"__consumer_offsets-0": "--offsets-decoder"}

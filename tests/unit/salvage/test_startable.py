@@ -18,8 +18,8 @@ import kafkarec
 from kafkarec.ops.salvage import open_transactions, rewriting, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import Log
-from kafkarec.storage.folders import LocalFolder
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:
@@ -113,7 +113,7 @@ def test_the_logs_end_offset_excludes_them(tmp_path: Path, last: bool) -> None:
 def test_a_transaction_that_is_in_the_snapshot(tmp_path: Path) -> None:
     """It began before the log's first segment."""
     whole = log(tmp_path / "whole" / "orders-0", [OPEN], [PLAIN[0], batch(20, 1)])
-    rebuilt = kafkarec.state.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
+    rebuilt = kafkarec.storage.rebuild_folder.rebuild_log(kafkarec.open(whole))  # type: ignore[arg-type]
     files = {name: data for step in rebuilt for name, data in step.files.items()}
     source = log(tmp_path / "orders-0", [PLAIN[0], batch(20, 1)])
     name = f"{16:020}.snapshot"

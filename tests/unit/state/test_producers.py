@@ -245,7 +245,7 @@ def test_many_markers_at_once(tmp_path: Path) -> None:
     )
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
-    [batches] = walk(kafkarec.open(path))
+    [batches] = walk(kafkarec.open(path).parts)
     states = ProducerStates()
     taken = states.take(batches)
     assert taken == ([], [(1, 0)], []) and states.entry(1) == SnapshotEntry(1, -1, -1, -1, 0, 9, 5, -1)

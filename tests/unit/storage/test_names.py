@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paths import DOCS
 
-from kafkarec.storage import names, remote_errors
+from kafkarec.sources import remote_errors
+from kafkarec.storage import names
 
 HEX = "0123456789abcdef" * 2
 UUID = "MWJ6FHTfRYy67jzwZdeqSQ"

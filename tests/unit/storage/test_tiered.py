@@ -16,8 +16,8 @@ from tiered_names import SEGMENT_ID, TOPIC_ID
 
 import kafkarec
 from kafkarec import UnsupportedCompressionError
+from kafkarec.sources.files import FileObject
 from kafkarec.storage import tiered
-from kafkarec.storage.sources import FileObject
 
 PLAIN = (SEGMENTS / "txn-0" / "00000000000000000030.log").read_bytes()
 STEM = f"00000000000000000030-{SEGMENT_ID}"

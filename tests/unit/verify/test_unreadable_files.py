@@ -17,8 +17,8 @@ from verify_reports import good, kinds, made, verified
 
 import kafkarec
 from kafkarec.sidecars import time_index
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import Segment
-from kafkarec.storage.folders import LocalFolder
 
 
 class Failing:

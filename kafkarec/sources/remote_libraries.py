@@ -1,24 +1,24 @@
 """One interface to the two libraries that read URLs, fsspec and pyarrow.fs: stat, listings, range reads.
 
-Caches and read-ahead are off: `kafkarec.storage.remote` counts the bytes transferred. The libraries' own errors are
+Caches and read-ahead are off: `kafkarec.sources.remote` counts the bytes transferred. The libraries' own errors are
 raised.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from .remote_errors import RemoteError, display_url, translate
+from .remote_errors import S3, RemoteError, display_url
 
-S3 = ("s3", "s3a", "s3n")
 WINDOW = 2 << 20
+_REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-class RemoteEntry(NamedTuple):
+class FolderEntry(NamedTuple):
     """One entry of a listing. size: bytes; 0 for a folder, and if the server does not report it."""
 
     name: str
@@ -26,27 +26,17 @@ class RemoteEntry(NamedTuple):
     is_dir: bool
 
 
-class RemoteObject(Protocol):
-    """One open object. `read` may be called by several threads at once."""
+class RemoteObject(NamedTuple):
+    """One open object. read(start, stop): may be called by several threads at once."""
 
     size: int
-
-    def read(self, start: int, stop: int) -> bytes: ...
-    def close(self) -> None: ...
-
-
-class Library(Protocol):
-    """One library with one set of options. Its methods accept whole URLs and raise the library's own errors."""
-
-    endpoint: str | None
-
-    def info(self, url: str) -> RemoteEntry | None: ...
-    def entries(self, url: str) -> list[RemoteEntry]: ...
-    def opened(self, url: str, size: int | None) -> RemoteObject: ...
+    read: Callable[[int, int], bytes]
+    close: Callable[[], object] = lambda: None
 
 
 class Fsspec:
-    """An fsspec filesystem, without its caches of listings and bytes."""
+    """An fsspec filesystem, without its caches of listings and bytes. Its methods, as those of Arrow, accept whole URLs
+    and raise the library's own errors."""
 
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         import fsspec  # type: ignore[import-untyped]
@@ -60,23 +50,17 @@ class Fsspec:
         self.endpoint = settings.get("endpoint_url") or _endpoint_of_environment(scheme)
         self._scheme = scheme
 
-    def info(self, url: str) -> RemoteEntry | None:
-        try:
-            info = self._fs.info(self._path(url))
-        except FileNotFoundError as error:
-            if translate(error, url).kind != "not_found":
-                raise
-            return None
-        return _entry(info)
+    def info(self, url: str) -> FolderEntry:
+        return _entry(self._fs.info(self._path(url)))
 
-    def entries(self, url: str) -> list[RemoteEntry]:
+    def entries(self, url: str) -> list[FolderEntry]:
         path = self._path(url).rstrip("/")
         if self._scheme in ("http", "https"):
             return self._linked(path + "/")
         # A bucket may have an empty object with the name of the folder itself, which is not in the folder.
         return [_entry(one) for one in self._fs.ls(path, detail=True) if one["name"].rstrip("/") != path]
 
-    def _linked(self, url: str) -> list[RemoteEntry]:
+    def _linked(self, url: str) -> list[FolderEntry]:
         """The links of a web page to addresses below its own. Their sizes need one request each."""
         listed = [one for one in self._fs.ls(url, detail=True) if "?" not in one["name"] and one["name"] != url]
         files = [one for one in listed if one["type"] != "directory"]
@@ -87,13 +71,19 @@ class Fsspec:
     def opened(self, url: str, size: int | None) -> RemoteObject:
         path = self._path(url)
         if self._scheme in ("http", "https"):
-            return _HttpObject(self._fs, path)
+            # fsspec's HTTP file stops early if a server sends the whole object instead of a range
+            file = self._fs.open(path, "rb", cache_type="none", block_size=WINDOW)
+            if not isinstance(getattr(file, "size", None), int) or not hasattr(file, "async_fetch_range"):
+                raise ValueError("RangeNotSupported")
+            return RemoteObject(file.size, lambda start, stop: bytes(file._fetch_range(start, stop)), file.close)
         if size is None:
             info = self._fs.info(path)
             if info["type"] == "directory":
                 raise IsADirectoryError("a folder, not an object")
             size = int(info["size"])
-        return _FsspecObject(self._fs, path, size)
+        # A filesystem that is not asynchronous reads through an open file, which would read ahead.
+        plain = {} if getattr(self._fs, "async_impl", False) else {"cache_type": "none"}
+        return RemoteObject(size, lambda start, stop: bytes(self._fs.cat_file(path, start=start, end=stop, **plain)))
 
     def _path(self, url: str) -> str:
         return str(self._fs._strip_protocol(url))
@@ -120,49 +110,19 @@ def _plain_requests() -> dict[str, Any]:
     return {name: "when_required"} if name in Config.OPTION_DEFAULTS else {}
 
 
-class _FsspecObject:
-    def __init__(self, fs: Any, path: str, size: int) -> None:
-        self._fs, self._path, self.size = fs, path, size
-        # A filesystem that is not asynchronous reads through an open file, which would read ahead.
-        self._plain = {} if getattr(fs, "async_impl", False) else {"cache_type": "none"}
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._fs.cat_file(self._path, start=start, end=stop, **self._plain))
-
-    def close(self) -> None:
-        return None
-
-
-class _HttpObject:
-    """Reads through fsspec's HTTP file, which stops early if a server sends the whole object instead of a range."""
-
-    def __init__(self, fs: Any, path: str) -> None:
-        self._file = fs.open(path, "rb", cache_type="none", block_size=WINDOW)
-        if not isinstance(getattr(self._file, "size", None), int) or not hasattr(self._file, "async_fetch_range"):
-            raise ValueError("RangeNotSupported")
-        self.size = int(self._file.size)
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file._fetch_range(start, stop))
-
-    def close(self) -> None:
-        self._file.close()
-
-
 class Arrow:
     """A filesystem of pyarrow.fs. Code that writes uses `filesystem` itself, and `path` for its path of a URL."""
 
     def __init__(self, url: str, scheme: str, options: dict[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
-        self._types = fs.FileType
-        self._selector = fs.FileSelector
+        self._types, self._selector = fs.FileType, fs.FileSelector
         self.endpoint = _endpoint_of_environment(scheme)
         if scheme in S3:
             given = _arrow_s3_options(options)
             if "endpoint_override" in given:
                 self.endpoint = f"{given.get('scheme', 'https')}://{given['endpoint_override']}"
-            elif not self.endpoint and not {"region"} & set(given) and not _region_of_environment():
+            elif not (self.endpoint or given.get("region") or any(map(os.environ.get, _REGION_VARIABLES))):
                 given |= _region_of_bucket(fs, url)
             self.filesystem = fs.S3FileSystem(**given)
             self._root = url.partition("://")[0] + "://"
@@ -179,48 +139,39 @@ class Arrow:
             self.filesystem, path = fs.FileSystem.from_uri(url)
             self._root = url[: url.rindex(path)] if path and path in url else f"{scheme}://"
 
-    def info(self, url: str) -> RemoteEntry | None:
+    def info(self, url: str) -> FolderEntry:
         info = self.filesystem.get_file_info(self.path(url))
         if info.type == self._types.NotFound:
-            return None
-        return RemoteEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
+            raise FileNotFoundError("Not Found")
+        return self._entry(info)
 
-    def entries(self, url: str) -> list[RemoteEntry]:
-        listed = self.filesystem.get_file_info(self._selector(self.path(url).rstrip("/")))
-        return [RemoteEntry(one.base_name, one.size or 0, one.type == self._types.Directory) for one in listed]
+    def entries(self, url: str) -> list[FolderEntry]:
+        folder = self._selector(self.path(url).rstrip("/"))
+        return [self._entry(one) for one in self.filesystem.get_file_info(folder)]
+
+    def _entry(self, info: Any) -> FolderEntry:
+        return FolderEntry(info.base_name, info.size or 0, info.type == self._types.Directory)
 
     def opened(self, url: str, size: int | None) -> RemoteObject:
-        return _ArrowObject(self.filesystem.open_input_file(self.path(url)))
+        file = self.filesystem.open_input_file(self.path(url))
+        return RemoteObject(file.size(), lambda start, stop: bytes(file.read_at(stop - start, start)), file.close)
 
     def path(self, url: str) -> str:
         return url[len(self._root) :]
 
 
-class _ArrowObject:
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self.size = int(file.size())
-
-    def read(self, start: int, stop: int) -> bytes:
-        return bytes(self._file.read_at(stop - start, start))
-
-    def close(self) -> None:
-        self._file.close()
+Library = Fsspec | Arrow
 
 
-def _entry(info: Mapping[str, Any]) -> RemoteEntry:
+def _entry(info: Mapping[str, Any]) -> FolderEntry:
     name = str(info["name"]).rstrip("/").rpartition("/")[2]
-    return RemoteEntry(name, int(info.get("size") or 0), info["type"] == "directory")
+    return FolderEntry(name, int(info.get("size") or 0), info["type"] == "directory")
 
 
 def _endpoint_of_environment(scheme: str) -> str | None:
     if scheme not in S3:
         return None
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-
-
-def _region_of_environment() -> str | None:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
 
 
 def _region_of_bucket(fs: Any, url: str) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+S3 = ("s3", "s3a", "s3n")
+
 
 class RemoteError(OSError):
     """A URL that cannot be read. `str(error)` is one line: the URL, the cause, a remedy.
@@ -19,11 +21,10 @@ class RemoteError(OSError):
     kind: "other", "missing" (a library), or a kind of ERROR_PATTERNS.
     """
 
-    kind: str = "other"
+    _number = errno.EIO
 
     def __init__(self, message: str, url: str = "", kind: str = "other") -> None:
-        number, _ = _KINDS.get(kind, (errno.EIO, RemoteError))
-        super().__init__(number, message, url or None)
+        super().__init__(self._number, message, url or None)
         self.kind = kind
 
     def __str__(self) -> str:
@@ -36,33 +37,31 @@ class RemoteError(OSError):
 class RemoteNotFoundError(RemoteError, FileNotFoundError):
     """No such bucket, object or folder."""
 
+    _number = errno.ENOENT
+
 
 class RemotePermissionError(RemoteError, PermissionError):
     """Missing, wrong, expired or insufficient credentials, or an archived object."""
 
+    _number = errno.EACCES
 
-_KINDS: dict[str, tuple[int, type[RemoteError]]] = {
-    "no_bucket": (errno.ENOENT, RemoteNotFoundError),
-    "not_found": (errno.ENOENT, RemoteNotFoundError),
-    "no_credentials": (errno.EACCES, RemotePermissionError),
-    "bad_credentials": (errno.EACCES, RemotePermissionError),
-    "expired": (errno.EACCES, RemotePermissionError),
-    "denied": (errno.EACCES, RemotePermissionError),
-    "archived": (errno.EACCES, RemotePermissionError),
+
+_CLASSES: dict[str, type[RemoteError]] = {
+    **dict.fromkeys(("no_bucket", "not_found"), RemoteNotFoundError),
+    **dict.fromkeys(("no_credentials", "bad_credentials", "expired", "denied", "archived"), RemotePermissionError),
 }
 
 
 class _ErrorPattern(NamedTuple):
     """pattern: a regular expression for the texts of an error; on_s3, elsewhere: the message on s3:// and for other
-    schemes, with {bucket}, {region} and {where} (the endpoint)."""
+    schemes (None: the same), with {bucket}, {region} and {where} (the endpoint)."""
 
     kind: str
     pattern: str
     on_s3: str
-    elsewhere: str
+    elsewhere: str | None = None
 
 
-_HADOOP = "this machine has no Hadoop client (libhdfs); copy the files to a folder first: hdfs dfs -get"
 _LOGIN = "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 
 # The first row whose pattern matches is used, so more specific patterns are first.
@@ -70,8 +69,7 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "no_hadoop",
         r"libhdfs|libjvm",
-        _HADOOP,
-        _HADOOP,
+        "this machine has no Hadoop client (libhdfs); copy the files to a folder first: hdfs dfs -get",
     ),
     _ErrorPattern(
         "region",
@@ -96,7 +94,6 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "clock",
         r"RequestTimeTooSkewed|REQUEST_TIME_TOO_SKEWED|RequestExpired|REQUEST_EXPIRED",
-        "403: the clock of this machine differs too much from the server's; correct it",
         "403: the clock of this machine differs too much from the server's; correct it",
     ),
     _ErrorPattern(
@@ -134,7 +131,6 @@ ERROR_PATTERNS: tuple[_ErrorPattern, ...] = (
     _ErrorPattern(
         "no_ranges",
         r"Got more bytes|does not support range|RangeNotSupported|doesn't appear to support range",
-        "the server does not serve pieces of an object; download it and read the file",
         "the server does not serve pieces of a file; download it and read the file",
     ),
     _ErrorPattern(
@@ -185,37 +181,26 @@ def display_url(url: str) -> str:
 
 
 def translate(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
-    """Converts an exception of a library to a RemoteError of one line with that exception as its cause."""
+    """Converts an exception of a library to a RemoteError of one line."""
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")
     text = _without_names(" | ".join(_texts(error)), rest)
-    on_s3 = scheme in ("s3", "s3a", "s3n")
+    shown = display_url(url)
+    row = next((one for one in ERROR_PATTERNS if re.search(one.pattern, text, re.IGNORECASE)), None)
+    if row is None:
+        original = (isinstance(error, OSError) and error.strerror) or str(error)
+        first_line = (original.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
+        return RemoteError(f"{shown}: {first_line}", shown)
+    on_s3 = scheme in S3
     region = next((match[1] for pattern in _REGION if (match := pattern.search(text))), None)
-    bucket = display_url(url).partition("://")[2].split("/", 1)[0]
+    bucket = shown.partition("://")[2].split("/", 1)[0]
     where = endpoint or _quoted_address(text) or ("the S3 of AWS" if on_s3 else bucket)
-    for row in ERROR_PATTERNS:
-        if not re.search(row.pattern, text, re.IGNORECASE):
-            continue
-        sentence = row.on_s3 if on_s3 else row.elsewhere
-        if row.kind == "region" and not region:
-            sentence = "wrong region for bucket {bucket}; set AWS_DEFAULT_REGION to the one it is in"
-        message = sentence.format(bucket=bucket, region=region, where=where)
-        return _make(row.kind, f"{display_url(url)}: {message}", url, error)
-    original = (isinstance(error, OSError) and error.strerror) or str(error)
-    first_line = (original.strip().splitlines() or [""])[0][:_LONGEST_QUOTE] or type(error).__name__
-    return _make("other", f"{display_url(url)}: {first_line}", url, error)
-
-
-def missing(what: str, scheme: str, pip: str) -> RemoteError:
-    """The error for a library that is not installed."""
-    return RemoteError(f"{what} need{'s' if scheme else ''} a library that is not installed: {pip}", kind="missing")
-
-
-def _make(kind: str, message: str, url: str, cause: BaseException) -> RemoteError:
-    remote_error = _KINDS.get(kind, (0, RemoteError))[1](message, display_url(url), kind)
-    remote_error.__cause__ = cause
-    return remote_error
+    sentence = row.on_s3 if on_s3 or row.elsewhere is None else row.elsewhere
+    if row.kind == "region" and not region:
+        sentence = "wrong region for bucket {bucket}; set AWS_DEFAULT_REGION to the one it is in"
+    message = sentence.format(bucket=bucket, region=region, where=where)
+    return _CLASSES.get(row.kind, RemoteError)(f"{shown}: {message}", shown, row.kind)
 
 
 def _texts(error: BaseException) -> Iterator[str]:

@@ -21,8 +21,8 @@ from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, ti
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
 from kafkarec.state.producers import ProducerStates
-from kafkarec.state.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.state.recovery_walk import walk
+from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 
 # The index interval of each topic.
 BROKER = {
@@ -151,14 +151,11 @@ def test_a_segment_that_cannot_be_read_in_places() -> None:
     segment = kafkarec.open(VECTORS / "segments" / "all-codecs-0").segments[0]
     position = segment.scan()[5]["position"]
 
-    class Failing:
-        path = segment.path
+    def failing(decode_request: DecodeRequest) -> Iterator[PassResult]:
+        file = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
+        return read_pieces(decode_request, Source(file=file))
 
-        def parts(self, decode_request: DecodeRequest) -> Iterator[PassResult]:
-            failing = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
-            return read_pieces(decode_request, Source(file=failing))
-
-    stretches = list(walk(Failing()))
+    stretches = list(walk(failing))
     damage = [one for stretch in stretches for one in stretch.damage]
     good = sum(len(stretch.columns["position"]) for stretch in stretches)
     assert {one.reason for one in damage} == {"unreadable"} and position in [one.position for one in damage]
@@ -219,7 +216,7 @@ def test_estimated_intervals_are_round_numbers() -> None:
 def test_pieces_of_any_size_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
-    (stretch,) = walk(segment)
+    (stretch,) = walk(segment.parts)
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
     for row in range(len(stretch.columns["position"])):
         ended = states.take(stretch, row, row + 1).aborted

@@ -8,7 +8,7 @@ import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,10 @@ from s3server import BUCKET, Refusal, Server, running, without_aws
 
 import kafkarec
 from kafkarec import storage
-from kafkarec.storage import remote
-from kafkarec.storage.remote import RemoteEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
-from kafkarec.storage.remote_errors import display_url, translate
+from kafkarec.sources import remote
+from kafkarec.sources.remote import FolderEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
+from kafkarec.sources.remote_errors import display_url, translate
+from kafkarec.sources.remote_libraries import Arrow, Fsspec
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
 SEGMENT = "txn-0/00000000000000000030.log"
@@ -45,75 +46,77 @@ def server(bucket: Server) -> Server:
 
 
 @pytest.fixture(params=["fsspec", "pyarrow"])
-def library(request: pytest.FixtureRequest) -> Any:
+def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The library that reads URLs in this test."""
+    monkeypatch.setattr(remote, "LIBRARIES", [{"fsspec": Fsspec, "pyarrow": Arrow}[request.param]])
     return request.param
 
 
 def test_only_the_requested_bytes_are_served(server: Server, library: str) -> None:
-    with remote.open_source(URL, server.options(), library=library) as source:
+    with closing(remote.open_source(URL, server.options())) as source:
         assert source.size == len(CONTENT)
         assert server.served == 0
         assert source.read_at(0, 61) == CONTENT[:61]
         assert source.read_at(5, 40) == CONTENT[5:45]  # the first 64 bytes are kept
         assert source.read_at(len(CONTENT) - 10, 100) == CONTENT[-10:]
         assert source.read_at(len(CONTENT), 10) == source.read_at(10**12, 1) == b""
-        assert (source.fetched, source.requests) == (71, 2)
-        assert server.served == 71
+        assert source.fetched == server.served == 71
+        assert [method for method, _, _ in server.requests].count("GET") == 2
         assert f"{len(CONTENT)} bytes, 71 fetched" in repr(source)
     with pytest.raises(ValueError, match="is closed"):
         source.read_at(0, 1)
 
 
 def test_several_threads_may_read(server: Server, library: str) -> None:
-    with remote.open_source(URL, server.options(), library=library) as source, ThreadPoolExecutor(8) as pool:
+    with closing(remote.open_source(URL, server.options())) as source, ThreadPoolExecutor(8) as pool:
         pieces = list(pool.map(lambda start: source.read_at(start, 1000), range(0, len(CONTENT), 1000)))
     assert b"".join(pieces) == CONTENT
     assert source.fetched == server.served == len(CONTENT)
 
 
 def test_a_known_size_saves_a_request(server: Server) -> None:
-    with remote.open_source(URL, server.options(), size=len(CONTENT), library="fsspec") as source:
+    with closing(remote.open_source(URL, server.options(), size=len(CONTENT))) as source:
         source.read_at(100, 10)
     assert server.requests == [("GET", f"/{BUCKET}/{KEY}", "bytes=100-109")]
 
 
 def test_listings(server: Server, library: str) -> None:
     options = server.options()
-    folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options, library=library)
-    assert RemoteEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
-    inside = remote.listing(f"s3://{BUCKET}/kafka-backup/txn-0", options, library=library)
-    assert RemoteEntry("00000000000000000030.log", len(CONTENT), False) in inside
-    assert remote.listing(f"s3://{BUCKET}", options, library=library) == [
-        RemoteEntry("kafka-backup", 0, True),
-        RemoteEntry("odd", 0, True),
+    folders = remote.listing(f"s3://{BUCKET}/kafka-backup/", options)
+    assert FolderEntry("txn-0", 0, True) in folders and len(folders) == len(list(SEGMENTS.iterdir()))
+    inside = remote.listing(f"s3://{BUCKET}/kafka-backup/txn-0", options)
+    assert FolderEntry("00000000000000000030.log", len(CONTENT), False) in inside
+    assert remote.listing(f"s3://{BUCKET}", options) == [
+        FolderEntry("kafka-backup", 0, True),
+        FolderEntry("odd", 0, True),
     ]
-    assert remote.listing(f"s3://{BUCKET}/odd/", options, library=library) == [RemoteEntry("NoSuchKey", 0, True)]
-    assert remote.stat(URL, options, library=library) == RemoteEntry("00000000000000000030.log", len(CONTENT), False)
-    assert remote.stat(f"s3://{BUCKET}/kafka-backup", options, library=library) == RemoteEntry("kafka-backup", 0, True)
-    assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options, library=library) == RemoteEntry("kafka-backup", 0, True)
+    assert remote.listing(f"s3://{BUCKET}/odd/", options) == [FolderEntry("NoSuchKey", 0, True)]
+    assert remote.stat(URL, options) == FolderEntry("00000000000000000030.log", len(CONTENT), False)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup", options) == FolderEntry("kafka-backup", 0, True)
+    assert remote.stat(f"s3://{BUCKET}/kafka-backup/", options) == FolderEntry("kafka-backup", 0, True)
 
 
 def test_a_new_object_is_seen_at_once(server: Server, library: str) -> None:
     """A reader that follows a growing bucket must not get a library's cached listing."""
     folder = f"s3://{BUCKET}/growing-{library}/"
     server.put(f"growing-{library}/a", b"1")
-    assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a"]
+    assert [entry.name for entry in remote.listing(folder, server.options())] == ["a"]
     server.put(f"growing-{library}/b", b"1")
-    assert [entry.name for entry in remote.listing(folder, server.options(), library=library)] == ["a", "b"]
+    assert [entry.name for entry in remote.listing(folder, server.options())] == ["a", "b"]
 
 
 def test_names_with_special_characters(server: Server, library: str) -> None:
     url = f"s3://{BUCKET}/odd/NoSuchKey/403 #1?é.log"
-    assert remote.read_whole(url, server.options(), library=library) == CONTENT
-    assert remote.read_whole(url + "x", server.options(), library=library) is None
+    assert remote.read_whole(url, server.options()) == CONTENT
+    assert remote.read_whole(url + "x", server.options()) is None
     with pytest.raises(RemoteNotFoundError) as caught:
-        remote.open_source(url + "x", server.options(), library=library)
+        remote.open_source(url + "x", server.options())
     assert caught.value.kind == "not_found"
 
 
 def test_an_object_that_becomes_shorter_ends_early(server: Server) -> None:
     server.put("short.log", CONTENT)
-    with remote.open_source(f"s3://{BUCKET}/short.log", server.options(), library="fsspec") as source:
+    with closing(remote.open_source(f"s3://{BUCKET}/short.log", server.options())) as source:
         server.put("short.log", CONTENT[:50])
         assert source.read_at(40, 100) == CONTENT[40:50]
         assert source.read_at(1000, 100) == b""
@@ -147,7 +150,7 @@ def test_each_refusal_is_one_line_with_advice(server: Server, library: str, kind
     server.refusal, words = REFUSALS[kind]
     for ask in (remote.open_source, remote.stat, remote.listing, remote.read_whole):
         with pytest.raises(RemoteError) as caught:
-            ask(URL, server.options(), library=library)
+            ask(URL, server.options())
         line = str(caught.value)
         assert caught.value.kind == kind, line
         assert words in line and line.startswith(f"{URL}: ") and "\n" not in line
@@ -160,7 +163,7 @@ def test_a_bucket_in_another_region(server: Server, library: str) -> None:
         "301 Moved Permanently", "PermanentRedirect", "The bucket must be addressed elsewhere.", "eu-west-1"
     )
     with pytest.raises(RemoteError, match=r"bucket my-bucket is in eu-west-1; set AWS_DEFAULT_REGION=eu-west-1"):
-        remote.stat(URL, server.options(), library=library)
+        remote.stat(URL, server.options())
 
 
 def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
@@ -170,7 +173,7 @@ def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
     with pytest.raises(RemotePermissionError):
         segment.read(errors="skip")
     server.refusal = None
-    with remote.open_source(URL, options, library=library) as source:
+    with closing(remote.open_source(URL, options)) as source:
         server.refusal = REFUSALS["expired"][0]
         with pytest.raises(RemotePermissionError) as caught:
             source.read_at(0, 1)
@@ -180,13 +183,13 @@ def test_a_refusal_while_reading_raises(server: Server, library: str) -> None:
 def test_no_bucket_no_object(server: Server, library: str) -> None:
     options = server.options()
     with pytest.raises(RemoteNotFoundError, match=r"there is no bucket no-such-bucket \(on http://127"):
-        remote.stat("s3://no-such-bucket/x/y.log", options, library=library)
+        remote.stat("s3://no-such-bucket/x/y.log", options)
     with pytest.raises(RemoteNotFoundError, match=f"kafkarec ls s3://{BUCKET}/ lists its content"):
-        remote.open_source(f"s3://{BUCKET}/nothing.log", options, library=library)
+        remote.open_source(f"s3://{BUCKET}/nothing.log", options)
     with pytest.raises(FileNotFoundError):
-        remote.listing(f"s3://{BUCKET}/nothing/", options, library=library)
+        remote.listing(f"s3://{BUCKET}/nothing/", options)
     with pytest.raises(RemoteError):
-        remote.open_source(f"s3://{BUCKET}/kafka-backup", options, library=library)
+        remote.open_source(f"s3://{BUCKET}/kafka-backup", options)
 
 
 def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -197,7 +200,7 @@ def test_no_credentials(server: Server, monkeypatch: pytest.MonkeyPatch) -> None
     options = server.options()
     del options["key"], options["secret"]
     with pytest.raises(RemotePermissionError) as caught:
-        remote.stat(URL, {**options, "skip_instance_cache": True}, library="fsspec")
+        remote.stat(URL, {**options, "skip_instance_cache": True})
     assert f"no credentials found; {AWS}" in str(caught.value) and "FSSPEC_S3_ANON=true" in str(caught.value)
 
 
@@ -206,7 +209,7 @@ def test_no_server_at_the_url(library: str) -> None:
     if library == "fsspec":
         options["config_kwargs"] = {"retries": {"max_attempts": 1}}  # type: ignore[assignment]
     with pytest.raises(RemoteError, match=r"cannot reach http://127\.0\.0\.1:9; check the network") as caught:
-        remote.stat(URL, options, library=library)
+        remote.stat(URL, options)
     assert caught.value.kind == "unreachable"
 
 
@@ -355,7 +358,7 @@ def serving(handler: Any) -> Iterator[int]:
 
 def test_http(server: Server, tmp_path: Path) -> None:
     pytest.importorskip("aiohttp")
-    with remote.open_source(server.presigned(KEY)) as source:
+    with closing(remote.open_source(server.presigned(KEY))) as source:
         assert source.size == len(CONTENT) and source.read_at(100, 50) == CONTENT[100:150]
         assert source.fetched == 50 and source.name == f"{server.url}/{BUCKET}/{KEY}"
     with pytest.raises(RemoteNotFoundError, match="no such object or folder"):
@@ -366,7 +369,7 @@ def test_http(server: Server, tmp_path: Path) -> None:
         remote.open_source("http://127.0.0.1:9/x.log")
     with (
         serving(_NoRanges) as port,
-        remote.open_source(f"http://127.0.0.1:{port}/x.log") as source,
+        closing(remote.open_source(f"http://127.0.0.1:{port}/x.log")) as source,
         pytest.raises(RemoteError, match="does not serve pieces of a file; download it"),
     ):
         source.read_at(10, 10)

@@ -1,11 +1,8 @@
-"""Reads segments in .gz and .zst files.
-
-    00000000000000000030.log.gz  ->  decompressed from the start, as far as needed, into an unnamed temporary file
+"""Reads the content of gzip and zstd files: decompressed from the start, as far as needed, into a temporary file.
 
 Reads use that copy (in TMPDIR), in any order and in constant memory; it is removed when the source is closed. If the
-compressed data is cut off or corrupt, everything before that is read, and the rest is damage with reason `unreadable`.
-The size of the rest is known only if the zstd frame has its content size; if unknown, it is taken to be 17 bytes, the
-start of a batch's frame.
+compressed data is cut off or corrupt, everything before that is read, and the rest is damage. The size of the rest is
+known only if the zstd frame has its content size.
 """
 
 from __future__ import annotations
@@ -15,38 +12,41 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import IO, cast
+from typing import IO
 
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import LimitExceededError, MissingCodecError, PackedFileError
 
-from .sources import ByteSource
-
-# Positions in a segment are int32: brokers make no larger segments.
-LARGEST_SEGMENT = (1 << 31) - 1
-# With fewer bytes, an unreadable rest would be a tail and not damage.
-_MIN_REST = 17
+from .files import ByteSource
 
 
-def unpacked(source: ByteSource, name: str, limit: int = LARGEST_SEGMENT) -> ByteSource:
-    """A source of the decompressed content; `source` itself if its bytes are not compressed, whatever its name is."""
+def unpacked(source: ByteSource, limit: int, least_rest: int) -> ByteSource:
+    """A source of the decompressed content; `source` itself if its bytes are not compressed.
+
+    limit        bytes of content; reading raises LimitExceededError if there are more
+    least_rest   bytes that a rest of unknown size, which cannot be decompressed, is taken to have
+    """
     codec = gz_stream.recognise(source.read_at(0, 4)) if source.size else None
-    return source if codec is None else cast(ByteSource, Unpacked(source, codec, limit))
+    return source if codec is None else Unpacked(source, codec, limit, least_rest)
 
 
 class Unpacked:
-    """The content of a gzip or zstd file. `fetched` counts compressed bytes."""
+    """The content of a gzip or zstd file. `fetched` counts compressed bytes.
+
+    codec     "gzip" or "zstd"
+    packed    the compressed file
+    failure   why the content ends before the end of that file; None: it does not, or not yet
+    """
 
     window_bytes = 1 << 20
     skip_bytes = 8 << 10
 
-    def __init__(self, packed: ByteSource, codec: str, limit: int = LARGEST_SEGMENT) -> None:
-        self.name, self.codec = packed.name, codec
+    def __init__(self, packed: ByteSource, codec: str, limit: int, least_rest: int) -> None:
+        self.name, self.packed, self.codec = packed.name, packed, codec
         self.failure: CodecError | OSError | None = None
-        self._packed, self._limit = packed, limit
+        self._limit, self._least_rest = limit, least_rest
         self._lock = threading.RLock()
         self._at = self._done = 0
-        self._ended = False
         self._spool: IO[bytes] | None = tempfile.TemporaryFile(prefix="kafkarec-")  # noqa: SIM115  until close
         self._pieces: Iterator[bytes] = gz_stream.unpack(codec, self._read_packed)
 
@@ -56,13 +56,8 @@ class Unpacked:
         self._unpack_to(self._limit + 1)
         if self.failure is None:
             return self._done
-        declared = gz_stream.declared_size(self._packed.read_at(0, gz_stream.HEAD_BYTES)) or 0
-        return declared if self._done < declared <= self._limit else self._done + _MIN_REST
-
-    @property
-    def packed_size(self) -> int:
-        """Bytes of the compressed file."""
-        return self._packed.size
+        declared = gz_stream.declared_size(self.packed.read_at(0, gz_stream.HEAD_BYTES))
+        return declared if self._done < declared <= self._limit else self._done + self._least_rest
 
     @property
     def descriptor(self) -> int | None:
@@ -72,16 +67,20 @@ class Unpacked:
 
     @property
     def fetched(self) -> int:
-        return self._packed.fetched
+        return self.packed.fetched
 
     def read_at(self, position: int, length: int) -> bytes:
         if self._spool is None:
             raise ValueError(f"{self.name} is closed")
         self._unpack_to(position + length)
         data = os.pread(self._spool.fileno(), min(length, max(0, self._done - position)), position)
-        if not data and length and self.failure is not None and position < self.size:
-            raise self._unreadable(self.failure)
-        return data
+        if data or not length or self.failure is None or position >= self.size:
+            return data
+        if isinstance(self.failure, OSError):
+            number = self.failure.errno or errno.EIO
+            raise OSError(number, "the packed file could not be read to its end", self.name)
+        cut_off = self.failure.reason == "payload_truncated"
+        raise PackedFileError(self.name, self.codec, PackedFileError.CUT_OFF if cut_off else PackedFileError.CORRUPT)
 
     def is_damage(self, error: OSError) -> bool:
         return True
@@ -91,41 +90,33 @@ class Unpacked:
             if self._spool is not None:
                 self._spool.close()
                 self._spool = None
-        self._packed.close()
-
-    def _unreadable(self, failure: CodecError | OSError) -> OSError:
-        if isinstance(failure, OSError):
-            return OSError(failure.errno or errno.EIO, "the packed file could not be read to its end", self.name)
-        cut_off = failure.reason == "payload_truncated"
-        return PackedFileError(self.name, self.codec, PackedFileError.CUT_OFF if cut_off else PackedFileError.CORRUPT)
+        self.packed.close()
 
     def _read_packed(self, count: int) -> bytes:
-        data = self._packed.read_at(self._at, min(count, self._packed.size - self._at))
+        data = self.packed.read_at(self._at, min(count, self.packed.size - self._at))
         self._at += len(data)
         return data
 
     def _unpack_to(self, end: int) -> None:
         """Decompresses until the copy has `end` bytes or the whole content."""
         with self._lock:
-            while self._done < end and not self._ended and self._spool is not None:
-                self._unpack_piece(self._spool)
+            while self._done < end and self._spool is not None and (piece := self._next_piece()):
+                self._write(self._spool, piece)
 
-    def _unpack_piece(self, spool: IO[bytes]) -> None:
+    def _next_piece(self) -> bytes:
+        """Nothing at the end of the content, and after a failure."""
         try:
             piece = next(self._pieces, b"")
         except CodecError as error:
             if error.reason == "missing_codec":
                 raise MissingCodecError(f"{self.name}: {error.detail}", reason=error.reason, file=self.name) from error
-            self._stop(error)
-            return
+            self.failure = error
+            return b""
         except OSError as error:
-            if not self._packed.is_damage(error):
+            if not self.packed.is_damage(error):
                 raise
-            self._stop(error)
-            return
-        if not piece:
-            self._ended = True
-            return
+            self.failure = error
+            return b""
         if len(piece) > self._limit - self._done:
             raise LimitExceededError(
                 f"{self.name} unpacks to more than {self._limit} bytes, which is more than a segment can have",
@@ -133,7 +124,7 @@ class Unpacked:
                 expected=self._limit,
                 file=self.name,
             )
-        self._write(spool, piece)
+        return piece
 
     def _write(self, spool: IO[bytes], piece: bytes) -> None:
         try:
@@ -148,6 +139,3 @@ class Unpacked:
         except OSError as error:
             why = f"cannot unpack into {tempfile.gettempdir()} ({os.strerror(error.errno or 0).lower()})"
             raise OSError(error.errno, f"{why}; TMPDIR=FOLDER sets another folder", self.name) from error
-
-    def _stop(self, failure: CodecError | OSError) -> None:
-        self.failure, self._ended = failure, True

@@ -18,15 +18,16 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .remote_errors import RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, missing, translate
-from .remote_libraries import S3, WINDOW, Arrow, Fsspec, Library, RemoteEntry, RemoteObject
+from .remote_errors import S3, RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, translate
+from .remote_libraries import WINDOW, Arrow, FolderEntry, Fsspec, Library, RemoteObject
 
 __all__ = [
     "Arrow",
-    "RemoteEntry",
+    "FolderEntry",
     "RemoteError",
     "RemoteNotFoundError",
     "RemotePermissionError",
@@ -49,21 +50,21 @@ _HEAD = 64
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://.*|[a-z0-9+.-]+::.*", re.DOTALL)
 _PACKAGES = {
-    "s3": "'kafkarec[remote]'",
-    "gs": "fsspec gcsfs",
-    "abfs": "fsspec adlfs",
-    "az": "fsspec adlfs",
-    "http": "fsspec aiohttp",
+    **dict.fromkeys(S3, "'kafkarec[remote]'"),
+    **dict.fromkeys(("gs", "gcs"), "fsspec gcsfs"),
+    **dict.fromkeys(("abfs", "abfss", "az"), "fsspec adlfs"),
+    **dict.fromkeys(("http", "https"), "fsspec aiohttp"),
 }
-_SAME_SCHEME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs", "https": "http"}
+LIBRARIES: tuple[type[Library], ...] = (Fsspec, Arrow)
+"""Tried in this order."""
 
 
 class RemoteSource:
     """The bytes of one object. Safe for several threads.
 
-    name, size (bytes when it was opened), fetched (bytes transferred), requests (their number);
-    read_at returns fewer bytes only at the end, or if the object has become shorter. Errors of the network or the
-    server are RemoteErrors; they end the reading and are not damage.
+    name, size (bytes when it was opened), fetched (bytes transferred); read_at returns fewer bytes only at the end, or
+    if the object has become shorter. Errors of the network or the server are RemoteErrors; they end the reading and are
+    not damage.
     """
 
     descriptor: int | None = None
@@ -72,7 +73,7 @@ class RemoteSource:
 
     def __init__(self, url: str, library: Library, size: int | None = None) -> None:
         self.name = display_url(url)
-        self.fetched = self.requests = 0
+        self.fetched = 0
         self._url, self._library = url, library
         self._lock = threading.Lock()
         self._object: RemoteObject | None = None
@@ -99,16 +100,11 @@ class RemoteSource:
         if failure is not None:  # outside of the handler, so that errors raised there have no __context__
             data = self._read_shortened(position, stop, failure)
         with self._lock:
-            self.requests += 1
             self.fetched += len(data)
             if position == 0:
                 self._head = data[:_HEAD]
         if len(data) > stop - position:
-            raise RemoteError(
-                f"{self.name}: the server does not serve pieces of a file; download it and read the file",
-                self.name,
-                "no_ranges",
-            )
+            raise translate(ValueError("RangeNotSupported"), self._url)
         return data
 
     def _read_shortened(self, position: int, stop: int, error: Exception) -> bytes:
@@ -117,9 +113,9 @@ class RemoteSource:
         if translated.kind not in ("other", "not_found", "not_implemented"):
             raise translated from error
         try:
-            info = self._library.info(self._url)
-            if info is not None and info.size < stop and self._object is not None:
-                return self._object.read(position, info.size) if position < info.size else b""
+            size = self._library.info(self._url).size
+            if size < stop and self._object is not None:
+                return self._object.read(position, size) if position < size else b""
         except Exception as reason:
             # pyarrow cuts the server's error text to the length of the range that was to be read
             raise _with_reason(reason, self._url, self._library) from error
@@ -134,12 +130,6 @@ class RemoteSource:
             self._object.close()
             self._object = None
 
-    def __enter__(self) -> RemoteSource:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<RemoteSource {self.name}, {self.size} bytes, {self.fetched} fetched>"
 
@@ -149,59 +139,49 @@ def is_url(path: str) -> bool:
     return _URL.fullmatch(path) is not None
 
 
-def local_path(url: str) -> str | None:
-    """The path of a file:// URL (or fsspec's local://); None for any other URL."""
-    parts = urlsplit(url)
+def local_path(path: str) -> str | None:
+    """A path as it is, that of a file:// URL (or fsspec's local://); None for any other URL."""
+    if not is_url(path):
+        return path
+    parts = urlsplit(path)
     if parts.scheme not in ("file", "local") or parts.netloc not in ("", "localhost"):
         return None
     return unquote(parts.path)
 
 
-def open_source(
-    url: str, storage_options: Mapping[str, Any] | None = None, *, size: int | None = None, library: str | None = None
-) -> RemoteSource:
-    """Opens an object. size: from a listing, if known, which may save a request.
-
-    library: "fsspec" or "pyarrow"; None: whichever is installed. Errors are RemoteErrors of one line.
-    """
-    return RemoteSource(url, _library(url, storage_options, library), size)
+def open_source(url: str, storage_options: Mapping[str, Any] | None = None, *, size: int | None = None) -> RemoteSource:
+    """Opens an object. size: from a listing, if known, which may save a request. Errors are RemoteErrors."""
+    return RemoteSource(url, _library(url, storage_options), size)
 
 
-def listing(
-    url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None
-) -> list[RemoteEntry]:
+def listing(url: str, storage_options: Mapping[str, Any] | None = None) -> list[FolderEntry]:
     """The entries directly in the folder (the prefix) `url`, by name. RemoteNotFoundError if empty or missing."""
-    chosen = _library(url, storage_options, library)
+    library = _library(url, storage_options)
     try:
-        entries = chosen.entries(url)
-        if not entries and chosen.info(url) is None:
-            raise FileNotFoundError("Not Found")
+        entries = library.entries(url)
+        if not entries:
+            library.info(url)
     except Exception as error:
-        raise translate(error, url, chosen.endpoint) from error
+        raise translate(error, url, library.endpoint) from error
     return sorted(entry for entry in entries if entry.name)
 
 
-def stat(url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None) -> RemoteEntry:
+def stat(url: str, storage_options: Mapping[str, Any] | None = None) -> FolderEntry:
     """The object or folder at `url`, which is a folder if it ends in /. RemoteNotFoundError if there is neither."""
-    chosen = _library(url, storage_options, library)
+    library = _library(url, storage_options)
     name = url.rstrip("/").rpartition("/")[2]
+    if url.endswith("/"):
+        return FolderEntry(name, 0, True)
     try:
-        if url.endswith("/"):
-            return RemoteEntry(name, 0, True)
-        info = chosen.info(url)
-        if info is None:
-            raise FileNotFoundError("Not Found")
+        return library.info(url)._replace(name=name)
     except Exception as error:
-        raise _with_reason(error, url, chosen) from error
-    return RemoteEntry(name, info.size, info.is_dir)
+        raise _with_reason(error, url, library) from error
 
 
-def read_whole(
-    url: str, storage_options: Mapping[str, Any] | None = None, *, library: str | None = None
-) -> bytes | None:
+def read_whole(url: str, storage_options: Mapping[str, Any] | None = None) -> bytes | None:
     """All bytes of a small object (an index, a manifest; up to 64 MiB); None if it does not exist."""
     try:
-        with open_source(url, storage_options, library=library) as source:
+        with closing(open_source(url, storage_options)) as source:
             if source.size > _SMALL_FILE:
                 raise RemoteError(
                     f"{source.name}: {source.size} bytes are too many for a file of its kind", source.name
@@ -215,9 +195,7 @@ def _with_reason(error: Exception, url: str, library: Library) -> RemoteError:
     """The RemoteError for a failed request. Responses to HEAD have no error text, so on S3 the folder is listed too,
     and the error of that request is returned if it is more specific."""
     translated = translate(error, url, library.endpoint)
-    if translated.kind not in ("denied", "not_found", "other", "region") or not url.startswith(
-        tuple(f"{one}://" for one in S3)
-    ):
+    if translated.kind not in ("denied", "not_found", "other", "region") or url.partition("://")[0] not in S3:
         return translated
     try:
         library.entries(url)
@@ -227,8 +205,8 @@ def _with_reason(error: Exception, url: str, library: Library) -> RemoteError:
     return translated
 
 
-def _library(url: str, storage_options: Mapping[str, Any] | None, library: str | None) -> Library:
-    """fsspec or else pyarrow, whichever reads the scheme and is installed; RemoteError names the package to install."""
+def _library(url: str, storage_options: Mapping[str, Any] | None) -> Library:
+    """The first of LIBRARIES that reads the scheme and is installed; RemoteError names the package to install."""
     if not is_url(url):
         raise RemoteError(f"{url}: not a URL such as s3://bucket/folder/", url)
     scheme = re.split(r"://|::", url, maxsplit=1)[0].lower()
@@ -240,11 +218,9 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, library: str |
             display_url(url),
         )
     reasons: list[Exception] = []
-    for name, maker in (("fsspec", Fsspec), ("pyarrow", Arrow)):
-        if library not in (None, name):
-            continue
+    for library in LIBRARIES:
         try:
-            return maker(url, scheme, options)
+            return library(url, scheme, options)
         except ImportError as error:
             reasons.append(error)
         except RemoteError:
@@ -253,14 +229,11 @@ def _library(url: str, storage_options: Mapping[str, Any] | None, library: str |
             text = str(error).partition(") ")[2] or error
             raise RemoteError(f"{display_url(url)}: storage_options: {text}", display_url(url)) from error
         except Exception as error:
-            if not _unknown_scheme(error):
+            if not re.search(r"Protocol not known|Unrecognized filesystem", str(error)):
                 raise translate(error, url) from error
             reasons.append(error)
-    package = _PACKAGES.get(_SAME_SCHEME.get(scheme, scheme))
+    package = _PACKAGES.get(scheme)
     if package is None and not any(isinstance(reason, ImportError) for reason in reasons):
         raise RemoteError(f"{display_url(url)}: no library here reads {scheme}:// URLs", display_url(url), "missing")
-    raise missing(f"{scheme}://", scheme, f"pip install {package or _PACKAGES['s3']}") from reasons[-1]
-
-
-def _unknown_scheme(error: Exception) -> bool:
-    return isinstance(error, ValueError) and bool(re.search(r"Protocol not known|Unrecognized filesystem", str(error)))
+    command = f"pip install {package or _PACKAGES['s3']}"
+    raise RemoteError(f"{scheme}:// needs a library that is not installed: {command}", kind="missing") from reasons[-1]

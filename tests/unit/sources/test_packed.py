@@ -19,8 +19,8 @@ import kafkarec
 from kafkarec import LimitExceededError
 from kafkarec.codecs import CodecError, gz_stream
 from kafkarec.errors import PackedFileError
-from kafkarec.storage import gz_segment
-from kafkarec.storage.sources import FileObject
+from kafkarec.sources.files import FileObject
+from kafkarec.sources.packed import unpacked
 
 SEGMENT = SEGMENTS / "all-codecs-0" / "00000000000000000000.log"
 PLAIN = SEGMENT.read_bytes()
@@ -50,7 +50,7 @@ PACKED = {
 
 
 def source_of(data: bytes, name: str = "x.log.gz") -> Any:
-    return gz_segment.unpacked(FileObject(io.BytesIO(data), name), name)
+    return unpacked(FileObject(io.BytesIO(data), name), 1 << 30, 17)
 
 
 @pytest.mark.parametrize("form", PACKED)
@@ -126,7 +126,7 @@ def test_a_file_is_recognised_by_its_content_not_its_name() -> None:
 
 def test_content_above_the_limit_is_refused() -> None:
     bomb = unsized(bytes(8 << 20))
-    source = gz_segment.unpacked(FileObject(io.BytesIO(bomb), "bomb.zst"), "bomb.zst", limit=4 << 20)
+    source = unpacked(FileObject(io.BytesIO(bomb), "bomb.zst"), 4 << 20, 17)
     with pytest.raises(LimitExceededError, match="more than 4194304 bytes"):
         source.size  # noqa: B018  the property unpacks
     source.close()
@@ -150,7 +150,7 @@ def test_a_failing_disk_ends_the_content(tmp_path: Path) -> None:
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(count)
 
-    source: Any = gz_segment.unpacked(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), "x.gz")
+    source: Any = unpacked(FileObject(Failing(gzip.compress(NOISE, 1)), "x.gz"), 1 << 30, 17)
     assert 64 << 10 < source.size < len(NOISE)
     with pytest.raises(OSError, match="could not be read to its end") as caught:
         source.read_at(source.size - 1, 1)

@@ -24,8 +24,6 @@ from typing import Any, Protocol
 
 from kafkarec._core import Source
 
-from . import names
-
 _WINDOW = 1 << 20
 _SKIP_BYTES = 64 << 10
 # Errors after which the bytes need not be lost: they end the reading and are raised unchanged.
@@ -43,11 +41,13 @@ class ByteSource(Protocol):
     """See the module's docstring."""
 
     name: str
-    size: int
-    fetched: int
     window_bytes: int
     skip_bytes: int
 
+    @property
+    def size(self) -> int: ...
+    @property
+    def fetched(self) -> int: ...
     @property
     def descriptor(self) -> int | None: ...
     def read_at(self, position: int, length: int) -> bytes: ...
@@ -64,25 +64,26 @@ _NOT_FILES = {
 }
 
 
-def not_a_file(path: str) -> str | None:
-    """What is at a path, if it is no file of bytes; None: a file, or a block device without the name of a segment.
-    OSError if that cannot be found out."""
+def not_a_file(path: str, disk: bool = False) -> str | None:
+    """What is at a path, if it is no file of bytes; None: a file. OSError if that cannot be found out.
+
+    disk: a block device is one, too
+    """
     kind = stat.S_IFMT(os.stat(path).st_mode)
-    is_disk = kind == stat.S_IFBLK and names.segment(os.path.basename(path)) is None
-    return None if is_disk else _NOT_FILES.get(kind)
+    return None if disk and kind == stat.S_IFBLK else _NOT_FILES.get(kind)
 
 
 class LocalFile:
-    """A file, block device or disk image, read by pread. Not mapped, so a bad sector or a file that shrinks is an
-    OSError and not a SIGBUS."""
+    """A file or disk image, read by pread. Not mapped, so a bad sector or a file that shrinks is an OSError and not a
+    SIGBUS. disk: a block device is read, too."""
 
     window_bytes = _WINDOW
     skip_bytes = _SKIP_BYTES
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, disk: bool = False) -> None:
         self.name = path
         self.fetched = 0
-        what = not_a_file(path)  # not left to reading, which finds no bytes in a device, and on tmpfs none in a folder
+        what = not_a_file(path, disk)  # reading finds no bytes in a device, and on tmpfs none in a folder
         if what is not None:
             code = errno.EISDIR if what == _NOT_FILES[stat.S_IFDIR] else errno.ESPIPE
             hint = ", which is read only as standard input (-)" if what == _NOT_FILES[stat.S_IFIFO] else ", not a file"
@@ -124,18 +125,6 @@ class LocalFile:
         if self.descriptor is not None:
             os.close(self.descriptor)
             self.descriptor = None
-
-    def __enter__(self) -> LocalFile:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-
-def read_whole(path: str) -> bytes:
-    """All bytes of a small file. Does not wait for a writer if it is a pipe, but raises OSError."""
-    with LocalFile(path) as file:
-        return file.read_at(0, file.size)
 
 
 class OpenFile(LocalFile):

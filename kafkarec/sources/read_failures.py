@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 
+from .files import not_a_file
 from .remote_errors import RemoteError
-from .sources import not_a_file
 
 MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
     "missing",
@@ -74,7 +74,7 @@ def read_failure(error: Exception, path: str) -> ReadFailure:
 
 
 def is_gone(error: Exception, path: str) -> bool:
-    """Whether nothing has the name any more: a broker removed or replaced the file after its folder was listed."""
+    """Whether nothing has the name any more: the file was removed or renamed after its folder was listed."""
     return isinstance(error, FileNotFoundError) and "://" not in path and not os.path.lexists(path)
 
 

@@ -13,36 +13,22 @@ If the log does not begin at offset 0, the earlier producers and open transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot
+from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
+from kafkarec.state.index_interval import IntervalFit, IntervalRange
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
+from kafkarec.state.recovery_walk import GoodBatches, walk
 
-from .index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
-from .index_interval import IntervalFit, IntervalRange
-from .recovery_walk import GoodBatches, ReadableSegment, walk
+from .log import Log
+from .segment import Segment
 
 _EPOCHS = ("base_offset", "partition_leader_epoch")
-
-
-class SidecarSegment(ReadableSegment, Protocol):
-    """The attributes of storage.Segment that are used here."""
-
-    @property
-    def base_offset(self) -> int | None: ...
-    def sidecar(self, suffix: str) -> bytes | None: ...
-
-
-class LogLike(Protocol):
-    """The attributes of storage.Log that are used here."""
-
-    @property
-    def segments(self) -> Sequence[SidecarSegment]: ...
-    def folder_file(self, name: str) -> bytes | None: ...
 
 
 class LowerEpoch(NamedTuple):
@@ -63,7 +49,7 @@ class RebuiltSideFiles(NamedTuple):
     end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
     """
 
-    segment: SidecarSegment | None
+    segment: Segment | None
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
@@ -78,7 +64,7 @@ def filename_prefix(offset: int) -> str:
 
 
 def rebuild_log(
-    log: LogLike, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
+    log: Log, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
@@ -91,7 +77,7 @@ def rebuild_log(
     epochs, log_problems = stored_epochs(log)
     highest, lower = -1, None
     for segment in log.segments:
-        pieces = walk(segment, check_crcs=check_crcs)
+        pieces = walk(segment.parts, check_crcs=check_crcs)
         first = next(pieces, None)
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
@@ -136,7 +122,7 @@ def _first_offset(batches: GoodBatches | None) -> int:
     return int(batches.columns["last_offset"][0] if base is None else base)
 
 
-def states_at_start(segment: SidecarSegment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
+def states_at_start(segment: Segment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
     """The producers at the start of a log, from the .snapshot of its first segment, and sentences about problems."""
     name = filename_prefix(base) + producer_snapshot.SUFFIX
     entries: tuple[SnapshotEntry, ...] = ()
@@ -149,7 +135,7 @@ def states_at_start(segment: SidecarSegment, base: int, as_recovery: bool) -> tu
     return ProducerStates(entries, base, RECOVERY if as_recovery else BROKER), problems
 
 
-def _interval_fit(segment: SidecarSegment, base: int) -> IntervalFit | None:
+def _interval_fit(segment: Segment, base: int) -> IntervalFit | None:
     try:
         data = segment.sidecar(offset_index.SUFFIX)
         return None if data is None else IntervalFit(offset_index.read(data, base))
@@ -157,7 +143,7 @@ def _interval_fit(segment: SidecarSegment, base: int) -> IntervalFit | None:
         return None
 
 
-def stored_epochs(log: LogLike) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
+def stored_epochs(log: Log) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
     """The entries of the existing leader-epoch-checkpoint, and sentences about problems. Recovery begins with these
     entries, as some epochs are not in any batch."""
     entries: list[leader_epochs.EpochEntry] = []

@@ -6,25 +6,20 @@ import errno
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, TypeVar
+from contextlib import closing
+from typing import Any, Protocol, TypeVar
 
 from . import remote
-from .names import is_packed
-from .sources import ByteSource, LocalFile, read_whole
+from .files import ByteSource, LocalFile
+from .remote_libraries import FolderEntry
 
 T = TypeVar("T")
 _REQUESTS_AT_ONCE = 16
 
 
-class FolderEntry(NamedTuple):
-    name: str
-    size: int
-    is_dir: bool
-
-
 class Folder(Protocol):
     """path: as error messages show it; entries: sorted by name; names: those of a remote folder may be the ones of its
-    last listing; read: a whole file, None if it does not exist."""
+    last listing; read: a whole file, None if it does not exist; open: disk: a block device is read, too."""
 
     path: str
 
@@ -33,7 +28,7 @@ class Folder(Protocol):
     def join(self, name: str) -> str: ...
     def below(self, name: str) -> Folder: ...
     def read(self, name: str) -> bytes | None: ...
-    def open(self, name: str) -> ByteSource: ...
+    def open(self, name: str, disk: bool = False) -> ByteSource: ...
 
 
 class LocalFolder:
@@ -62,12 +57,13 @@ class LocalFolder:
 
     def read(self, name: str) -> bytes | None:
         try:
-            return read_whole(self.join(name))
+            with closing(LocalFile(self.join(name))) as file:
+                return file.read_at(0, file.size)
         except (FileNotFoundError, IsADirectoryError):
             return None
 
-    def open(self, name: str) -> ByteSource:
-        return unpacked(LocalFile(self.join(name)), name, self.read)
+    def open(self, name: str, disk: bool = False) -> ByteSource:
+        return LocalFile(self.join(name), disk)
 
 
 class RemoteFolder:
@@ -80,7 +76,7 @@ class RemoteFolder:
         self._sizes: dict[str, int] | None = None  # of files, from the listing: saves a request for each
 
     def entries(self) -> list[FolderEntry]:
-        listed = [FolderEntry(*entry) for entry in remote.listing(self.path + "/", self._options)]
+        listed = remote.listing(self.path + "/", self._options)
         self._sizes = {entry.name: entry.size for entry in listed if not entry.is_dir}
         return listed
 
@@ -100,18 +96,18 @@ class RemoteFolder:
         self.fetch_counter.whole += len(data or b"")
         return data
 
-    def open(self, name: str) -> ByteSource:
+    def open(self, name: str, disk: bool = False) -> ByteSource:
         if self._sizes is not None and name not in self._sizes:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         source = remote.open_source(self.join(name), self._options, size=(self._sizes or {}).get(name))
         self.fetch_counter.sources.append(source)
-        return unpacked(source, name, self.read)
+        return source
 
 
-def map_folders(parent: Folder, function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
-    """The results of `function` for subfolders of `parent`, in order; remote ones in up to 16 threads."""
-    if not isinstance(parent, RemoteFolder) or len(folders) < 2:
-        return [function(folder) for folder in folders]
+def map_folders(function: Callable[[Folder], T], folders: Sequence[Folder]) -> list[T]:
+    """The results of `function` for folders, in order; for remote ones in up to 16 threads."""
+    if not any(isinstance(folder, RemoteFolder) for folder in folders):
+        return list(map(function, folders))
     with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as pool:
         return list(pool.map(function, folders))
 
@@ -126,20 +122,3 @@ class FetchCounter:
     @property
     def fetched(self) -> int:
         return self.whole + sum(source.fetched for source in self.sources)
-
-
-def unpacked(source: ByteSource, name: str, read: Callable[[str], bytes | None]) -> ByteSource:
-    """The source itself, or the content of a .gz or .zst file.
-
-    UnsupportedCompressionError for compressed or encrypted objects of tiered storage.
-    """
-    from . import gz_segment, tiered
-
-    try:
-        if is_packed(name):
-            return gz_segment.unpacked(source, name)
-        tiered.refuse_encoded(source, name, read)
-    except BaseException:
-        source.close()
-        raise
-    return source
