@@ -5,7 +5,7 @@ segment           Segment (one file), Readable (methods of Segment, Log and LogD
 log, log_dir      Log: a partition folder; LogDir: a broker's data folder
 names             parses names of files and folders
 folders           lists folders, local and remote
-sources           bytes of a file: pread, memory map, Python file object; gz_segment: content of a .gz or .zst
+sources           bytes of a file: pread, Python file object; gz_segment: content of a .gz or .zst
 remote*, tiered   URLs and object stores; objects of tiered storage (KIP-405)
 ranges            ranges of offsets and timestamps, index lookups
 batch_frames      fingerprints and checksums of single batches, preallocated zeros, for growing logs
@@ -23,17 +23,17 @@ from kafkarec._lazy import names_of
 if TYPE_CHECKING:
     from .log import LeftOut, Log
     from .log_dir import LogDir
-    from .opening import logs, logs_beside, open, open_folder
+    from .opening import logs, logs_beside, open
     from .segment import Segment
 
-__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open", "open_folder"]
+__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open"]
 
 __getattr__ = names_of(
     __name__,
     {
         "log": ("LeftOut", "Log"),
         "log_dir": ("LogDir",),
-        "opening": ("logs", "logs_beside", "open", "open_folder"),
+        "opening": ("logs", "logs_beside", "open"),
         "segment": ("Segment",),
     },
 )

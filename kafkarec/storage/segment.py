@@ -40,7 +40,7 @@ from .folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes, send
 from .remote_errors import display_url
-from .sources import ByteSource, LocalFile, core_source
+from .sources import ByteSource, LocalFile
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
@@ -303,14 +303,13 @@ class Segment(Readable):
         partition: int | None = None,
         size: int | None = None,
         later_segment: bool = False,
-        mapped: bool = False,
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
         self.later_segment = later_segment
         self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see MarkerInput
         self.base_offset = names.base_offset(name)
-        self._folder, self._given, self._mapped = folder, source, mapped
+        self._folder, self._given = folder, source
         self._size = size
         self._known_size: int | None = None
         self._open: ByteSource | None = None
@@ -351,7 +350,7 @@ class Segment(Readable):
         with self._lock:
             if self._core is None:
                 self._open = self._given if self._given is not None else self._opened_source()
-                self._core = core_source(self._open, self._mapped)
+                self._core = Source(file=self._open)
             self._users += 1
             core = self._core
         try:
@@ -537,7 +536,6 @@ class Segment(Readable):
             partition=self.partition,
             size=self._size,
             later_segment=self.later_segment,
-            mapped=self._mapped,
         )
         other.base_offset, other.begin, other.end = self.base_offset, self.begin, self.end
         other.restore, other.prepared, other._known_size = self.restore, self.prepared, self._known_size

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from kafkarec._core import Source
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
@@ -28,7 +29,7 @@ from kafkarec.tables.records import BatchTable
 
 from .gz_segment import Unpacked
 from .segment_protocol import SegmentLike
-from .sources import ByteSource, core_source
+from .sources import ByteSource
 from .tiered import begins_with_batch
 
 _HEAD = 64
@@ -297,7 +298,7 @@ def _scanned(
     segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None, *, check_crcs: bool = False
 ) -> Iterator[BatchTable]:
     decode_request = segment.named(request(errors="skip"))
-    return scan_pieces(decode_request, core_source(source), start, stop, check_crcs=check_crcs)
+    return scan_pieces(decode_request, Source(file=source), start, stop, check_crcs=check_crcs)
 
 
 def _earliest(*values: Any) -> int | None:

@@ -20,6 +20,7 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
+from kafkarec._core import Source
 from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
 from kafkarec.storage.segment_summary import summarize
@@ -113,8 +114,7 @@ def test_a_summary_reads_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     descriptors = {str(one): os.open(one, os.O_RDONLY) for one in tmp_path.iterdir()}
     monkeypatch.setattr(LocalFile, "read_at", counting)
-    real = survey_module.core_source
-    monkeypatch.setattr(survey_module, "core_source", lambda source: real(SourceWithoutDescriptor(source)))
+    monkeypatch.setattr(survey_module, "Source", lambda *, file: Source(file=SourceWithoutDescriptor(file)))
     segment: Any = kafkarec.open(path)
     assert summarize(segment).next_offset == 865
     assert 100 < sum(read) < 8000
