@@ -38,7 +38,7 @@ from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, plac
 from . import names, ranges
 from .folders import FetchCounter, Folder
 from .ranges import EVERYTHING, RecordRange
-from .raw_batches import BatchSlice, SegmentBytes, send
+from .raw_batches import BatchSlice, SegmentBytes
 from .remote_errors import display_url
 from .sources import ByteSource, LocalFile
 
@@ -581,26 +581,20 @@ class Segment(Readable):
     def record_batches(
         self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
     ) -> Iterator[RecordBatch]:
-        one = self.named(decode_request._replace(skip=False))
+        source = SegmentBytes(self, self.named(decode_request._replace(skip=False)))
         with self.opened():
             for table in self.headers(decode_request, record_range):
                 for rows, row in places(table):
-                    yield RecordBatch(rows, row, SegmentBytes(self, one, *rows.span(row)))
+                    yield RecordBatch(rows, row, source)
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
         """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not
         cut: the first one may begin below the range, the last one may end above it."""
         if isinstance(start_offset, range):
-            record_range = RecordRange.of(start_offset.start, start_offset.stop, None, None)
-        else:
-            record_range = RecordRange.of(start_offset, end_offset, None, None)
-        return BatchSlice(self, list(self.record_batches(request(control=True), record_range)))
-
-    def copy_bytes(self, position: int, length: int, file: Any) -> int:
-        """Copies bytes of this file to a file object, by sendfile if possible; returns how many."""
-        with self.opened():
-            assert self._open is not None
-            return send(self._open, position, length, file)
+            end_offset, start_offset = start_offset.stop, start_offset.start
+        every = request(control=True)
+        batches = self.record_batches(every, RecordRange.of(start_offset, end_offset, None, None))
+        return BatchSlice(SegmentBytes(self, every), list(batches))
 
     def _names(self) -> str:
         known = self.topic is not None and self.partition is not None
