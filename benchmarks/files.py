@@ -1,6 +1,6 @@
 """Files of a gigabyte and more: `python benchmarks/files.py [folder]` (needs 3.2 GB there; default: a temporary one).
 
-    header scan of 1 GiB of 16 KiB batches   by pread, by a fresh memory map, by one with its pages in place, memory
+    header scan of 1 GiB of 16 KiB batches   by pread, and of a memory map with its pages in place
     reading over gaps or skipping them       128 MiB by reads of 1 MiB, or of 64 bytes so far apart
     a 2 GiB segment of all codecs streamed   seconds, records, the peak of anonymous memory
 
@@ -80,9 +80,6 @@ def scans(folder: Path) -> None:
     segment, count = kafkarec.open(path), path.stat().st_size >> 14
     print(f"header scan, {path.stat().st_size / GIB:.2f} GiB, {count} batches, ms")
     print(f"  pread            {best(segment.scan):7.1f}")
-    print(f"  fresh map        {best(kafkarec.open(path, mmap=True).scan):7.1f}")
-    with kafkarec.open(path, mmap=True) as mapped:
-        print(f"  map in place     {best(mapped.scan):7.1f}")
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
         print(f"  scan(buffer)     {best(lambda: kafkarec.scan(memory)):7.1f}")
     path.unlink()

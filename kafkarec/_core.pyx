@@ -34,7 +34,6 @@ from kafkarec._c.end_of_input cimport (
     search_whole,
 )
 from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
-from kafkarec._c.memory_map cimport map_free, map_guard, map_lost
 from kafkarec._c.decompress cimport (
     decompress_install_gzip, decompress_install_lz4, decompress_install_snappy, decompress_install_zstd,
     decompress_release,
@@ -124,30 +123,21 @@ def xxh32_of(data):
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
-    """Keeps a caller's buffer, a file (see `_entry/python_reader.pxd`), or a memory map of a file alive.
-
-    mapped    the file of which `data` is a memory map; `demand_whole` raises if the file has shrunk since
-    """
+    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive."""
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
     cdef list reading                    # [file, the exception that ended reading or None]; None: no file
-    cdef object mapped
-    cdef int guarded                     # index of the map in the table of `_c/memory_map.pxd`, or -1
 
-    def __cinit__(self, data=None, *, file=None, mapped=None):
-        self.guarded, self.mapped = -1, mapped
+    def __cinit__(self, data=None, *, file=None):
         if file is None:
             PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
             self.size = self.view.len
-            if mapped is not None:
-                self.guarded = map_guard(self.data(), <size_t>self.size)
             return
         self.reading, self.size = [file, None], file.size
         open_reader(&self.reader, self.reading)
 
     def __dealloc__(self):
-        map_free(self.guarded)
         PyBuffer_Release(&self.view)
 
     cdef const uint8_t* data(self) noexcept:
@@ -159,11 +149,9 @@ cdef class Source:
         return self.reading is None or self.reader.descriptor >= 0
 
     cdef int raise_if_failed(self) except -1:
-        """Raises the exception that ended reading, or OSError if bytes of a map were lost."""
+        """Raises the exception that ended reading."""
         if self.reading is not None and self.reading[1] is not None:
             raise self.reading[1]
-        if self.mapped is not None:
-            self.mapped.demand_whole(map_lost(self.guarded))
         return 0
 
 
@@ -840,10 +828,9 @@ cdef class Decoder:
         return 0
 
     cdef bint may_view(self, Source source):
-        """Whether views may point to the input: to a caller's buffer, not to a map of ours, whose file may shrink. The
-        columns of one chunk point to one input."""
+        """Whether views may point to the input, a caller's buffer. The columns of one chunk point to one input."""
         cdef Columns* c = &self.e.columns
-        if not c.want & WANT_VIEWS or source.mapped is not None:
+        if not c.want & WANT_VIEWS:
             return False
         if c.rows == 0:
             c.memory, c.memory_size, self.viewed = NULL, 0, source

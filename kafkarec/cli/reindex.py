@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
-from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
 from kafkarec.storage import Log
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import text_table
@@ -114,13 +113,13 @@ def run(args: argparse.Namespace) -> int:
                 for made in _files(log, rebuilt):
                     if made.compared != DROPPED:
                         folder.write(name, made.name, rebuilt.files[made.name])
-                    report.file(made, rebuilt.fit)
+                    report.file(made)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
             report.end()
         folder.finish()
-    report.finish(args.index_interval, status == FINE)
+    report.finish(status == FINE)
     return status
 
 
@@ -288,7 +287,7 @@ class JsonReport:
         self._log = {"path": log.path, "topic": log.topic, "partition": log.partition}
         self._name = name
 
-    def file(self, made: RebuiltFile, fit: IntervalRange | None) -> None:
+    def file(self, made: RebuiltFile) -> None:
         written = None
         if self._folder is not None and made.compared != DROPPED:
             written = os.path.join(self._folder, self._name, made.name)
@@ -305,7 +304,7 @@ class JsonReport:
     def end(self) -> None:
         return
 
-    def finish(self, interval: int, is_whole: bool) -> None:
+    def finish(self, is_whole: bool) -> None:
         self._out.finish()
 
 
@@ -319,18 +318,15 @@ class TextReport:
         self._counts = dict.fromkeys(_SHOWN, 0)
         self._rows: list[RebuiltFile] = []
         self._titles: list[str] = []
-        self._differing = 0
-        self._fit = IntervalRange()
+        self._index_differs = False
 
     def begin(self, log: Log, name: str) -> None:
         self._titles.append(log.path)
 
-    def file(self, made: RebuiltFile, fit: IntervalRange | None) -> None:
+    def file(self, made: RebuiltFile) -> None:
         self._counts[made.compared] += 1
         self._rows.append(made)
-        if made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX):
-            self._differing += 1
-            self._fit &= fit or NOTHING_FITS
+        self._index_differs |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
 
     def end(self) -> None:
         rows, self._rows = self._rows, []
@@ -345,7 +341,7 @@ class TextReport:
         ]
         self._out.line(f"{text_table.safe(self._titles[-1])}\n{text_table.render(columns)}")
 
-    def finish(self, interval: int, is_whole: bool) -> None:
+    def finish(self, is_whole: bool) -> None:
         """Print totals and what to do next. `is_whole`: no log is damaged; beside a damaged one the old files stay,
         as they may say what is lost."""
         made = sum(self._counts.values()) - self._counts[DROPPED]
@@ -359,16 +355,10 @@ class TextReport:
             to = quoted(as_operand(os.path.join(self._titles[0], "")))
             files = f"-r {source} to the logs' folders" if self._several else f"{source} {to}"
             self._out.line(f"With the broker stopped: cp {files}")
-        guess = self._fit.guess
-        if self._differing and guess is None:
+        if self._index_differs:
             self._out.line(
-                "No --index-interval reproduces the old .index: it is damaged, or of a broker before 4.1. verify "
-                "reports which entries are wrong."
-            )
-        elif self._differing and guess != interval:
-            self._out.line(
-                f"The old .index files were written with an interval other than {interval}, which is not an error: "
-                f"--index-interval {guess} reproduces them ({self._fit.low} to {self._fit.high} do)."
+                "An .index that differs is not an error by itself: the topic may have another index.interval.bytes "
+                "(--index-interval), and brokers before 4.1 wrote fewer entries. verify says which entries are wrong."
             )
         self._out.finish()
 

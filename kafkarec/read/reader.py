@@ -146,34 +146,32 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     return _batches(data, decode_request)
 
 
-class _BatchInBuffer(NamedTuple):
-    """A batch's bytes within a buffer."""
+class _Buffer(NamedTuple):
+    """A BatchSource in memory."""
 
     decode_request: DecodeRequest
     source: Source
     view: memoryview
-    start: int
-    stop: int
 
-    def raw(self) -> memoryview:
-        return self.view[self.start : self.stop]
+    def raw(self, start: int, stop: int) -> memoryview:
+        return self.view[start:stop]
 
-    def write_to(self, file: Any) -> int:
-        file.write(self.raw())
-        return self.stop - self.start
+    def write_to(self, start: int, stop: int, file: Any) -> int:
+        file.write(self.view[start:stop])
+        return stop - start
 
-    def read(self) -> RecordColumns:
-        return as_columns(self.decode_request, read_part(self.decode_request, self.source, self.start, self.stop))
+    def read(self, start: int, stop: int) -> RecordColumns:
+        return as_columns(self.decode_request, read_part(self.decode_request, self.source, start, stop))
 
 
 def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
     source = Source(data)
     view = memoryview(data).cast("B") if source.size else memoryview(b"")
-    one = decode_request._replace(skip=False) if decode_request.skip else decode_request
+    buffer = _Buffer(decode_request._replace(skip=False) if decode_request.skip else decode_request, source, view)
     for part in _headers(scan_request("skip" if decode_request.skip else "raise"), source):
         for rows in part.tables:
             for row in range(len(rows)):
-                yield RecordBatch(rows, row, _BatchInBuffer(one, source, view, *rows.span(row)))
+                yield RecordBatch(rows, row, buffer)
 
 
 def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:

@@ -1,4 +1,4 @@
-"""Sources of bytes: a file descriptor, a memory map, a Python file object.
+"""Sources of bytes: a file descriptor, a Python file object.
 
 The attributes that the decoder uses (see `_c/input.pxd`):
 
@@ -16,13 +16,10 @@ The attributes that the decoder uses (see `_c/input.pxd`):
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import stat
 import threading
 from typing import Any, Protocol
-
-from kafkarec._core import Source
 
 _WINDOW = 1 << 20
 _SKIP_BYTES = 64 << 10
@@ -114,13 +111,6 @@ class LocalFile:
     def is_damage(self, error: OSError) -> bool:
         return True
 
-    def demand_whole(self, lost: bool) -> None:
-        """Raises OSError if a map of this file read zeros for its bytes: a page was `lost`, or the file shrank."""
-        left = self.size if self.descriptor is None else os.fstat(self.descriptor).st_size
-        if lost or left < self.size:
-            why = f"it has {left} bytes, and had {self.size}" if left < self.size else "its disk fails"
-            raise OSError(errno.EIO, f"{why}, while a map of it was read; mmap=False reads the rest", self.name)
-
     def close(self) -> None:
         if self.descriptor is not None:
             os.close(self.descriptor)
@@ -168,13 +158,3 @@ class FileObject:
 
     def close(self) -> None:
         """Does nothing: the caller closes the file object."""
-
-
-def core_source(source: ByteSource, mapped: bool = False) -> Source:
-    """The Source for a Decoder. mapped: through a memory map, the fastest way to scan headers; if the file shrinks or
-    its disk fails meanwhile, reading ends with an OSError (see `_c/memory_map.pxd`)."""
-    if not (mapped and isinstance(source, LocalFile) and source.descriptor is not None and source.size):
-        return Source(file=source)
-    if os.fstat(source.descriptor).st_size < source.size:  # a block device, or shorter already
-        return Source(file=source)
-    return Source(mmap.mmap(source.descriptor, source.size, access=mmap.ACCESS_READ), mapped=source)

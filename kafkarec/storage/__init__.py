@@ -22,17 +22,17 @@ from kafkarec._lazy import names_of
 if TYPE_CHECKING:
     from .log import LeftOut, Log
     from .log_dir import LogDir
-    from .opening import logs, logs_beside, open, open_folder
+    from .opening import logs, logs_beside, open
     from .segment import Segment
 
-__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open", "open_folder"]
+__all__ = ["LeftOut", "Log", "LogDir", "Segment", "logs", "logs_beside", "open"]
 
 __getattr__ = names_of(
     __name__,
     {
         "log": ("LeftOut", "Log"),
         "log_dir": ("LogDir",),
-        "opening": ("logs", "logs_beside", "open", "open_folder"),
+        "opening": ("logs", "logs_beside", "open"),
         "segment": ("Segment",),
     },
 )

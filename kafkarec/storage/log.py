@@ -69,7 +69,6 @@ class Log(Readable):
         topic: str | None = None,
         partition: int | None = None,
         *,
-        mapped: bool = False,
         entries: Sequence[FolderEntry] | None = None,
     ) -> Log:
         """The log in a folder. topic, partition: override those in the folder's name.
@@ -96,7 +95,6 @@ class Log(Readable):
                         topic=topic,
                         partition=partition,
                         size=None if names.is_packed(entry.name) else entry.size,
-                        mapped=mapped,
                     )
                 )
                 continue

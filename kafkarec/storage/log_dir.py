@@ -34,7 +34,7 @@ class LogDir(Readable):
         self._logs = sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path))
 
     @classmethod
-    def of(cls, folder: Folder, entries: Sequence[FolderEntry], *, mapped: bool = False) -> LogDir:
+    def of(cls, folder: Folder, entries: Sequence[FolderEntry]) -> LogDir:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         inner, partitions, logs, left_out = [], [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
@@ -52,12 +52,12 @@ class LogDir(Readable):
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
-                logs.append(Log.of(one, mapped=mapped, entries=inside))
+                logs.append(Log.of(one, entries=inside))
         for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
-                logs.append(Log.of(partition, mapped=mapped, entries=inside))
+                logs.append(Log.of(partition, entries=inside))
         return cls(folder.path, logs, left_out, folder)
 
     def groups(self) -> Iterator[Sequence[Segment]]:

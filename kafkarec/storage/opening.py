@@ -28,7 +28,6 @@ def open(  # the name that users call: kafkarec.open
     *,
     topic: str | None = None,
     partition: int | None = None,
-    mmap: bool = False,
     restore: bool = True,
     storage_options: dict[str, Any] | None = None,
 ) -> Opened:
@@ -40,8 +39,6 @@ def open(  # the name that users call: kafkarec.open
           an open binary file, any object with read and seek, or a sources.files.ByteSource: a Segment
           a list of these: one Log if all are segments of one partition, else a LogDir
     topic, partition: override those in the names of files and folders
-    mmap: map local files instead of reading them by pread. Scanning headers is then fastest; if a file shrinks or
-          its disk fails meanwhile, reading ends with an OSError, even before bytes that pread could still read
     restore: False: reading, verify and salvage restore no header fields (see decode); such batches are damage
     storage_options: passed to fsspec or pyarrow.fs for a URL
 
@@ -49,7 +46,7 @@ def open(  # the name that users call: kafkarec.open
     according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
     tiered-storage plugin, which is not read yet.
     """
-    opened = _open(path, topic, partition, mmap, storage_options)
+    opened = _open(path, topic, partition, storage_options)
     for segment in (segment for group in opened.groups() for segment in group):
         segment.restore = restore
         segment.prepared = partial(_prepared, segment)
@@ -64,11 +61,9 @@ def _prepared(segment: Segment) -> dict[tuple[int, int], bool]:
     return transactional_ids.prepared(beside, segment.topic, segment.partition)
 
 
-def _open(
-    path: Any, topic: str | None, partition: int | None, mmap: bool, storage_options: dict[str, Any] | None
-) -> Opened:
+def _open(path: Any, topic: str | None, partition: int | None, storage_options: dict[str, Any] | None) -> Opened:
     if isinstance(path, list | tuple):
-        return _several([open(one, mmap=mmap, storage_options=storage_options) for one in path], topic, partition)
+        return _several([open(one, storage_options=storage_options) for one in path], topic, partition)
     if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
         source = path if hasattr(path, "is_damage") else FileObject(path)
         return Segment(
@@ -86,11 +81,11 @@ def _open(
             return _remote(text, storage_options or {}, topic, partition)
         text = local
     if os.path.isdir(text):
-        return open_folder(LocalFolder(text), topic, partition, mmap)
+        return _open_folder(LocalFolder(text), topic, partition)
     _demand_batches(text)
     folder, name = os.path.split(text)
     size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
-    return _opened(LocalFolder(folder), name, size, topic, partition, mmap)
+    return _opened(LocalFolder(folder), name, size, topic, partition)
 
 
 def _demand_batches(path: str) -> None:
@@ -107,14 +102,12 @@ def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int
     _demand_batches(url)
     info = remote.stat(url, options)
     if info.is_dir:
-        return open_folder(RemoteFolder(url, options), topic, partition, False)
+        return _open_folder(RemoteFolder(url, options), topic, partition)
     above, _, name = url.rpartition("/")
-    return _opened(RemoteFolder(above, options), name, info.size, topic, partition, False)
+    return _opened(RemoteFolder(above, options), name, info.size, topic, partition)
 
 
-def _opened(
-    folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None, mapped: bool
-) -> Segment:
+def _opened(folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None) -> Segment:
     """The Segment for a file of a folder."""
     path = folder.join(name)
     owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
@@ -122,20 +115,19 @@ def _opened(
         path,
         name,
         folder=folder,
-        mapped=mapped,
         topic=owner.topic if topic is None else topic,
         partition=owner.partition if partition is None else partition,
         size=None if names.is_packed(name) else size,
     )
 
 
-def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped: bool) -> Opened:
+def _open_folder(folder: Folder, topic: str | None, partition: int | None) -> Opened:
     """A Log for a partition folder; a LogDir for a data folder or for copies of several partitions in one folder."""
     entries = folder.entries()
     segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
     flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
     if len(flat) > 1:
-        return _flat(folder, entries, mapped)
+        return _flat(folder, entries)
     last = _last(folder.path)
     own = None if names.tiered_topic(last) and partitions_of_topic(entries) else names.folder(last)
     if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
@@ -144,17 +136,16 @@ def open_folder(folder: Folder, topic: str | None, partition: int | None, mapped
             folder,
             named[0] if topic is None else topic,
             named[1] if partition is None else partition,
-            mapped=mapped,
             entries=entries,
         )
-    return LogDir.of(folder, entries, mapped=mapped)
+    return LogDir.of(folder, entries)
 
 
 def _last(path: str) -> str:
     return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
 
 
-def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDir:
+def _flat(folder: Folder, entries: Sequence[FolderEntry]) -> LogDir:
     """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
 
     def owner(entry: FolderEntry) -> tuple[str, int]:
@@ -162,7 +153,7 @@ def _flat(folder: Folder, entries: Sequence[FolderEntry], mapped: bool) -> LogDi
         return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
 
     logs = [
-        Log.of(folder, topic, partition, mapped=mapped, entries=list(group))
+        Log.of(folder, topic, partition, entries=list(group))
         for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
         if topic
     ]

@@ -19,9 +19,8 @@ from typing import NamedTuple
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot
+from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
-from kafkarec.state.index_interval import IntervalFit, IntervalRange
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
 from kafkarec.state.recovery_walk import GoodBatches, walk
 
@@ -45,7 +44,6 @@ class RebuiltSideFiles(NamedTuple):
     files      {name: bytes}
     damage     the segment's damage; the indexes describe the batches before and after it
     problems   sentences about batches that do not fit an index entry, and about old files that could not be read
-    fit        the index.interval.bytes consistent with the segment's old .index; None: it is missing or unreadable
     end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
     """
 
@@ -53,7 +51,6 @@ class RebuiltSideFiles(NamedTuple):
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
-    fit: IntervalRange | None = None
     end_offset: int = 0
     lower_epoch: LowerEpoch | None = None
 
@@ -89,7 +86,6 @@ def rebuild_log(
             states.end_offset = max(states.end_offset, base)
             files[filename_prefix(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
         builder = SegmentIndexBuilder(base, epochs, interval)
-        old = _interval_fit(segment, base)
         damage: list[Damage] = []
         while first is not None:
             builder.add(first.columns, states.take(first).aborted)
@@ -98,12 +94,10 @@ def rebuild_log(
                     lower = lower or LowerEpoch(offset, epoch, highest)
                 highest = max(highest, -1 if epoch is None else epoch)
             damage += first.damage
-            if old is not None:
-                old.add(first.columns["position"])
             first = next(pieces, None)
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}
-        yield RebuiltSideFiles(segment, files, tuple(damage), made.problems, old.fit if old else None)
+        yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
     if states is None:
         return
     files = {leader_epochs.NAME: leader_epochs.write(epochs_from(epochs, log_start))}
@@ -111,7 +105,7 @@ def rebuild_log(
         files[filename_prefix(states.end_offset) + producer_snapshot.SUFFIX] = producer_snapshot.write(
             states.snapshot()
         )
-    yield RebuiltSideFiles(None, files, (), tuple(log_problems), None, states.end_offset, lower)
+    yield RebuiltSideFiles(None, files, (), tuple(log_problems), states.end_offset, lower)
 
 
 def _first_offset(batches: GoodBatches | None) -> int:
@@ -133,14 +127,6 @@ def states_at_start(segment: Segment, base: int, as_recovery: bool) -> tuple[Pro
     except (KafkaRecordError, OSError) as error:
         problems = [f"the log's first snapshot is ignored: {error}"]
     return ProducerStates(entries, base, RECOVERY if as_recovery else BROKER), problems
-
-
-def _interval_fit(segment: Segment, base: int) -> IntervalFit | None:
-    try:
-        data = segment.sidecar(offset_index.SUFFIX)
-        return None if data is None else IntervalFit(offset_index.read(data, base))
-    except (KafkaRecordError, OSError):
-        return None
 
 
 def stored_epochs(log: Log) -> tuple[list[leader_epochs.EpochEntry], list[str]]:

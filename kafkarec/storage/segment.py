@@ -32,7 +32,7 @@ from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
 from kafkarec.read.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
-from kafkarec.sources.files import ByteSource, LocalFile, core_source
+from kafkarec.sources.files import ByteSource, LocalFile
 from kafkarec.sources.folders import FetchCounter, Folder
 from kafkarec.sources.remote_errors import display_url
 from kafkarec.state import transactions
@@ -41,7 +41,7 @@ from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, plac
 from . import names, ranges
 from .log_files import open_file
 from .ranges import EVERYTHING, RecordRange
-from .raw_batches import BatchSlice, SegmentBytes, send
+from .raw_batches import BatchSlice, SegmentBytes
 
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
@@ -304,14 +304,13 @@ class Segment(Readable):
         partition: int | None = None,
         size: int | None = None,
         later_segment: bool = False,
-        mapped: bool = False,
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
         self.later_segment = later_segment
         self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see MarkerInput
         self.base_offset = names.base_offset(name)
-        self._folder, self._given, self._mapped = folder, source, mapped
+        self._folder, self._given = folder, source
         self._size = size
         self._known_size: int | None = None
         self._open: ByteSource | None = None
@@ -352,7 +351,7 @@ class Segment(Readable):
         with self._lock:
             if self._core is None:
                 self._open = self._given if self._given is not None else self._opened_source()
-                self._core = core_source(self._open, self._mapped)
+                self._core = Source(file=self._open)
             self._users += 1
             core = self._core
         try:
@@ -538,7 +537,6 @@ class Segment(Readable):
             partition=self.partition,
             size=self._size,
             later_segment=self.later_segment,
-            mapped=self._mapped,
         )
         other.base_offset, other.begin, other.end = self.base_offset, self.begin, self.end
         other.restore, other.prepared, other._known_size = self.restore, self.prepared, self._known_size
@@ -584,26 +582,20 @@ class Segment(Readable):
     def record_batches(
         self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
     ) -> Iterator[RecordBatch]:
-        one = self.named(decode_request._replace(skip=False))
+        source = SegmentBytes(self, self.named(decode_request._replace(skip=False)))
         with self.opened():
             for table in self.headers(decode_request, record_range):
                 for rows, row in places(table):
-                    yield RecordBatch(rows, row, SegmentBytes(self, one, *rows.span(row)))
+                    yield RecordBatch(rows, row, source)
 
     def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
         """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not
         cut: the first one may begin below the range, the last one may end above it."""
         if isinstance(start_offset, range):
-            record_range = RecordRange.of(start_offset.start, start_offset.stop, None, None)
-        else:
-            record_range = RecordRange.of(start_offset, end_offset, None, None)
-        return BatchSlice(self, list(self.record_batches(request(control=True), record_range)))
-
-    def copy_bytes(self, position: int, length: int, file: Any) -> int:
-        """Copies bytes of this file to a file object, by sendfile if possible; returns how many."""
-        with self.opened():
-            assert self._open is not None
-            return send(self._open, position, length, file)
+            end_offset, start_offset = start_offset.stop, start_offset.start
+        every = request(control=True)
+        batches = self.record_batches(every, RecordRange.of(start_offset, end_offset, None, None))
+        return BatchSlice(SegmentBytes(self, every), list(batches))
 
     def _names(self) -> str:
         known = self.topic is not None and self.partition is not None

@@ -13,18 +13,20 @@ would fetch, no offsets are given instead.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
+from kafkarec._core import Source
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import scan_pieces
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
-from kafkarec.sources.files import ByteSource, core_source
+from kafkarec.sources.files import ByteSource
 from kafkarec.sources.packed import Unpacked
 from kafkarec.tables.records import BatchTable
 
@@ -151,7 +153,7 @@ def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
         if start is None or isinstance(source, Unpacked):
             return None
         offset, confirmed = segment.base_offset + latest[1], False
-        for table in _scanned(segment, source, start):
+        for table in _scanned(segment, Source(file=source), start):
             for row in table:
                 if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
                     return None
@@ -188,7 +190,10 @@ def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSumma
         summary.preallocated = summary.size
         summary.notes.append("begins with zeros: preallocated, or lost")
         return True
-    tables = list(_scanned(segment, _Narrow(source, size), 0, stop)) if stop <= size else []
+    # The header alone, as a batch that ends with it: the records are not read.
+    rest = head[LOG_OVERHEAD:stop]
+    header = Source(head[:8] + len(rest).to_bytes(4, "big") + rest)
+    tables = list(_scanned(segment, header, 0)) if stop <= size else []
     if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
         return _no_batch_at_start(segment, summary)
     for table in tables:
@@ -197,7 +202,7 @@ def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSumma
     if segment.fetch_counter is not None or isinstance(source, Unpacked):
         return True
     follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
-    checked = _scanned(segment, source, 0, stop, check_crcs=True)
+    checked = _scanned(segment, Source(file=source), 0, stop, check_crcs=True)
     return follows or not any(table.damage or table.restored for table in checked)
 
 
@@ -217,7 +222,8 @@ def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSumm
     sure = True
     for start in dict.fromkeys(starts):
         # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
-        tables = list(_scanned(segment, source, start, check_crcs=start == indexed and segment.fetch_counter is None))
+        check_crcs = start == indexed and segment.fetch_counter is None
+        tables = list(_scanned(segment, Source(file=source), start, check_crcs=check_crcs))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
         row = next((table[0] for table in tables if len(table)), None)
@@ -284,20 +290,16 @@ def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int,
             data = source.read_at(number * layout.size, layout.size)
             return layout.unpack(data) if len(data) == layout.size else (0,)
 
-        low, high = 0, source.size // layout.size
-        if high and any(entry(high - 1)):
-            return entry(high - 1)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (middle + 1, high) if any(entry(middle)) else (low, middle)
-        return entry(low - 1) if low else None
+        count = source.size // layout.size
+        if count and not any(entry(count - 1)):
+            count = bisect_left(range(count), True, key=lambda number: not any(entry(number)))
+        return entry(count - 1) if count else None
 
 
 def _scanned(
-    segment: SegmentLike, source: ByteSource, start: int, stop: int | None = None, *, check_crcs: bool = False
+    segment: SegmentLike, source: Source, start: int, stop: int | None = None, *, check_crcs: bool = False
 ) -> Iterator[BatchTable]:
-    decode_request = segment.named(request(errors="skip"))
-    return scan_pieces(decode_request, core_source(source), start, stop, check_crcs=check_crcs)
+    return scan_pieces(segment.named(request(errors="skip")), source, start, stop, check_crcs=check_crcs)
 
 
 def _earliest(*values: Any) -> int | None:
@@ -306,24 +308,3 @@ def _earliest(*values: Any) -> int | None:
 
 def _latest(*values: Any) -> int | None:
     return max((value for value in values if value is not None), default=None)
-
-
-class _Narrow:
-    """A source from which the decoder reads single headers instead of large windows."""
-
-    descriptor = None
-    window_bytes = _HEAD
-    skip_bytes = 0
-
-    def __init__(self, source: ByteSource, size: int) -> None:
-        self._source = source
-        self.name, self.size, self.fetched = source.name, size, 0
-
-    def read_at(self, position: int, length: int) -> bytes:
-        return self._source.read_at(position, length)
-
-    def is_damage(self, error: OSError) -> bool:
-        return self._source.is_damage(error)
-
-    def close(self) -> None:
-        return None

@@ -242,12 +242,12 @@ class RecordColumns(Table):
         )
 
 
-class BatchBody(Protocol):
-    """The source of a RecordBatch's bytes and records."""
+class BatchSource(Protocol):
+    """Where batches are: bytes [start, stop), and the records in them."""
 
-    def raw(self) -> memoryview: ...
-    def write_to(self, file: Any) -> int: ...
-    def read(self) -> RecordColumns: ...
+    def raw(self, start: int, stop: int) -> memoryview: ...
+    def write_to(self, start: int, stop: int, file: Any) -> int: ...
+    def read(self, start: int, stop: int) -> RecordColumns: ...
 
 
 class RecordBatch:
@@ -280,9 +280,9 @@ class RecordBatch:
     last_sequence: int | None
     record_count: int | None
 
-    def __init__(self, rows: Rows, row: int, body: BatchBody) -> None:
+    def __init__(self, rows: Rows, row: int, source: BatchSource) -> None:
         """row: which one of the rows."""
-        self._rows, self._row, self._body = rows, row, body
+        self._rows, self._row, self._source = rows, row, source
 
     if not TYPE_CHECKING:  # or a type checker would take any name
 
@@ -300,14 +300,14 @@ class RecordBatch:
     @property
     def raw(self) -> memoryview:
         """The batch's bytes, with its header."""
-        return self._body.raw()
+        return self._source.raw(*self._rows.span(self._row))
 
     def write_to(self, file: Any) -> int:
         """Writes the bytes to a file object, from file to file by sendfile if possible; returns how many."""
-        return self._body.write_to(file)
+        return self._source.write_to(*self._rows.span(self._row), file)
 
     def __iter__(self) -> Iterator[Record]:
-        return iter(self._body.read())
+        return iter(self._source.read(*self._rows.span(self._row)))
 
     def __repr__(self) -> str:
         return (

@@ -20,6 +20,7 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
+from kafkarec._core import Source
 from kafkarec.sources.files import LocalFile
 from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
@@ -113,8 +114,11 @@ def test_a_summary_reads_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     descriptors = {str(one): os.open(one, os.O_RDONLY) for one in tmp_path.iterdir()}
     monkeypatch.setattr(LocalFile, "read_at", counting)
-    real = survey_module.core_source
-    monkeypatch.setattr(survey_module, "core_source", lambda source: real(SourceWithoutDescriptor(source)))
+
+    def without_descriptor(data: bytes | None = None, *, file: Any = None) -> Source:
+        return Source(data, file=file and SourceWithoutDescriptor(file))
+
+    monkeypatch.setattr(survey_module, "Source", without_descriptor)
     segment: Any = kafkarec.open(path)
     assert summarize(segment).next_offset == 865
     assert 100 < sum(read) < 8000
@@ -235,6 +239,16 @@ def test_compressed_segment_files_are_listed(run: Here, partition: Path) -> None
     assert [row["next_offset"] for row in rows[:2]] == [30, 293]
     (row, total) = run("ls", partition.parent, "--format", "json").rows
     assert row["size"] == total["size"] == sum(sizes)
+
+
+@pytest.mark.parametrize("content", [b"abc" * 50, (SEGMENTS / "txn-0" / f"{30:020}.log").read_bytes()[:40]])
+def test_a_packed_file_without_a_batch_at_its_start(run: Here, tmp_path: Path, content: bytes) -> None:
+    """Its first bytes are taken for a batch of 1.6 GB, or a header that the content cuts."""
+    path = tmp_path / f"{30:020}.log.gz"
+    path.write_bytes(gzip.compress(content))
+    ran = run("ls", path, "--format", "json")
+    assert ran.status == 1 and "no batch at its start" in ran.rows[0]["notes"]
+    assert (ran.rows[0]["first_offset"], ran.rows[0]["magics"]) == (None, [])
 
 
 def test_preallocated_empty_and_cut_segments_have_notes(run: Here, tmp_path: Path) -> None:

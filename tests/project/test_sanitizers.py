@@ -215,9 +215,9 @@ def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) ->
 )
 @pytest.mark.timeout(3000)
 def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
-    """Without the tests that measure memory, as the sanitizer allocates its own, without those of memory maps, which
-    fault on purpose, and without those that fork, which takes seconds with the sanitizer's map of all memory."""
-    selection = ["-m", "core and not recycled", "-k", "not memory and not mapped and not fork"]
+    """Without the tests that measure memory, as the sanitizer allocates its own, and without those that fork, which
+    takes seconds with the sanitizer's map of all memory."""
+    selection = ["-m", "core and not recycled", "-k", "not memory and not fork"]
     folder, libraries = sanitized
     shutil.copytree(ROOT / "tests", folder / "tests", ignore=shutil.ignore_patterns("__pycache__", "spark"))
     for name in ("docs", "tools"):

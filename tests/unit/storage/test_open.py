@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import random
@@ -201,6 +202,9 @@ def test_slices_are_whole_batches_and_pass_bytes_unchanged(tmp_path: Path) -> No
         with open(tmp_path / mode, mode) as file:
             assert whole.write_to(file) == whole.size
         assert (tmp_path / mode).read_bytes() == bytes(whole.raw) == memory.getvalue()
+    with gzip.open(tmp_path / "packed", "wb") as packed:
+        assert whole.write_to(packed) == whole.size
+    assert gzip.decompress((tmp_path / "packed").read_bytes()) == memory.getvalue()
     nothing = segment.slice(10**6)
     assert (len(nothing), nothing.size, nothing.write_to(memory)) == (0, 0, 0)
     one = next(iter(kafkarec.batches(data)))

@@ -19,7 +19,6 @@ from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.index_interval import NOTHING_FITS, IntervalRange
 from kafkarec.state.producers import ProducerStates
 from kafkarec.state.recovery_walk import walk
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
@@ -186,31 +185,6 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
     kafkas = {one.producer_id: one for one in producer_snapshot.read(rebuilt(folder, as_recovery=True)[0][name])}
     assert (ours[5].producer_epoch, kafkas[5].producer_epoch) == (6, 5)
     assert {k: v for k, v in ours.items() if k != 5} == {k: v for k, v in kafkas.items() if k != 5}
-
-
-@pytest.mark.parametrize("name", RECOVERED)
-def test_the_interval_is_found_from_the_gaps(name: str) -> None:
-    folder = VECTORS / "indexes" / name
-    interval = int((folder / "interval").read_text())
-    fits = [part.fit for part in rebuild_log(kafkarec.open(folder), 77) if part.fit is not None]
-    assert fits
-    for fit in fits:
-        assert fit.low <= interval <= fit.high and fit.guess is not None
-        assert fit.low <= fit.guess <= fit.high
-    common = fits[0]
-    for fit in fits:
-        common &= fit
-    assert common.guess is not None
-    again, _ = rebuilt(folder, common.guess)
-    for file, data in again.items():
-        if file.endswith("index"):
-            assert data == (folder / file).read_bytes()
-
-
-def test_estimated_intervals_are_round_numbers() -> None:
-    for low, high, guess in ((0, 5000, 4096), (962, 1003, 1000), (240, 260, 256), (611, 633, 611), (0, 0, 0)):
-        assert IntervalRange(low, high).guess == guess
-    assert NOTHING_FITS.guess is None and (IntervalRange() & NOTHING_FITS).guess is None
 
 
 def test_pieces_of_any_size_give_the_same_files() -> None:
