@@ -877,7 +877,7 @@ cdef class Decoder:
             if self.e.search.found and end < self.e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
                 end, self.e.position = min(end, self.e.input.stop), min(position, self.e.input.stop)
-                if not self.is_readable(start, end):         # a batch that was found could not be read again
+                if status != st.UNREADABLE and not self.is_readable(start, end):    # it could not be read again
                     reason, fault["detail"] = "unreadable", why_unreadable(self.source.reader.error_number)
         self.source.raise_if_failed()
         self.add_damage(start, end, reason, fault)
