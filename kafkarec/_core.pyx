@@ -16,8 +16,7 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow,
-    read_batch,
+    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, TRANSACTIONAL, BatchRow, read_batch,
 )
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
@@ -26,21 +25,20 @@ from kafkarec._c.columns cimport (
     columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
-    ALL_CHECKS, NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
+    NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
     engine_step,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
-    search_whole,
 )
-from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, peek, reach
+from kafkarec._c.input cimport ByteReader, Input, bad_until, input_release, input_reader, input_memory, reach
 from kafkarec._c.decompress cimport (
     decompress_install_gzip, decompress_install_lz4, decompress_install_snappy, decompress_install_zstd,
     decompress_release,
 )
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
-    MAX_ANCHOR_BYTES, MOST_LENGTHS, Candidate, is_valid_batch, looks_plausible, run_continues,
+    MAX_ANCHOR_BYTES, Candidate, is_valid_batch, looks_plausible, run_continues, search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
@@ -77,9 +75,7 @@ from kafkarec.format.control import parse
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
-    MOST_PROVEN = 8              # batches in a row without a frame that are read ahead for their offsets
 
-EPOCH = "partition_leader_epoch"
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
 _address, CRC32C_WAY = _checksum.find()
 checksums_prepare(CRC32C_WAY != "table")
@@ -748,7 +744,7 @@ def arrow_values(schema, array):
 
 
 cdef tuple offsets_of(const BatchRow* row):
-    """Base offset, next offset, leader epoch and checksum, as read.offset_order.Offsets has them."""
+    """Base offset, next offset, leader epoch and checksum, as recover.offset_order.Offsets has them."""
     return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc
 
 
@@ -761,7 +757,8 @@ cdef class Decoder:
     skip           records damage instead of raising it
     file           name of the input; its rules are then those for files (see `_c/end_of_input.pxd`)
     later_segment  a later segment of the same log exists
-    rules          read.restoring.AfterDamage: which batches are restored, which of those found fit; None: no such rules
+    rules          recover.restoring.AfterDamage: which batches are restored, which of those found fit; None: no such
+                   rules
     """
     cdef Engine e
     cdef Source source, viewed           # the latter: what views in the columns point to
@@ -770,8 +767,8 @@ cdef class Decoder:
     cdef Buffer aborted
     cdef object codecs, topic, file, file_name
     cdef bint skip
-    cdef list damage, restored, taken_batches
-    cdef bint restore
+    cdef readonly list damage            # see damage.resolve
+    cdef list restored, taken_batches
     cdef dict last_sizes, note_details
     cdef object rules
 
@@ -785,14 +782,13 @@ cdef class Decoder:
         self.topic = None if topic is None else topic.encode()
         fill_constants(&self.constants, self.topic, self.file, partition)
         self.damage, self.restored, self.taken_batches = [], [], []
-        self.rules = rules if skip else None
-        self.restore = self.rules is not None and rules.restore and options.check_crc == ALL_CHECKS
+        self.rules = rules
         self.last_sizes, self.note_details = {}, {}
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
         self.e.options.skip, self.e.options.file_rules = skip, file is not None
         self.e.options.later_segment = later_segment
-        self.e.options.restore = self.restore and file is not None
+        self.e.options.restore = rules is not None and rules.restore and file is not None
         if options.stable_offset is not None or self.e.options.ranged:
             self.e.columns.want |= WANT_OFFSET
         if self.e.options.timed:
@@ -846,7 +842,7 @@ cdef class Decoder:
     @property
     def remaining(self):
         """How many bytes at the end of the input were not read as batches or damage."""
-        return 0 if self.e.finished else self.e.input.length - self.e.position
+        return 0 if self.e.finished else self.e.input.stop - self.e.position
 
     def run(self):
         """Reads until a chunk is full (True) or the input ends (False). Damage is raised, or with `skip` recorded."""
@@ -927,271 +923,173 @@ cdef class Decoder:
 
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault; with `skip`, restores the batch, or records the damage and continues after it."""
-        cdef int64_t start = self.e.position, end
-        cdef list misfits = []
+        cdef int64_t start = self.e.position, end, stop
         cdef dict fault
+        cdef bint confirmed = st.CRC_MISMATCH < status < st.UNREADABLE      # the CRC is right, and with it the length
+        misfit = None
         if not self.skip:
             status = refused_status(&self.e, status)
             raise error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
         fault = self.fault(status, detail)
-        confirmed = st.CRC_MISMATCH < status < st.UNREADABLE          # the CRC is right, and with it the length
         with nogil:
             end = engine_skip(&self.e, &status)
         if status == st.UNREADABLE:
             fault = self.fault(status, detail)
         reason = _REASONS[status - st.SIZE_TOO_SMALL]
-        stop = self.e.input.length if self.e.search.nothing_behind else end
-        if self.restore and not confirmed and self.restore_within(start, stop, reason, fault):
-            return 0
-        if self.e.search.found and end < self.e.input.length:
-            self.e.position = min(self.next_that_fits(start, end, misfits), self.e.input.length)
+        if self.rules is not None:
+            stop = self.e.input.stop if self.e.search.nothing_behind else end
+            if not confirmed and self.rules.restores(self, start, stop, reason, fault):
+                return 0
+            if self.e.search.found and end < self.e.input.stop:
+                end, position, misfit = self.rules.next_that_fits(self, start, end)
+                end, self.e.position = min(end, self.e.input.stop), min(position, self.e.input.stop)
+                if status != st.UNREADABLE and not self.is_readable(start, end):    # it could not be read again
+                    reason, fault["detail"] = "unreadable", why_unreadable(self.source.reader.error_number)
         self.source.raise_if_failed()
         self.add_damage(start, end, reason, fault)
-        if misfits:
-            self.add_undecided(end, self.e.position, misfits[0])
+        if misfit is not None:
+            self.add_undecided(end, self.e.position, misfit)
         return 0
-
-    cdef int add_damage(self, int64_t start, int64_t end, str reason, dict fault) except -1:
-        good_next = None if self.e.good_next == INT64_MIN else self.e.good_next
-        self.damage.append((start, end - start, reason, fault, good_next, self.e.row_count, self.e.columns.rows))
-        return 0
-
-    cdef int add_undecided(self, int64_t start, int64_t end, base_offset) except -1:
-        fault = {"position": start, "base_offset": base_offset, "file": self.file_name}
-        return self.add_damage(start, end, "base_offset_undecided", fault)
-
-    # ---- the order of offsets, in files: see read.offset_order
 
     cdef bint batch_follows(self) except -1:
         """Whether this batch, which is cut, can be restored, or a batch is found after its first byte."""
-        cdef int64_t at, end = self.e.input.length
+        cdef int64_t start = self.e.position
         with nogil:
             remember_good(&self.e)
-            at = search_whole(&self.e, self.e.position, self.e.position + 1)
-        if self.restore and end == self.e.input.total_length and self.is_whole(self.e.position, end):
-            return True
-        at = self.next_that_fits(self.e.position, at, [])
+        found = self.search(start, start + 1)
+        follows = found < self.e.input.size if self.rules is None else self.rules.follows(self, start, found)
         self.source.raise_if_failed()
-        return at < self.e.input.total_length or (
-            self.e.input.bad_count > 0 and bad_until(&self.e.input, self.e.position, end) > 0
-        )
+        return follows or not self.is_readable(start, self.e.input.stop)
 
-    cdef int64_t next_that_fits(self, int64_t damage, int64_t found, list misfits) except -1:
-        """`found`, where a search found a batch; or the next position of a batch whose offsets fit, if those do not.
-        The base offsets that do not fit are added to `misfits`."""
-        cdef BatchRow row
-        cdef Fault fault
-        while self.e.options.file_rules and self.rules is not None and found < self.e.input.total_length:
-            run, anchored, end = self.batches_from(found)
-            left = self.left_batches()
-            if self.rules.fits(self.around(left, run, anchored, end)):
-                break
-            if self.restore and "base_offset" in self.rules.header(found, left, run[0], run[1:]):
-                break
-            misfits.append(run[0][0])
-            read_batch(&self.e.input, found, FOR_PEEK, &row, &fault)
-            with nogil:
-                found = search_whole(&self.e, damage, row.position + row.size_in_bytes)
-        return found
+    cdef int read_doubtful(self) except -1:
+        """Reads the framed batch at the position, with its header restored if the rules say so."""
+        previous = None
+        if self.e.previous_next != INT64_MIN:
+            previous = self.e.previous_next, self.e.previous_next, self.e.previous_epoch
+        self.e.trusted = self.e.position
+        self.rules.read_doubtful(self, self.e.position, self.e.position + self.e.row.size_in_bytes,
+                                 offsets_of(&self.e.row), previous)
+        return 0
 
-    cdef object around(self, list left, list run, bint anchored, int64_t end):
-        return self.rules.surroundings(left, run, anchored, *(() if anchored else self.batches_behind(end)))
+    # ---- for recover.restoring; positions are those in the whole input, of which only a part may be read
 
-    cdef list left_batches(self):
-        """offsets_of the last good batches of this input."""
+    @property
+    def size(self):
+        return self.e.input.size
+
+    @property
+    def stop(self):
+        """Where reading ends."""
+        return self.e.input.stop
+
+    @property
+    def previous_end(self):
+        """Where the last good batch ends, or where reading began."""
+        return self.e.previous_end
+
+    def good_batches(self):
+        """Base offset, next offset, leader epoch and checksum of the last good batches of this input."""
         cdef BatchRow* rows = <BatchRow*>self.e.rows.data
         cdef int64_t i, first = max(self.e.row_count - ORDER_WINDOW, self.e.first_row)
         rest = [offsets_of(rows + i) for i in range(first, self.e.row_count)]
         return (self.taken_batches + rest)[-ORDER_WINDOW:]
 
-    cdef tuple batches_from(self, int64_t position):
-        """offsets_of the batch at `position` and of those that its frames lead to; whether they lead to the end of the
-        file; where they end."""
+    def framed_end(self, int64_t position):
+        """Where the batch at `position` ends by its length; -1: no frame of a batch is there."""
+        cdef BatchRow row
+        cdef Fault fault
+        if read_batch(&self.e.input, position, self.e.input.size, FOR_PEEK, &row, &fault) != st.OK:
+            return -1
+        return position + row.size_in_bytes
+
+    def frames_from(self, int64_t position):
+        """The batch at `position` and those that its frames lead to, as good_batches has them; whether they lead to the
+        end of the file; where they end."""
         cdef BatchRow row
         cdef Fault fault
         cdef Candidate run
-        cdef int64_t length = self.e.input.length
         cdef bint anchored
         cdef list found = []
         memset(&run, 0, sizeof(Candidate))
         run.end = position
-        self.e.input.length = self.e.input.total_length
-        while len(found) < ORDER_WINDOW and read_batch(&self.e.input, run.end, FOR_PEEK, &row, &fault) == st.OK:
-            if found and not looks_plausible(&self.e.input, &row):
-                break
+        while (len(found) < ORDER_WINDOW
+               and read_batch(&self.e.input, run.end, self.e.input.size, FOR_PEEK, &row, &fault) == st.OK
+               and (not found or looks_plausible(&self.e.input, &row))):
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
         with nogil:
             anchored = run_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
-        self.e.input.length = length
         return found, anchored, run.end
 
-    cdef list batches_behind(self, int64_t end):
-        """[as batches_from, ...] of the next batch that a search finds from `end` on, if there is one."""
+    def search(self, int64_t damage, int64_t position, *, bint ahead=False):
+        """Where a search from `position` on finds a batch; the size of the input: it finds none. damage: where the
+        damaged batch begins; ahead: the next search may begin before what this one finds."""
         cdef int64_t searched_to = self.e.search.searched_to, found
         with nogil:
-            found = search_whole(&self.e, end, end + 1)
-        self.e.search.searched_to = searched_to
-        if found >= self.e.input.total_length:
-            return []
-        run, anchored, _ = self.batches_from(found)
-        return [run, anchored]
-
-    # ---- batches that are restored: see read.restoring
-
-    cdef bint restore_within(self, int64_t start, int64_t end, str reason, dict fault) except -1:
-        """Reads the damaged batch at `start` if it can be restored, or one that lengths lead to from there, with the
-        damage before it; `end`: where reading goes on otherwise. False: there is none."""
-        cdef BatchRow row
-        cdef Fault ignored
-        cdef int64_t at = start
-        cdef int _hop
-        for _hop in range(MOST_LENGTHS):
-            proven = self.proven(at, end)
-            if proven is not None and at + len(proven[0]) <= self.e.input.length:
-                if at > start:
-                    self.add_damage(start, at, reason, fault)
-                if self.read_proven(at, proven[0], proven[1]):
-                    return True
-                if at > start:
-                    self.damage.pop()
-                return False
-            if read_batch(&self.e.input, at, FOR_PEEK, &row, &ignored) != st.OK:
-                return False
-            at += row.size_in_bytes
-            if at >= end:
-                return False
-        return False
-
-    cdef bint is_whole(self, int64_t position, int64_t end) except -1:
-        return self.proven(position, end) is not None
-
-    cdef object proven(self, int64_t position, int64_t stop):
-        """(raw, {field: value}) of the batch at `position` under another length or magic than its header has, if it is
-        a whole one then; None: it is not."""
-        cdef int64_t end, total = self.e.input.total_length, length = self.e.input.length
-        cdef int magic, stored
-        if total - position < UP_TO_MAGIC:
-            return None
-        stored = peek(&self.e.input, position, UP_TO_MAGIC)[MAGIC_OFFSET]
-        for magic in [2, stored] if stored < 2 else [2]:
-            self.e.input.length = total
-            with nogil:
-                end = own_end(&self.e.input, position, magic, stop)
-            self.e.input.length = length
-            if end < 0 or end - position > MAX_ANCHOR_BYTES:
-                continue
-            self.e.input.length = total
-            raw = self.copied(position, end)
-            self.e.input.length = length
-            if raw is None or self.unreadable_but_for_framing(position, end, magic):
-                continue
-            changes = self.rules.framed(raw, magic)
-            if changes and self.rules.parses(raw):
-                return raw, changes
-        return None
-
-    cdef bint unreadable_but_for_framing(self, int64_t position, int64_t end, int magic):
-        """Whether bytes could not be read other than the length, and the magic of magic 2."""
-        cdef const Input* i = &self.e.input
-        return bad_until(i, position, position + 8) > 0 or (
-            bad_until(i, position + LOG_OVERHEAD, end) > 0 if magic < 2 else
-            bad_until(i, position + LOG_OVERHEAD, position + MAGIC_OFFSET) > 0
-            or bad_until(i, position + UP_TO_MAGIC, end) > 0
-        )
-
-    cdef object copied(self, int64_t position, int64_t end):
-        cdef const uint8_t* p = reach(&self.e.input, position, end - position)
-        return None if p == NULL else bytearray(p[:end - position])
-
-    cdef tuple batches_behind_proven(self, int64_t position):
-        """As batches_from; before the first frame there may be batches that can be restored."""
-        cdef list restored = []
-        run, anchored, end = self.batches_from(position)
-        while not run and len(restored) < MOST_PROVEN:
-            proven = self.proven(end, self.e.input.total_length)
-            if proven is None:
-                break
-            restored.append(self.rules.offsets_in(proven[0]))
-            run, anchored, end = self.batches_from(end + len(proven[0]))
-        return restored + run, anchored, end
-
-    cdef bint read_proven(self, int64_t position, raw, dict changes) except -1:
-        """Reads a batch that the checksum proves; in a file its offset and leader epoch are compared first."""
-        cdef int64_t end = position + len(raw)
-        if self.e.options.file_rules:
-            own = self.rules.offsets_in(raw)
-            left = self.left_batches()
-            run, anchored, run_end = self.batches_behind_proven(end)
-            proven = self.proven_header(position, end, left, own, run)
-            if "base_offset" not in proven and not self.rules.fits(self.around(left, [own, *run], anchored, run_end)):
-                self.add_undecided(position, end, own[0])
-                self.e.position = end
-                return True
-            changes = changes | self.rules.patched(raw, proven)
-        return self.read_restored(position, raw, changes)
-
-    cdef object proven_header(self, int64_t position, int64_t end, list left, own, list behind):
-        """What the neighbours prove about the batch [position, end): see AfterDamage.header."""
-        cdef bint first = position == self.e.previous_end, last = end == self.e.input.total_length
-        cdef dict found = self.rules.header(position, left, own, behind, first, last)
-        if EPOCH in found and behind and not self.is_intact(end):
-            del found[EPOCH]
+            found = search_forward(&self.e.input, damage, position, &self.e.search)
+        if ahead:
+            self.e.search.searched_to = searched_to
         return found
 
-    cdef bint is_intact(self, int64_t position):
-        """Whether a batch with a right checksum is at a position of the file."""
+    def is_valid(self, int64_t position):
+        """Whether a batch with a right checksum begins at `position`."""
         cdef BatchRow row
-        cdef int64_t length = self.e.input.length
-        cdef bint intact
-        self.e.input.length = self.e.input.total_length
+        cdef bint valid
         with nogil:
-            intact = is_valid_batch(&self.e.input, position, &self.e.search, &row)
-        self.e.input.length = length
-        return intact
+            valid = is_valid_batch(&self.e.input, position, &self.e.search, &row)
+        return valid
 
-    cdef bint read_restored(self, int64_t position, raw, dict changes) except -1:
+    def end_by_content(self, int64_t position, int magic, int64_t stop):
+        """Where the batch at `position` ends by its own bytes if it has this magic; -1: they do not tell. stop: the end
+        of the bytes in which it may be."""
+        cdef int64_t end
+        with nogil:
+            end = own_end(&self.e.input, position, magic, stop)
+        return end if end - position <= MAX_ANCHOR_BYTES else -1
+
+    def is_readable(self, int64_t start, int64_t end):
+        """Whether none of the bytes [start, end) was found to be unreadable."""
+        return bad_until(&self.e.input, start, end) == 0
+
+    def bytes_at(self, int64_t start, int64_t end):
+        """The bytes [start, end) as a new bytearray, zeros for unreadable ones; None: the input has not so many, or
+        reading has failed."""
+        cdef const uint8_t* p = NULL
+        if end <= self.e.input.size:
+            p = reach(&self.e.input, start, end - start)
+        return None if p == NULL else bytearray(p[:end - start])
+
+    def add_damage(self, int64_t start, int64_t end, str reason, dict fault):
+        """Records [start, end) as damage before the next batch."""
+        good_next = None if self.e.good_next == INT64_MIN else self.e.good_next
+        self.damage.append((start, end - start, reason, fault, good_next, self.e.row_count, self.e.columns.rows))
+
+    def add_undecided(self, int64_t start, int64_t end, base_offset):
+        """Leaves out [start, end), which begins with a batch of a wrong base offset; reading continues at the end."""
+        fault = {"position": start, "base_offset": base_offset, "file": self.file_name}
+        self.add_damage(start, end, "base_offset_undecided", fault)
+        self.e.position = end
+
+    def read_from(self, const uint8_t[::1] raw, int64_t position, dict changes):
         """Reads the batch at `position` from other bytes, and adds it to the list of restored batches. False: it is
-        refused nevertheless, and the position is the one before."""
+        refused nevertheless, and the position is the one before. changes: see `pop_restored`."""
         cdef Input file = self.e.input
-        cdef const uint8_t[::1] view = raw
         cdef int64_t end = position + len(raw), before = self.e.position
         cdef int status
-        input_memory(&self.e.input, &view[0] - position, end, end)
-        self.e.input.low = position
-        self.e.position = self.e.trusted = position
-        status = engine_step(&self.e)
-        if status == st.NEEDS_CODEC:
-            status, _ = self.decompress()
-        self.e.input = file
+        try:
+            input_memory(&self.e.input, &raw[0] - position, end, end)
+            self.e.input.low = position
+            self.e.position = self.e.trusted = position
+            status = engine_step(&self.e)
+            if status == st.NEEDS_CODEC:
+                status, _ = self.decompress()
+        finally:
+            self.e.input = file
         if status == st.OK:
             self.restored.append((self.file_name, position, changes))
         elif not self.e.finished:
             self.e.position = before
         return status == st.OK or self.e.finished
-
-    cdef int read_doubtful(self) except -1:
-        """Reads the framed batch at the position, with base offset and leader epoch restored if its neighbours prove
-        them."""
-        cdef int64_t position = self.e.position, end = position + self.e.row.size_in_bytes
-        self.e.trusted = position
-        left = self.left_batches()
-        if self.e.previous_next == INT64_MIN:
-            left = []
-        elif not left or left[len(left) - 1][1] != self.e.previous_next:        # outside of the range that is read
-            left = [(self.e.previous_next, self.e.previous_next, self.e.previous_epoch)]
-        own = offsets_of(&self.e.row)
-        run, _, _ = self.batches_behind_proven(end)
-        if self.rules.is_copy(left, own, run):
-            return 0
-        proven = self.proven_header(position, end, left, own, run)
-        if proven:
-            raw = self.copied(position, end)
-            if raw is not None and bad_until(&self.e.input, position, end) == 0:
-                changes = self.rules.patched(raw, proven)
-                if self.rules.parses(raw):
-                    self.read_restored(position, raw, changes)
-        return 0
 
     def pop_restored(self):
         """(file, position, {field: (stored, used, witness)}) of each restored batch since the last call."""
@@ -1238,7 +1136,7 @@ cdef class Decoder:
             return None
         try:
             self.begin(source, border[0], next_border[0])
-            while self.e.position < self.e.input.length:
+            while self.e.position < self.e.input.stop:
                 if not self.fill():
                     return None
                 left -= self.e.chunk_used
@@ -1304,7 +1202,7 @@ cdef class Decoder:
         cdef Rows rows = Rows.__new__(Rows)
         remember_good(&self.e)
         if self.e.options.file_rules:
-            self.taken_batches = self.left_batches()
+            self.taken_batches = self.good_batches()
         rows.buffer, rows.count = self.e.rows, self.e.row_count
         rows.notes, rows.note_count = self.e.audit.kept, self.e.audit.kept_count
         if self.note_details:

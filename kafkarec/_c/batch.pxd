@@ -228,10 +228,12 @@ cdef enum ReadMode:
     FOR_NEXT_HEADER              # the next batch's header is read next: the payload may be skipped
     FOR_PEEK                     # reading continues elsewhere: the window stays
 
-cdef inline int read_batch(Input* source, int64_t position, ReadMode mode, BatchRow* row, Fault* fault) noexcept nogil:
-    """Frames the batch at `position` and fills its row. Does not check the CRC and reads no byte of the payload."""
+cdef inline int read_batch(Input* source, int64_t position, int64_t end, ReadMode mode, BatchRow* row,
+                           Fault* fault) noexcept nogil:
+    """Frames the batch at `position`, among bytes up to `end`, and fills its row. Does not check the CRC and reads no
+    byte of the payload."""
     cdef const uint8_t* p = NULL
-    cdef int64_t left = source.length - position
+    cdef int64_t left = end - position
     cdef int64_t head = left if left < LARGEST_HEADER else LARGEST_HEADER
     cdef int64_t size = 0
     cdef int status

@@ -269,7 +269,7 @@ cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
     """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
     chunk, if all its batches are like this one."""
     cdef Expected more
-    cdef int64_t batches = (e.input.length - e.row.position) // e.row.size_in_bytes - 1
+    cdef int64_t batches = (e.input.stop - e.row.position) // e.row.size_in_bytes - 1
     cdef int64_t of_chunk = (e.options.chunk_bytes - length) // max(length, 1) + 1
     batches = min(batches, of_chunk)
     if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
@@ -379,7 +379,7 @@ cdef inline bint header_doubtful(Engine* e) noexcept nogil:
     last batch of a segment has the next segment's name behind it, which is not known here."""
     cdef BatchRow following
     cdef Fault ignored
-    cdef int64_t length = e.input.length, end = e.position + e.row.size_in_bytes
+    cdef int64_t end = e.position + e.row.size_in_bytes
     cdef int32_t epoch = e.row.partition_leader_epoch
     if e.previous_next != INT64_MIN and (
         e.row.base_offset < e.previous_next or far_above(e.row.base_offset, e.previous_next)
@@ -387,16 +387,13 @@ cdef inline bint header_doubtful(Engine* e) noexcept nogil:
         return True
     if epoch != ABSENT and epoch < e.previous_epoch:
         return True
-    if end == e.input.total_length:
+    if end == e.input.size:
         return True
-    e.input.length = e.input.total_length
     if (
-        read_batch(&e.input, end, FOR_PEEK, &following, &ignored) != OK
+        read_batch(&e.input, end, e.input.size, FOR_PEEK, &following, &ignored) != OK
         or not looks_plausible(&e.input, &following)
     ):
-        e.input.length = length
         return False
-    e.input.length = length
     if e.row.last_offset >= following.base_offset:
         return True
     return epoch > following.partition_leader_epoch != ABSENT
@@ -411,7 +408,7 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
     e.audit.found = 0
     if e.options.check_crc != ALL_CHECKS and e.options.payloads != ALL_PAYLOADS:
         mode = FOR_NEXT_HEADER
-    status = read_batch(&e.input, e.position, mode, &e.row, &e.fault)
+    status = read_batch(&e.input, e.position, e.input.stop, mode, &e.row, &e.fault)
     if status != OK:
         return status
     if e.options.restore and (

@@ -17,7 +17,7 @@ from libc.stdint cimport INT64_MIN, int64_t
 from kafkarec._c.batch cimport ABSENT, BatchRow, LARGEST_HEADER
 from kafkarec._c.decode cimport Engine
 from kafkarec._c.input cimport bad_until
-from kafkarec._c.resync cimport damage_end, only_zeros, search_begin, search_forward
+from kafkarec._c.resync cimport damage_end, only_zeros, search_begin
 from kafkarec._c.status cimport CRC_MISMATCH, CUT, END, LENGTH_BEYOND_END, SIZE_TOO_SMALL, UNREADABLE
 
 
@@ -28,7 +28,7 @@ cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
     e.trusted, e.previous_epoch, e.previous_end = -1, ABSENT, position
     e.first_row = e.row_count
     e.chunks = e.stretch_used = 0
-    search_begin(&e.search, e.input.total_length)
+    search_begin(&e.search, e.input.size)
 
 
 cdef inline void remember_good(Engine* e) noexcept nogil:
@@ -39,20 +39,8 @@ cdef inline void remember_good(Engine* e) noexcept nogil:
 
 cdef inline int64_t damage_end_of(Engine* e) noexcept nogil:
     """Where the damage that begins here ends: found in the whole file, at most the end of the part that is read."""
-    cdef int64_t length = e.input.length, end
-    e.input.length = e.input.total_length
-    end = damage_end(&e.input, &e.fault, &e.search)
-    e.input.length = length
-    return end if end < length else length
-
-
-cdef inline int64_t search_whole(Engine* e, int64_t damage, int64_t position) noexcept nogil:
-    """search_forward in the whole file."""
-    cdef int64_t length = e.input.length, found
-    e.input.length = e.input.total_length
-    found = search_forward(&e.input, damage, position, &e.search)
-    e.input.length = length
-    return found
+    cdef int64_t end = damage_end(&e.input, &e.fault, &e.search)
+    return end if end < e.input.stop else e.input.stop
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
@@ -66,10 +54,10 @@ cdef enum Ending:
 
 cdef inline Ending engine_ended(Engine* e, int* status) noexcept nogil:
     """Whether the input ends here. If it goes on, `status` is a refusal, or is set to one."""
-    cdef bint nothing_left = e.position >= e.input.length
+    cdef bint nothing_left = e.position >= e.input.stop
     if e.finished or nothing_left:
         return ENDED
-    if unreadable_before(e, e.input.length):
+    if unreadable_before(e, e.input.stop):
         if status[0] == END or status[0] == CUT:
             status[0] = UNREADABLE
         return GOES_ON

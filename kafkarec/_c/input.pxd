@@ -1,14 +1,14 @@
 """The input of the decoder: bytes in memory, or a window of a file.
 
-    0 ........ low ======== window ======== high ........ length ........ total_length
+    0 ........ low ======== window ======== high ........ stop ........ size
                  base + position is the byte at `position`, for low <= position < high
 
 For bytes in memory the window is the whole input, and `reach` is two comparisons. Otherwise `fetch` (pread, or a Python
 object) reads into a recycled buffer. Files are not mapped: a bad sector, or a file that shrinks, would kill the
 process.
 
-Reading ends at `length`. Another decoder reads the bytes from there to `total_length`; only the search for the end of
-damage looks at them.
+Reading ends at `stop`. Another decoder reads the bytes from there to `size`; only the search for the end of damage
+looks at them.
 
 Bytes are accessed only by `reach` (n bytes from a position: the window moves there) and `peek` (up to 64 bytes at
 another position: the window stays). Bytes that cannot be read are replaced by zeros and noted in `bad`: a batch that
@@ -84,8 +84,8 @@ cdef struct Input:
     const uint8_t* base
     int64_t low
     int64_t high
-    int64_t length
-    int64_t total_length
+    int64_t stop
+    int64_t size
     ByteReader* reader           # NULL: in memory
     bint viewable                # memory that stays as long as a column is kept which has views of it
     int64_t step                 # bytes of the next window
@@ -101,13 +101,13 @@ cdef inline int64_t fetch_pread(ByteReader* reader, int64_t position, uint8_t* t
     return kr_pread(reader.descriptor, to, n, position, &reader.error_number)
 
 
-cdef inline void input_memory(Input* i, const uint8_t* base, int64_t length, int64_t total_length) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.total_length = base, 0, total_length, length, total_length
+cdef inline void input_memory(Input* i, const uint8_t* base, int64_t stop, int64_t size) noexcept nogil:
+    i.base, i.low, i.high, i.stop, i.size = base, 0, size, stop, size
     i.reader, i.bad_count, i.failed, i.viewable = NULL, 0, False, False
 
 
-cdef inline void input_reader(Input* i, ByteReader* reader, int64_t length, int64_t total_length) noexcept nogil:
-    i.base, i.low, i.high, i.length, i.total_length = i.buffer.data, 0, 0, length, total_length
+cdef inline void input_reader(Input* i, ByteReader* reader, int64_t stop, int64_t size) noexcept nogil:
+    i.base, i.low, i.high, i.stop, i.size = i.buffer.data, 0, 0, stop, size
     i.reader, i.bad_count, i.failed, i.viewable = reader, 0, False, False
     i.step = reader.window
     i.header = 0
@@ -199,7 +199,7 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
             i.failed = True
         if got == READ_END:
             i.reader.error_number = 0
-            note_bad(i, position + done, i.length)
+            note_bad(i, position + done, i.size)
         if got != READ_FAILED:
             memset(to + done, 0, <size_t>(n - done))
             return
@@ -213,13 +213,14 @@ cdef inline void fill(Input* i, int64_t position, uint8_t* to, int64_t n) noexce
 cdef inline const uint8_t* move_window(Input* i, int64_t position, int64_t n) noexcept nogil:
     """Moves the window to `position`, with n bytes or more; NULL: out of memory, or READER_RAISED."""
     cdef int64_t size = n if n > i.step else i.step
+    cdef int64_t end = i.stop if n <= i.stop - position else i.size
     cdef int64_t kept = 0
     cdef uint8_t* old = i.buffer.data
     cdef size_t old_capacity = i.buffer.capacity
     if i.failed or i.reader == NULL:
         return NULL
-    if size > i.length - position:
-        size = i.length - position
+    if size > end - position:
+        size = end - position
     if i.low <= position < i.high:
         kept = i.high - position         # fewer than n: otherwise the window would not move
     if <size_t>size > old_capacity:
@@ -261,7 +262,7 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
 cdef inline bint take_cached(Input* i, int64_t position) noexcept nogil:
     """Moves the window to the HEADER_WINDOW bytes from `position` if no disk must be waited for."""
     cdef uint8_t[HEADER_WINDOW] found
-    cdef int64_t n = i.length - position
+    cdef int64_t n = i.stop - position
     if n > HEADER_WINDOW:
         n = HEADER_WINDOW
     if kr_pread_cached(i.reader.descriptor, found, n, position) != n:  # a Python object's descriptor is -1

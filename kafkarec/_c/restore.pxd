@@ -28,7 +28,7 @@ cdef inline int64_t records_end(Input* source, int64_t position, int64_t count) 
     while count > 0:
         if read_field(source, &position, True, &length) != OK or length < LEAST_BODY:
             return -1
-        if length > source.length - position:
+        if length > source.size - position:
             return -1
         position += length
         count -= 1
@@ -68,7 +68,7 @@ cdef inline int64_t own_end(Input* source, int64_t batch, int magic, int64_t sto
     cdef int64_t end
     memset(&row, 0, sizeof(BatchRow))
     if magic == 2:
-        if source.length - batch < V2_OVERHEAD:
+        if source.size - batch < V2_OVERHEAD:
             return -1
         row.magic, row.position = 2, batch
         read_v2(peek(source, batch, V2_OVERHEAD), &row)
@@ -81,5 +81,5 @@ cdef inline int64_t own_end(Input* source, int64_t batch, int magic, int64_t sto
             return checksum_end(source, batch, row.crc, stop)
         return records_end(source, batch + V2_OVERHEAD, row.record_count)
     end = batch + UP_TO_MAGIC + (9 if magic == 1 else 1)
-    end = field_end(source, field_end(source, end, source.length), source.length)
-    return end if end <= source.length else -1
+    end = field_end(source, field_end(source, end, source.size), source.size)
+    return end if end <= source.size else -1

@@ -11,7 +11,7 @@
    lead to it.
 
 No offset rejects a candidate here: no checksum covers it, and in a buffer offsets may repeat or fall. In a file
-read.offset_order decides about the candidate that is found.
+recover.offset_order decides about the candidate that is found.
 
 Before its CRC is computed, a candidate must have plausible fields, or another frame must follow it: in compressed bytes
 about every 300th position has a valid size and magic by chance.
@@ -77,7 +77,7 @@ cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
 
 
 cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
-    return source.length - position < LOG_OVERHEAD
+    return source.size - position < LOG_OVERHEAD
 
 
 cdef inline int64_t field_end(Input* source, int64_t position, int64_t end) noexcept nogil:
@@ -105,7 +105,7 @@ cdef inline bint frame_follows(Input* source, int64_t position) noexcept nogil:
     cdef Fault fault
     cdef int64_t size
     cdef int8_t magic
-    cdef int64_t left = source.length - position
+    cdef int64_t left = source.size - position
     if left < UP_TO_MAGIC:
         return left == 0
     return frame(peek(source, position, UP_TO_MAGIC), left, position, &size, &magic, &fault) == OK
@@ -117,7 +117,7 @@ cdef inline bint is_valid_batch(Input* source, int64_t position, Search* search,
     cdef Fault fault
     cdef int64_t* slot = &search.crc_results[(position ^ position >> 6) % REMEMBERED]
     cdef int64_t* left = &search.crc_left
-    if read_batch(source, position, FOR_PEEK, row, &fault) != OK:
+    if read_batch(source, position, source.size, FOR_PEEK, row, &fault) != OK:
         return False
     if slot[0] == position + 1 or slot[0] == -position - 1:
         return slot[0] > 0
@@ -153,11 +153,11 @@ cdef inline bint run_continues(Input* source, Candidate* run, int64_t most_bytes
     cdef int64_t stop = run.end + most_bytes
     cdef int status, _hop
     for _hop in range(most_hops):
-        if run.end == source.length or run.end > stop:
+        if run.end == source.size or run.end > stop:
             return True
         if ends_at(source, run.end):             # may be the rest of a record or the beginning of a batch: undecidable
             return False
-        status = read_batch(source, run.end, FOR_PEEK, &row, &fault)
+        status = read_batch(source, run.end, source.size, FOR_PEEK, &row, &fault)
         if status == CUT:                        # the end of the log, if this is the beginning of the next batch
             return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
         if status != OK or not looks_plausible(source, &row):
@@ -173,7 +173,7 @@ cdef inline int judge_candidate(Input* source, int64_t position, Search* search,
     run_continues. Fills `run`."""
     cdef BatchRow row, following
     cdef Fault fault
-    if read_batch(source, position, FOR_PEEK, &row, &fault) != OK:
+    if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
         return NO
     if not looks_plausible(source, &row) and not frame_follows(source, position + row.size_in_bytes):
         return NO
@@ -221,7 +221,7 @@ cdef inline bint length_is_before(Input* source, int64_t start, int64_t end) noe
 
 cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t* value) noexcept nogil:
     """Reads a varint (`sized`) or varlong at `position`, and advances `position`."""
-    cdef int64_t left = source.length - position[0]
+    cdef int64_t left = source.size - position[0]
     cdef int64_t n = left if left < VARLONG_BYTES else VARLONG_BYTES
     cdef uint64_t raw = 0
     cdef const uint8_t* p
@@ -243,7 +243,7 @@ cdef inline int64_t inner_value_end(Input* source, int64_t batch, const Candidat
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     cdef BatchRow following
     while at < run.start:
-        if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.length:
+        if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.size:
             return 0
         end = at + length
         if peek(source, at, 1)[0] != 0:                  # attributes are always 0: these are no records
@@ -277,8 +277,8 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
     cdef int verdict, _hop
     for _hop in range(MOST_LENGTHS):
         if ends_at(source, position):
-            return position == source.length
-        if read_batch(source, position, FOR_PEEK, &row, &fault) != OK:
+            return position == source.size
+        if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
             return False
         verdict = judge_candidate(source, position, search, &run)
         if verdict != NO:
@@ -291,9 +291,8 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
 
 
 cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t position, Search* search) noexcept nogil:
-    """The first position from `position` on at which an accepted batch begins; the input's length if there is none.
+    """The first position from `position` on at which an accepted batch begins; the input's size if there is none.
     `damage`: where the damaged batch begins."""
-    cdef int64_t length = source.length
     cdef int64_t readable, value
     cdef int64_t inner_batch_end = -1  # the end of the last batch that was within a value
     cdef int64_t inner_end = -1  # the end of that value
@@ -304,10 +303,10 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
         position = search.searched_to
     if source.reader != NULL:
         source.step = source.reader.window
-    while length - position >= UP_TO_MAGIC and search.crc_left > 0:
+    while source.size - position >= UP_TO_MAGIC and search.crc_left > 0:
         p = reach(source, position, UP_TO_MAGIC)
         if p == NULL:
-            position = length
+            position = source.size
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
         if p[MAGIC_OFFSET] > LATEST_MAGIC or load_i32(p + 8) < V0_OVERHEAD:
@@ -331,7 +330,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             break
         position = value
     else:
-        position = length
+        position = source.size
     search.searched_to = position
     return position
 
@@ -343,7 +342,7 @@ cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search
     if stated_end > fault.position and lengths_continue(source, stated_end, fault.base_offset, search):
         return stated_end
     next_batch = search_forward(source, fault.position, fault.position + 1, search)
-    search.found = next_batch < source.length
+    search.found = next_batch < source.size
     if search.found or stated_end < 0:
         return next_batch
     search.nothing_behind = True
@@ -351,11 +350,11 @@ cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search
 
 
 cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
-    """Whether all bytes from here to the end are zeros, and readable."""
+    """Whether all bytes from here to where reading ends are zeros, and readable."""
     cdef int64_t n
     cdef const uint8_t* p
-    while position < source.length:
-        n = piece_size(source, source.length - position)
+    while position < source.stop:
+        n = piece_size(source, source.stop - position)
         p = reach(source, position, n)
         if p == NULL or (source.bad_count > 0 and bad_until(source, position, position + n) > 0):
             return False

@@ -18,7 +18,7 @@ from kafkarec import storage
 from kafkarec.damage import Restored
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.explain import explain
-from kafkarec.read.offset_order import WINDOW
+from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
 
 from . import explain_output, explain_page, input_logs, output_files, shared_options

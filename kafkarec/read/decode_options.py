@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec._core import Decoder, Layout, Rows, Source, Stretches
 from kafkarec.format.schema import UNITS, record_schema
-
-from . import restoring
+from kafkarec.recover import restoring
 
 NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
@@ -140,11 +139,11 @@ class DecodeRequest(_RequestFields):
 
 def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **named: Any) -> Decoder:
     """A Decoder with the rules that apply after damage. named: see DecodeRequest."""
-    rules = None
+    rules, facts = None, named.pop("facts", restoring.NO_FACTS)
     if skip:
         whole = EngineOptions(limit=options.limit, check_inner_crc=options.check_inner_crc)
-        rules = restoring.AfterDamage(named.pop("facts", restoring.NO_FACTS), options.restore, whole)
-    named.pop("facts", None)
+        restore = options.restore and options.check_crc == ALL_CHECKS
+        rules = restoring.AfterDamage(facts, restore, named.get("file") is not None, whole)
     return Decoder(layout, options, codecs, skip=skip, rules=rules, **named)
 
 

@@ -19,6 +19,7 @@ from kafkarec.errors import InvalidRecordError, KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.schema import BATCH_FIELDS, Schema, record_schema
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.recover.restoring import NO_FACTS, LogFacts
 from kafkarec.tables.table import cells
 
 from .decode_options import (
@@ -30,7 +31,6 @@ from .decode_options import (
     EngineOptions,
     engine_decoder,
 )
-from .restoring import NO_FACTS, LogFacts
 
 # Codes of marks, from `_c/producers.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
 # first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).

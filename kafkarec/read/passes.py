@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 from kafkarec._core import Decoder, Rows, Source, Stretches
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
+from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import NO_COLUMNS, DecodeRequest
 from .isolation import Excluded
-from .offset_order import WINDOW
 from .threads import in_order, read_shared, worth_sharing
 
 

@@ -28,9 +28,9 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
 from kafkarec.read.marker_columns import MarkerInput
-from kafkarec.read.offset_order import WINDOW
 from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
-from kafkarec.read.restoring import NO_FACTS, LogFacts
+from kafkarec.recover.offset_order import WINDOW
+from kafkarec.recover.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
 from kafkarec.sources.files import ByteSource, LocalFile
 from kafkarec.sources.folders import FetchCounter, Folder

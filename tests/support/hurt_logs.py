@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import builders
 
 import kafkarec
-from kafkarec.read import offset_order
+from kafkarec.recover import offset_order
 from kafkarec.sidecars import leader_epochs, offset_index
 
 HEADER = 21

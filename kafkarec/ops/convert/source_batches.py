@@ -15,7 +15,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
 from kafkarec.read.passes import PassResult, read_pieces
-from kafkarec.read.restoring import used_bytes
+from kafkarec.recover.restoring import used_bytes
 from kafkarec.storage.segment import Readable
 from kafkarec.tables.records import BatchTable, RecordBatch
 

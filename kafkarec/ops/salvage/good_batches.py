@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
-from kafkarec.read.restoring import used_bytes
+from kafkarec.recover.restoring import used_bytes
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
 from kafkarec.storage import Segment
 from kafkarec.tables.records import RecordColumns

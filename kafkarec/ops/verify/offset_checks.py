@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kafkarec.read.offset_order import MAX_JUMP
+from kafkarec.recover.offset_order import MAX_JUMP
 
 from .cached_columns import CachedColumns
 from .findings import FindingCollector

@@ -243,7 +243,7 @@ class Maker:
 @cache
 def decoder(file: bool, later_segment: bool) -> Decoder:
     """Return one decoder for all inputs: its state must not carry over. Without the rules for the order of offsets,
-    which test_offset_order.py tests."""
+    which tests/unit/recover tests."""
     asked = request(columns=["offset"], errors="skip", control=True)
     named = {"file": "a.log" if file else None, "later_segment": later_segment}
     return Decoder(asked.layout, replace(asked.options, chunk_bytes=None), codecs, skip=True, **named)

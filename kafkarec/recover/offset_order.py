@@ -37,44 +37,49 @@ class Offsets(NamedTuple):
     crc: int | None = None
 
 
-class Surroundings(NamedTuple):
-    """left: the last good batches; run: the batch that was found and those behind it, by their frames; later: those
-    found behind the run's end, which are asked for only where the run is not anchored: where its frames do not lead to
-    the end of the file."""
+class Frames(NamedTuple):
+    """Consecutive batches of a file by their frames.
 
-    left: Sequence[Offsets]
+    anchored  whether these lead to the end of the file
+    end       where they end
+    """
+
     run: Sequence[Offsets]
-    run_is_anchored: bool
-    later: Sequence[Offsets] = ()
-    later_is_anchored: bool = False
+    anchored: bool
+    end: int
 
 
-def fits(around: Surroundings, bounds: tuple[int, int] | None) -> bool:
-    """Whether the first batch of the run has an offset that it may have. bounds: the offsets [first, end) that a
-    segment of this name may hold."""
-    found = around.run[0]
-    left = _not_again(around.left, (*around.run, *around.later))
-    later = _not_again(around.later, (*around.run, *around.left))
-    others = [*left, *around.run[1:], *later]
+def fits(before: Sequence[Offsets], frames: Frames, behind: Frames, bounds: tuple[int, int] | None) -> bool:
+    """Whether the first of `frames` has an offset that it may have.
+
+    before  the last good batches
+    behind  those found behind the end of `frames`; asked for only where these are not anchored
+    bounds  the offsets [first, end) that a segment of this name may hold
+    """
+    run = frames.run
+    found = run[0]
+    left = _not_again(before, (*run, *behind.run))
+    later = _not_again(behind.run, (*run, *before))
+    others = [*left, *run[1:], *later]
     if bounds and not _is_within(found, bounds) and any(_is_within(one, bounds) for one in others):
         return False
     first = bounds[0] if bounds else 0
     # One batch whose following frame is cut, maybe by chance: no better than a run that leads nowhere.
-    alone = len(around.run) == 1 and len(left) > 1 and rises(left)
-    if (alone or not around.run_is_anchored) and found.base < first + sum(one.next - one.base for one in left):
+    alone = len(run) == 1 and len(left) > 1 and rises(left)
+    if (alone or not frames.anchored) and found.base < first + sum(one.next - one.base for one in left):
         return False  # the checksum covers how many offsets a batch has, so all of these are before it
-    if rises([*left[-2:], *around.run[:3], *later[:2]]):
+    if rises([*left[-2:], *run[:3], *later[:2]]):
         return True
-    found_weight = _FOUND_WEIGHT if around.later_is_anchored else 1
-    run_weight = 1 if around.run_is_anchored else found_weight
+    found_weight = _FOUND_WEIGHT if behind.anchored else 1
+    run_weight = 1 if frames.anchored else found_weight
     chain = [(one, 1.0) for one in left]
     at = len(chain)
-    chain += [(one, run_weight) for one in around.run]
-    chain += [(one, 1.0 if around.later_is_anchored else found_weight) for one in later]
-    before = _heaviest([*chain[: at + 1]])[-1]
-    behind = _heaviest([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
+    chain += [(one, run_weight) for one in run]
+    chain += [(one, 1.0 if behind.anchored else found_weight) for one in later]
+    up_to = _heaviest([*chain[: at + 1]])[-1]
+    after = _heaviest([(Offsets(-one.next, -one.base), weight) for one, weight in reversed(chain[at:])])[-1]
     without = max(_heaviest(chain[:at] + chain[at + 1 :]), default=0.0)
-    return before + behind - run_weight > without - _MARGIN
+    return up_to + after - run_weight > without - _MARGIN
 
 
 def _not_again(batches: Sequence[Offsets], others: Iterable[Offsets]) -> list[Offsets]:

@@ -1,0 +1,1 @@
+"""What batches and damage prove without files: header fields that are restored, the order of offsets."""
