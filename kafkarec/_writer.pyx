@@ -429,19 +429,13 @@ cdef class RecordInput:
                 start = full_before(&encoding.e)
         return starts
 
-    def summary(self, int64_t start, int64_t stop, keep=None):
-        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop), of those whose byte
-        in `keep` is not 0. Rows without offset have -1."""
+    def summary(self, int64_t start, int64_t stop):
+        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop). Rows without offset
+        have -1."""
         cdef RowSummary s
-        cdef int64_t size = 0
-        cdef const uint8_t* kept = NULL
         self.check_rows(start, stop)
-        if keep is not None:
-            kept = <const uint8_t*>buffer_of(keep, &size)
-            if size != stop - start:
-                raise ValueError(f"`keep` has {size} bytes for {stop - start} rows")
         with nogil:
-            summarize(self.input.chunks, start, stop, kept, &s)
+            summarize(self.input.chunks, start, stop, &s)
         return (s.rows, s.first_offset, s.last_offset, s.least_offset, s.greatest_offset, s.falls, s.fall_from,
                 s.fall_to, s.least_timestamp, s.greatest_timestamp, s.with_timestamp, s.with_headers, s.headers)
 

@@ -43,7 +43,6 @@ def converted(
     compression: Compression | str | None = None,
     level: int | None = None,
     batch_size: int | None = None,
-    first_offset: int | None = None,
     on_loss: str = "count",
     check_crcs: bool | str = "all",
     errors: str = "raise",
@@ -57,7 +56,7 @@ def converted(
     the first pass raises LossError before anything is yielded. `progress` is called with the path of a file and the
     position up to which it was read.
     """
-    output = target(magic, compression, level, batch_size, first_offset)
+    output = target(magic, compression, level, batch_size)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
     units = SourceBatches(
@@ -84,7 +83,6 @@ def convert(
     compression: Compression | str | None = None,
     level: int | None = None,
     batch_size: int | None = None,
-    first_offset: int | None = None,
     on_loss: str = "count",
     check_crcs: bool | str = "all",
     errors: str = "raise",
@@ -106,7 +104,6 @@ def convert(
         producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
         readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
         magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
-    first_offset: down-conversion leaves records below it out of batches that were not compressed, as Kafka's does
     on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where
     threads: how many threads decode and compress, the calling one included, with the same result
     check_crcs, errors, max_decompressed_bytes: as for `decode`. Every batch is validated, so what Kafka cannot read is
@@ -121,7 +118,6 @@ def convert(
         compression=compression,
         level=level,
         batch_size=batch_size,
-        first_offset=first_offset,
         on_loss=on_loss,
         check_crcs=check_crcs,
         errors=errors,

@@ -76,9 +76,9 @@ class DecodedBatches:
         self.offsets = memoryview(b"".join(chunk.column(_OFFSET, 8)[1] for chunk in part.chunks)).cast("q")
         self.record_input = record_input_of(as_columns(read_request, part))
 
-    def summary(self, start: int, stop: int, keep: bytes | None = None) -> RowSummary:
-        """That of the rows [start, stop), of those whose byte in `keep` is not 0."""
-        return RowSummary(*self.record_input.summary(start, stop, keep))
+    def summary(self, start: int, stop: int) -> RowSummary:
+        """That of the rows [start, stop)."""
+        return RowSummary(*self.record_input.summary(start, stop))
 
     def split_points(self, start: int, stop: int, magic: int, limit: int) -> list[int]:
         """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own.

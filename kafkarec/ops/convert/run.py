@@ -18,7 +18,7 @@ from kafkarec.read.threads import in_order
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
 from .decoded_batches import DecodedBatches
-from .rewrite import Group, count_header_losses, count_losses, plan_group, recompressed_batch, write_group
+from .rewrite import Group, count_header_losses, count_losses, new_header, recompressed_batch, write_group
 from .source_batches import SourceBatch, SourceBatches
 from .stats import ConversionStats
 from .target import Shape, Target
@@ -203,20 +203,19 @@ class Conversion(Iterator[bytes]):
             yield from self._copied_or_recompressed(unit, shape)
             return
         try:
-            plan = plan_group(group, shape, self._target)
+            header = new_header(group, shape, self._target)
         except KafkaRecordError as refusal:
             self._refuse(first, refusal)
             return
-        rows = plan.rows if plan else 0
-        self.stats.records_below_first += group.stop - group.start - rows
+        rows = group.stop - group.start
         if shape.magic != first.magic:
             self.stats.records_converted += rows
-        if plan and shape.magic < BATCH_MAGIC:
-            count_losses(group, plan, shape, self.stats)
-        if plan and self._writes:
+        if shape.magic < BATCH_MAGIC:
+            count_losses(group, shape, self.stats)
+        if self._writes:
             size = shape.limit or first.size_in_bytes
             messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
-            yield NewBatch(partial(write_group, group, plan), first, size, messages, rows)
+            yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
 
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""

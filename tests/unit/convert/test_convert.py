@@ -304,13 +304,6 @@ def test_on_loss_raise_names_the_loss_and_its_place() -> None:
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 
-def test_first_offset_drops_records_of_uncompressed_batches_only() -> None:
-    data = builders.good_batch(3) + builders.good_batch(3, base_offset=3, codec="gzip")
-    result = convert(data, magic=1, first_offset=5)
-    assert [record.offset for record in kafkarec.decode(result)] == [3, 4, 5]
-    assert result.stats.records_below_first == 3
-
-
 def test_zstd_is_refused_below_magic_2_unless_another_codec_is_named() -> None:
     data = golden.vector("v2-zstd-create").bytes
     with pytest.raises(
