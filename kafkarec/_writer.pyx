@@ -15,7 +15,7 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
-    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
+    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size, compression_ratio as ratio_of,
     estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
 )
 from kafkarec._c.encode cimport encoder_run, full_before
@@ -111,11 +111,6 @@ def install_native(str codec, addresses):
 INITIAL_RATIO = float(FIRST_RATIO)
 
 
-def batch_header_size(signed char magic, signed char codec):
-    """Bytes before the records: of the batch header, of the wrapper, or 0."""
-    return header_size(magic, codec)
-
-
 def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
     """Bytes of a record: see `_c/batch_size.pxd`."""
     cdef RecordFields d
@@ -156,7 +151,7 @@ cdef class OpenBatch:
                    int64_t most_bytes) except -1:
         rows_release(&self.g.rows)
         self.g.magic, self.g.base_offset, self.g.has_last, self.g.size = magic, base_offset, False, 0
-        self.g.limit.most, self.g.limit.header_size = limit, header_size(magic, codec)
+        self.g.limit.most, self.g.limit.header_size = limit, batch_header_size(magic, codec)
         self.g.limit.compressed, self.g.limit.ratio = codec != 0, ratio
         self.g.has_log_append_time = log_append_time is not None
         if self.g.has_log_append_time:
