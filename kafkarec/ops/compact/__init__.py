@@ -8,13 +8,13 @@ filtering             one pass of any RecordFilter
 cleaner               the record filter of the log cleaner
 cleaned_transactions  which transactions still have data
 rewrite_batch         new bytes of batches that lost records
-run                   compact(), cleaned()
+run                   compact()
 """
 
 from .batch_table import BatchInfo, BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
-from .run import Cleaning, Compacted, cleaned, compact
+from .run import Compacted, compact
 
 __all__ = [
     "BatchInfo",
@@ -22,11 +22,9 @@ __all__ = [
     "BatchRetention",
     "BatchRetentionResult",
     "CleanerStats",
-    "Cleaning",
     "Compacted",
     "Filter",
     "FilterStats",
     "RecordFilter",
-    "cleaned",
     "compact",
 ]

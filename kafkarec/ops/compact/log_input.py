@@ -104,7 +104,7 @@ class LogFile:
             return None
 
 
-def inputs(source: Any, progress: Callable[[str, int], object] = lambda path, end: None) -> list[LogInput]:
+def inputs(source: Any, progress: Callable[[str, int], object]) -> list[LogInput]:
     """The segments of the argument of `compact`, in order; TypeError for other types."""
     if isinstance(source, Log):
         return [LogFile(segment, progress) for segment in source.segments]

@@ -7,10 +7,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.read.decode_options import CHUNK_BYTES
 from kafkarec.read.threads import in_order
@@ -20,8 +21,8 @@ from .batch_joining import is_regular, may_follow
 from .decoded_batches import DecodedBatches
 from .rewrite import Group, count_header_losses, count_losses, new_header, recompressed_batch, write_group
 from .source_batches import SourceBatch, SourceBatches
-from .stats import ConversionStats
-from .target import Shape, Target
+from .stats import ConversionStats, LossError
+from .target import Shape, Target, target
 
 _RUN_BYTES = 256 << 10
 _TASK_BYTES = 256 << 10
@@ -53,11 +54,12 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
     return written
 
 
-class Conversion(Iterator[bytes]):
-    """An iterator over the converted batches, in constant memory; `convert` joins them.
+class Converted(Iterator[bytes]):
+    """An iterator over the converted batches, in constant memory.
 
-    .stats                updated as it runs
-    .damage, .remaining   complete at the end
+    .stats       ConversionStats: what was done, what was lost; updated as it runs
+    .damage      tuple of Damage: batches that errors="skip" left out; complete at the end
+    .remaining   bytes of the input after its last batch: an incomplete batch, which is left out; known at the end
     """
 
     def __init__(
@@ -67,7 +69,7 @@ class Conversion(Iterator[bytes]):
         max_decompressed_bytes: int,
         *,
         writes: bool = True,
-        threads: int = 1,
+        threads: int,
     ) -> None:
         self.stats = ConversionStats()
         self._units, self._target, self._limit, self._writes = units, target, max_decompressed_bytes, writes
@@ -91,6 +93,13 @@ class Conversion(Iterator[bytes]):
 
     def __next__(self) -> bytes:
         return next(self._steps)
+
+    def __repr__(self) -> str:
+        lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
+        return (
+            f"<Converted: {self.stats.bytes_out} bytes, {self.stats.records_out} records in {self.stats.batches_out} "
+            f"batches, lost: {lost or 'nothing'}>"
+        )
 
     def close(self) -> None:
         """Stop early and close the file."""
@@ -262,3 +271,64 @@ def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int
             start = number + 1
     if start < count:
         yield start, count, True
+
+
+def convert(
+    data: Any,
+    *,
+    magic: int | None = 2,
+    compression: Compression | str | None = None,
+    level: int | None = None,
+    batch_size: int | None = None,
+    on_loss: str = "count",
+    check_crcs: bool | str = "all",
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    threads: int = 1,
+    progress: Callable[[str, int], object] = lambda path, end: None,
+) -> Converted:
+    """Converts record batches to another magic, codec, level or size, in constant memory: an iterator over the output
+    batches, `b"".join(convert(...))` as bytes. Unchanged batches are copied byte for byte.
+
+    data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
+    magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
+        producer fields are lost, control batches and batches without records are left out (so what was aborted looks
+        committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a
+        lower magic keep it. None: every batch keeps its magic
+    compression: the name of a codec (`Compression`); None: every batch keeps its codec. Uncompressed markers stay
+        uncompressed
+    level: of `compression`; None is Kafka's default. With a level, batches that already have the codec are compressed
+        again
+    batch_size: bytes before compression. Adjacent batches are joined up to it and split above it if they have the same
+        producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
+        readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
+        magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
+    on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where: the input
+        is read twice, and the first pass raises it
+    threads: how many threads decode and compress, the calling one included, with the same result
+    check_crcs, errors, max_decompressed_bytes: as for `decode`; under errors="raise" all batches before the damage are
+        yielded first. Every batch is validated, so what Kafka cannot read is not converted; with check_crcs="all" inner
+        messages of magic 0 and 1 too, since they get a new checksum
+    progress: called with the path of a file and the position up to which it was read
+
+    InvalidRecordError for what Kafka's builder refuses: in down-conversion offsets_out_of_order and timestamp_negative;
+    offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
+    """
+    output = target(magic, compression, level, batch_size)
+    if on_loss not in ("count", "raise"):
+        raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
+    units = SourceBatches(
+        data,
+        progress=progress,
+        threads=threads,
+        check_crcs=check_crcs,
+        errors=errors,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
+    if on_loss == "raise":
+        trial = Converted(units, output, max_decompressed_bytes, writes=False, threads=threads)
+        for _ in trial:
+            pass
+        if trial.stats.losses:
+            raise LossError(trial.stats.losses, trial.stats.first_lost)
+    return Converted(units, output, max_decompressed_bytes, threads=threads)

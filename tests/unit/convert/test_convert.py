@@ -12,11 +12,12 @@ import pytest
 from convertible_logs import CODECS, ConvertibleMaker, records
 from hypothesis import given
 from hypothesis import strategies as st
+from joined import convert
 from random_logs import Maker
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.ops.convert import LOSSES, LossError, convert, converted
+from kafkarec.ops.convert import LOSSES, LossError
 from kafkarec.write import BatchHeader, record_input_of
 
 ALL_CODECS = (*CODECS, "zstd")
@@ -289,7 +290,7 @@ def test_each_loss_is_counted() -> None:
     assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 2, 3, 11]
     assert (result.stats.batches_in, result.stats.batches_out, result.stats.records_converted) == (5, 5, 5)
     assert result.stats.as_dict()["lost"] == result.stats.lost
-    assert "5 records in 5 batches, lost: 2 headers" in repr(result)
+    assert "5 records in 5 batches, lost: 2 headers" in repr(result.batches)
 
 
 def test_on_loss_raise_names_the_loss_and_its_place() -> None:
@@ -300,7 +301,7 @@ def test_on_loss_raise_names_the_loss_and_its_place() -> None:
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.lost == caught.value.lost
     with pytest.raises(LossError):
-        converted(lossy_log(), magic=1, on_loss="raise")
+        kafkarec.convert(lossy_log(), magic=1, on_loss="raise")
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 
