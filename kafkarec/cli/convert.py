@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-loss",
         choices=("count", "raise"),
         default="count",
-        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise)",
+        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise); a pipe then gets its "
+        "data at the end, from a temporary file",
     )
     parser.add_argument(
         "--errors",
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     damage_reporter = DamageReporter(
         args.argv, stop_at_first=False, last_path=input_logs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
-    passes = 1 + (args.on_loss == "raise")
+    whole = args.on_loss == "raise"
     options = {
         "magic": magic,
         "compression": args.compression,
@@ -89,8 +90,8 @@ def run(args: argparse.Namespace) -> int:
     }
     try:
         with (
-            new_log.opened(args, any(map(os.path.isdir, args.paths))) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output), passes) as tick,
+            new_log.opened(args, any(map(os.path.isdir, args.paths)), whole=whole) as out,
+            progress.shown(input_logs.segments(logs), progress.when(args.output)) as tick,
         ):
             for log in logs:
                 out.check((log.topic, log.partition), log.path)
@@ -114,8 +115,8 @@ def run(args: argparse.Namespace) -> int:
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):
             other_codec = repeated(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
-            return new_log.report_damage(error, args, other_codec, "With a codec that it supports")
-        return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}))
+            return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
+        return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
     new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return damage_reporter.finish()
 

@@ -65,6 +65,8 @@ class Compacted(Iterator[bytes | memoryview]):
     .remaining              bytes after the last batch of the segments that were read; they are left out
     """
 
+    stats: CleanerStats
+
     def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
         self.stats = CleanerStats()
         self._sources, self._settings = sources, settings

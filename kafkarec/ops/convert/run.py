@@ -62,17 +62,19 @@ class Converted(Iterator[bytes]):
     .remaining   bytes of the input after its last batch: an incomplete batch, which is left out; known at the end
     """
 
+    stats: ConversionStats
+
     def __init__(
         self,
         units: SourceBatches,
         target: Target,
         max_decompressed_bytes: int,
         *,
-        writes: bool = True,
+        refuses_loss: bool,
         threads: int,
     ) -> None:
         self.stats = ConversionStats()
-        self._units, self._target, self._limit, self._writes = units, target, max_decompressed_bytes, writes
+        self._units, self._target, self._limit, self._refuses_loss = units, target, max_decompressed_bytes, refuses_loss
         self._refused: list[Damage] = []
         self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
@@ -116,6 +118,8 @@ class Converted(Iterator[bytes]):
                     self.stats.records_out += batch.rows
                     self.stats.bytes_out += len(data)
                     yield data
+        if self._refuses_loss and self.stats.losses:
+            raise LossError(self.stats.losses, self.stats.first_lost)
 
     def _tasks(self) -> Iterator[Callable[[], list[Written]]]:
         """Some batches each, so that a thread does not wait for each batch."""
@@ -201,7 +205,7 @@ class Converted(Iterator[bytes]):
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
             yield NewBatch(partial(bytes, unit.raw), unit, unit.size_in_bytes, unit.messages, unit.rows)
-        elif self._writes:
+        else:
             write = partial(recompressed_batch, unit, shape.codec, self._target.level, self._limit)
             yield NewBatch(write, unit, unit.size_in_bytes, 1, unit.rows)
 
@@ -221,10 +225,9 @@ class Converted(Iterator[bytes]):
             self.stats.records_converted += rows
         if shape.magic < BATCH_MAGIC:
             count_losses(group, shape, self.stats)
-        if self._writes:
-            size = shape.limit or first.size_in_bytes
-            messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
-            yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
+        size = shape.limit or first.size_in_bytes
+        messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
+        yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
 
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""
@@ -303,8 +306,8 @@ def convert(
         producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
         readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
         magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
-    on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where: the input
-        is read twice, and the first pass raises it
+    on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where, after
+        the last batch: only then is it known, so what was yielded must not be used before the end
     threads: how many threads decode and compress, the calling one included, with the same result
     check_crcs, errors, max_decompressed_bytes: as for `decode`; under errors="raise" all batches before the damage are
         yielded first. Every batch is validated, so what Kafka cannot read is not converted; with check_crcs="all" inner
@@ -325,10 +328,4 @@ def convert(
         errors=errors,
         max_decompressed_bytes=max_decompressed_bytes,
     )
-    if on_loss == "raise":
-        trial = Converted(units, output, max_decompressed_bytes, writes=False, threads=threads)
-        for _ in trial:
-            pass
-        if trial.stats.losses:
-            raise LossError(trial.stats.losses, trial.stats.first_lost)
-    return Converted(units, output, max_decompressed_bytes, threads=threads)
+    return Converted(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)

@@ -68,7 +68,7 @@ _HEADER = SourceBatch._fields[: SourceBatch._fields.index("rows")]
 
 
 class SourceBatches:
-    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch. May be iterated more than once.
+    """The batches of a buffer, a segment, a log, or of an iterable of RecordBatch; iterated once.
 
     .damage      what was skipped, with errors="skip"
     .remaining   bytes after the last batch: an incomplete batch
@@ -93,7 +93,6 @@ class SourceBatches:
         self.remaining = self.read = 0
 
     def __iter__(self) -> Iterator[SourceBatch]:
-        self.damage, self.remaining, self.read = [], 0, 0
         if isinstance(self._data, Readable):
             for segment in (segment for group in self._data.groups() for segment in group):
                 for part in self._counted(segment.parts(self._request, threads=self._threads)):
@@ -103,6 +102,8 @@ class SourceBatches:
                 yield from self._of(part, _reader_of(self._data))
         else:
             for batch in self._data:
+                if not isinstance(batch, RecordBatch):
+                    raise TypeError(f"batches are RecordBatch, not {type(batch).__name__}")
                 yield from self._of_batch(batch)
 
     def _of_batch(self, batch: RecordBatch) -> Iterator[SourceBatch]:
@@ -205,7 +206,7 @@ def rows_by_batch(part: PassResult) -> list[int]:
 
 
 def _checked(data: Any) -> Any:
-    """A Readable of one partition, a memoryview of bytes, or a list of RecordBatch."""
+    """A Readable of one partition, a memoryview of bytes, or an iterable."""
     if isinstance(data, Readable):
         partitions = sum(1 for _ in data.groups())
         if partitions > 1:
@@ -214,15 +215,7 @@ def _checked(data: Any) -> Any:
     try:
         view = memoryview(data)
     except TypeError:
-        return _batches(data)
+        if isinstance(data, Iterable):
+            return data
+        raise TypeError(f"expected a buffer, a Segment, a Log or batches, not {type(data).__name__}") from None
     return view.cast("B") if view.nbytes else memoryview(b"")
-
-
-def _batches(data: Any) -> list[RecordBatch]:
-    if not isinstance(data, Iterable):
-        raise TypeError(f"expected a buffer, a Segment, a Log or batches, not {type(data).__name__}")
-    batches = list(data)
-    other = next((one for one in batches if not isinstance(one, RecordBatch)), None)
-    if other is not None:
-        raise TypeError(f"batches are RecordBatch, not {type(other).__name__}")
-    return batches

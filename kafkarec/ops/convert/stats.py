@@ -64,7 +64,7 @@ class ConversionStats:
 
 
 class LossError(ValueError):
-    """Raised with on_loss="raise", before anything is written, if the conversion would lose something.
+    """Raised with on_loss="raise", at the end of a conversion that loses something: its output is not to be used.
 
     lost: key of `LOSSES` -> count
     first_lost: key of `LOSSES` -> (file, position, last offset) of the first batch with that loss

@@ -300,8 +300,12 @@ def test_on_loss_raise_names_the_loss_and_its_place() -> None:
     assert caught.value.lost["control_batches"] == 1 and "control batches: 1" in str(caught.value)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.lost == caught.value.lost
+    batches = kafkarec.convert(lossy_log(), magic=1, on_loss="raise")
+    yielded = []
     with pytest.raises(LossError):
-        kafkarec.convert(lossy_log(), magic=1, on_loss="raise")
+        yielded.extend(batches)
+    assert b"".join(yielded) == convert(lossy_log(), magic=1), "all of it, before the error"
+    assert batches.stats.losses == caught.value.lost
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 
