@@ -23,11 +23,11 @@ from random_logs import Maker
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.ops.compact import (
-    BatchInfo,
     BatchRecords,
     BatchRetention,
     BatchRetentionResult,
 )
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
@@ -64,7 +64,7 @@ class PseudoRandomRetention:
     kept: int
     whole: int
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         draw = pseudo_random(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
         if draw < 10:
@@ -73,7 +73,7 @@ class PseudoRandomRetention:
             retention = BatchRetention.RETAIN_EMPTY
         return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, decisions: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
+    def records(self, decisions: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
         for batch, _ in decisions:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:

@@ -1,6 +1,5 @@
 """Compaction: Kafka's log cleaner without a broker
 
-log_input             a buffer, a segment or a log as a list of segments
 batch_table           the headers and records that a filter reads
 log_state             producers, transactions and the first uncleanable offset of a log
 offset_map            the last offset of each key
@@ -11,13 +10,12 @@ rewrite_batch         new bytes of batches that lost records
 run                   compact()
 """
 
-from .batch_table import BatchInfo, BatchRecords
+from .batch_table import BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
 from .run import Compacted, compact
 
 __all__ = [
-    "BatchInfo",
     "BatchRecords",
     "BatchRetention",
     "BatchRetentionResult",

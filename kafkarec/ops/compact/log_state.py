@@ -9,7 +9,7 @@ Follows ProducerStateManager and LogCleanerManager.cleanableOffsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.ops.rewrite.batches import Input
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state.producers import EndedTransaction, Producer, ProducerStates
 from kafkarec.state.recovery_walk import GoodBatches, walk
-
-from .log_input import LogInput
 
 
 class Aborted(NamedTuple):
@@ -57,7 +56,7 @@ class LogState:
 
 
 def read_log_state(
-    sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
+    sources: Sequence[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
 ) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
     states = ProducerStates(_snapshot(sources[0]) if sources else ())
@@ -97,7 +96,7 @@ def _active(producer: Producer, now: int, expiration: int) -> bool:
     return producer.first_offset is not None or now - producer.last_timestamp < expiration
 
 
-def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
+def _snapshot(first: Input) -> tuple[SnapshotEntry, ...]:
     """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it exists."""
     with suppress(KafkaRecordError, OSError):
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
@@ -148,7 +147,7 @@ def _abort_markers(states: ProducerStates, stretch: GoodBatches) -> Iterator[tup
             states.append_data(producer_id, epoch, sequence, base, last, time, bool(transactional))
 
 
-def _aborted(source: LogInput, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: Input, markers: dict[_Marker, EndedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}

@@ -7,19 +7,22 @@ The log is read three times: markers, keys, records. Memory: the offset map and 
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from operator import add
 from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.rewrite.batches import Buffer, Input, LogFile
 from kafkarec.read.decode_options import request
+from kafkarec.storage import Log, LogDir, Segment
 
 from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerRecordFilter, CleanerStats
 from .filtering import Filter
-from .log_input import LogInput, consumer_request, inputs
 from .log_state import LogState, read_log_state
 from .offset_map import COLUMNS, OffsetMap
 
@@ -67,7 +70,7 @@ class Compacted(Iterator[bytes | memoryview]):
 
     stats: CleanerStats
 
-    def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
+    def __init__(self, sources: Sequence[Input], settings: CleanerSettings) -> None:
         self.stats = CleanerStats()
         self._sources, self._settings = sources, settings
         self._transactions = CleanedTransactions(())
@@ -129,7 +132,10 @@ class Compacted(Iterator[bytes | memoryview]):
             columns=COLUMNS, check_crcs=settings.check_crcs, max_decompressed_bytes=settings.max_decompressed_bytes
         )
         spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-        read_request = consumer_request(read_request, spans, settings.first_dirty_offset)
+        options = replace(
+            read_request.options, aborted=spans, offsets=(settings.first_dirty_offset, None), control=False
+        )
+        read_request = read_request._replace(options=options)  # as a consumer reads: no aborted data, no markers
         ends = [*known.start_offsets[1:], known.next_offset]
         for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
             stop = self._stop(known, number, limit)
@@ -147,7 +153,7 @@ class Compacted(Iterator[bytes | memoryview]):
                 modified = source.modified_ms()
         return None if modified is None else modified - self._settings.delete_retention_ms
 
-    def _uncleaned(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
+    def _uncleaned(self, source: Input, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, unchanged."""
         for table in source.scan_pieces(start):
             ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
@@ -165,6 +171,19 @@ def _limit(known: LogState, settings: CleanerSettings) -> int:
     limits = (known.last_stable_offset, known.first_young_offset, settings.first_uncleanable_offset, known.next_offset)
     limit = min(limit for limit in limits if limit is not None)
     return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
+
+
+def _inputs(source: Any, progress: Callable[[str, int], object]) -> Sequence[Input]:
+    """The segments of the argument of `compact`, in order; TypeError for other types."""
+    if isinstance(source, Log):
+        return [LogFile(segment, progress) for segment in source.segments]
+    if isinstance(source, Segment):
+        return [LogFile(source, progress)]
+    if isinstance(source, LogDir):
+        raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
+    if isinstance(source, str | os.PathLike):
+        raise TypeError("a path: open it first with kafkarec.open(path)")
+    return [Buffer(source)]
 
 
 def compact(
@@ -217,4 +236,4 @@ def compact(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     settings.check()
-    return Compacted(inputs(source, progress), settings)
+    return Compacted(_inputs(source, progress), settings)

@@ -11,12 +11,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kafkarec._core import Source
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
-
-from .source_batches import SourceBatch
 
 INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1

@@ -16,12 +16,13 @@ from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import checksum, layout
 from kafkarec.format.java_integers import increment_sequence
+from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.rewrite.new_batches import new_header
 from kafkarec.write.header import BatchHeader
 
 from . import conversion_errors
 from .batch_joining import LOG_APPEND
 from .decoded_batches import INT32_MAX, DecodedBatches
-from .source_batches import SourceBatch
 from .stats import ConversionStats
 from .target import Shape, Target
 
@@ -93,7 +94,7 @@ def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordErro
     return conversion_errors.refused(unit, "missing_codec", detail=str(missing))
 
 
-def new_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
+def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
     """The header of a group's batch. InvalidRecordError if Kafka refuses it."""
     make = _batch_header if shape.magic >= layout.BATCH_MAGIC else _wrapper_header
     return make(group, shape, target)
@@ -103,7 +104,7 @@ def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
     """(timestamp type, log append time). If a wrapper's time is not that of its messages, only down-conversion uses it
     for them, as Kafka's does."""
     unit = group.decoded.units[group.first]
-    time = -1 if unit.max_timestamp is None else unit.max_timestamp
+    time = unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND:
         return 0, -1
     keeps_time = (
@@ -140,27 +141,18 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
         raise conversion_errors.too_wide(unit, base, last)
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     sequence = -1
-    if unit.base_sequence is not None and unit.base_offset is not None:
+    if unit.base_sequence != -1 and unit.base_offset is not None:
         sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
-    return BatchHeader(
-        shape.magic,
-        shape.codec,
-        target.level,
-        timestamp_type,
-        base,
-        last,
-        partition_leader_epoch=_or_minus_one(unit.partition_leader_epoch),
+    return new_header(unit)._replace(
+        magic=shape.magic,
+        codec=shape.codec,
+        level=target.level,
+        timestamp_type=timestamp_type,
+        base_offset=base,
+        last_offset=last,
         log_append_time=time,
-        producer_id=_or_minus_one(unit.producer_id),
-        producer_epoch=_or_minus_one(unit.producer_epoch),
         base_sequence=sequence,
-        is_transactional=unit.is_transactional,
-        delete_horizon_ms=unit.delete_horizon_ms,
     )
-
-
-def _or_minus_one(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 def _offset_range(group: Group) -> tuple[int, int]:
@@ -197,6 +189,6 @@ def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats)
     location = unit.location
     stats.add_loss("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, location)
     stats.add_loss("transactional_batches", unit.is_transactional, location)
-    stats.add_loss("producer_ids", unit.producer_id is not None, location)
-    stats.add_loss("leader_epochs", unit.partition_leader_epoch is not None, location)
+    stats.add_loss("producer_ids", unit.producer_id != -1, location)
+    stats.add_loss("leader_epochs", unit.partition_leader_epoch != -1, location)
     stats.add_loss("delete_horizons", unit.delete_horizon_ms is not None, location)

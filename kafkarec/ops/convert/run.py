@@ -13,14 +13,15 @@ from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import CHUNK_BYTES
 from kafkarec.read.threads import in_order
 
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
 from .decoded_batches import DecodedBatches
-from .rewrite import Group, count_header_losses, count_losses, new_header, recompressed_batch, write_group
-from .source_batches import SourceBatch, SourceBatches
+from .rewrite import Group, count_header_losses, count_losses, header_of, recompressed_batch, write_group
+from .source_batches import SourceBatches
 from .stats import ConversionStats, LossError
 from .target import Shape, Target, target
 
@@ -216,7 +217,7 @@ class Converted(Iterator[bytes]):
             yield from self._copied_or_recompressed(unit, shape)
             return
         try:
-            header = new_header(group, shape, self._target)
+            header = header_of(group, shape, self._target)
         except KafkaRecordError as refusal:
             self._refuse(first, refusal)
             return
@@ -320,12 +321,6 @@ def convert(
     output = target(magic, compression, level, batch_size)
     if on_loss not in ("count", "raise"):
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
-    units = SourceBatches(
-        data,
-        progress=progress,
-        threads=threads,
-        check_crcs=check_crcs,
-        errors=errors,
-        max_decompressed_bytes=max_decompressed_bytes,
-    )
+    options = {"check_crcs": check_crcs, "errors": errors, "max_decompressed_bytes": max_decompressed_bytes}
+    units = SourceBatches(data, progress, threads, **options)
     return Converted(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)

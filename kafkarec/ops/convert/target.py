@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
-
-from .source_batches import SourceBatch
+from kafkarec.ops.rewrite.batches import SourceBatch
 
 JOINED_BYTES = 16384
 """The producer's default batch.size: the size of batches that plain messages of magic 0 and 1 are joined into."""
