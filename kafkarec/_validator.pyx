@@ -264,9 +264,9 @@ cdef class Request:
 
     @property
     def stats(self):
-        """The fields of ops.validate.accept.RecordStats."""
+        """The fields of ops.validate.accepted_batches.RecordStats."""
         cdef const RecordStats* t = &self.stats
-        return t.records, t.in_order, t.least, t.greatest, t.size, t.rewritten, t.headers, t.unfit
+        return t.records, t.in_order, t.least, t.greatest, t.headers, t.unfit
 
     def refused(self):
         """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:

@@ -15,7 +15,7 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
-    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size as header_size, compression_ratio as ratio_of,
+    BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size, compression_ratio as ratio_of,
     estimated_size as batch_size_so_far, is_full, next_ratio as ratio_after, record_size as size_of,
 )
 from kafkarec._c.encode cimport encoder_run, full_before
@@ -111,11 +111,6 @@ def install_native(str codec, addresses):
 INITIAL_RATIO = float(FIRST_RATIO)
 
 
-def batch_header_size(signed char magic, signed char codec):
-    """Bytes before the records: of the batch header, of the wrapper, or 0."""
-    return header_size(magic, codec)
-
-
 def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
     """Bytes of a record: see `_c/batch_size.pxd`."""
     cdef RecordFields d
@@ -156,7 +151,7 @@ cdef class OpenBatch:
                    int64_t most_bytes) except -1:
         rows_release(&self.g.rows)
         self.g.magic, self.g.base_offset, self.g.has_last, self.g.size = magic, base_offset, False, 0
-        self.g.limit.most, self.g.limit.header_size = limit, header_size(magic, codec)
+        self.g.limit.most, self.g.limit.header_size = limit, batch_header_size(magic, codec)
         self.g.limit.compressed, self.g.limit.ratio = codec != 0, ratio
         self.g.has_log_append_time = log_append_time is not None
         if self.g.has_log_append_time:
@@ -429,19 +424,13 @@ cdef class RecordInput:
                 start = full_before(&encoding.e)
         return starts
 
-    def summary(self, int64_t start, int64_t stop, keep=None):
-        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop), of those whose byte
-        in `keep` is not 0. Rows without offset have -1."""
+    def summary(self, int64_t start, int64_t stop):
+        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop). Rows without offset
+        have -1."""
         cdef RowSummary s
-        cdef int64_t size = 0
-        cdef const uint8_t* kept = NULL
         self.check_rows(start, stop)
-        if keep is not None:
-            kept = <const uint8_t*>buffer_of(keep, &size)
-            if size != stop - start:
-                raise ValueError(f"`keep` has {size} bytes for {stop - start} rows")
         with nogil:
-            summarize(self.input.chunks, start, stop, kept, &s)
+            summarize(self.input.chunks, start, stop, &s)
         return (s.rows, s.first_offset, s.last_offset, s.least_offset, s.greatest_offset, s.falls, s.fall_from,
                 s.fall_to, s.least_timestamp, s.greatest_timestamp, s.with_timestamp, s.with_headers, s.headers)
 

@@ -1,4 +1,4 @@
-"""Checks the records of a produce request and computes their sizes, in one pass that stores no record.
+"""Checks the records of a produce request, in one pass that stores no record.
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
                 | header count, headers          keys, values and headers are skipped, not copied
@@ -6,21 +6,19 @@
         else      the fields must fill the length (DefaultRecord.readFrom)
     magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
 
-For each record: whether a required key is missing, whether the timestamp is in the permitted range, whether offsets are
-0, 1, 2, ..., and its size when it is rewritten. Follows LogValidator.validateRecord: only the first error of a record
-is reported. Timestamps are compared as in Java, with 64-bit overflow.
+For each record: whether a required key is missing, whether the timestamp is in the permitted range, and whether offsets
+are 0, 1, 2, .... Follows LogValidator.validateRecord: only the first error of a record is reported. Timestamps are
+compared as in Java, with 64-bit overflow.
 """
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
 )
-from kafkarec._c.batch_size cimport record_size
 from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
-from kafkarec._c.write_v2 cimport RecordFields, sized, varint_size, with_length
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
     KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE,
@@ -60,30 +58,22 @@ cdef struct RecordStats:
     bint in_order                # offsets 0, 1, 2, ... over all batches
     int64_t least                # smallest timestamp
     int64_t greatest             # largest timestamp
-    int64_t size                 # bytes of the records in the request
-    int64_t rewritten            # bytes of the records in `to_magic`, without the batch header
-    int64_t base_timestamp       # of the first record
     int64_t headers              # number of headers
     bint unfit                   # a record before the first refused one cannot be written in `to_magic`
     Buffer refused               # Refused[refused_count], at most MOST_REFUSED
     int64_t refused_count
     bint refused_time            # at least one was refused for its timestamp
 
-# One record; negative lengths are null.
-cdef struct RecordSize:
+cdef struct ScannedRecord:
     int64_t offset
     int64_t timestamp
-    int64_t size
-    int64_t headers_size         # bytes of the rewritten headers and of their count
-    int32_t headers
-    int32_t key_length
-    int32_t value_length
+    int32_t headers              # number of headers
+    bint keyed                   # its key is not null
 
 
 cdef inline void stats_begin(RecordStats* t) noexcept nogil:
     """Resets the sums; the buffer `refused` is kept."""
-    t.records = t.size = t.rewritten = t.headers = t.refused_count = 0
-    t.base_timestamp = 0
+    t.records = t.headers = t.refused_count = 0
     t.least, t.greatest = INT64_MAX, ABSENT
     t.in_order, t.unfit, t.refused_time = True, False, False
 
@@ -101,16 +91,7 @@ cdef inline int record_error(const Rules* rules, bint keyed, int64_t timestamp, 
     return APPEND_TIME if append_time else FINE
 
 
-cdef inline int64_t rewritten_size(const RecordSize* w, int8_t magic, int64_t index,
-                                   int64_t base_timestamp) noexcept nogil:
-    cdef RecordFields d
-    cdef int64_t body = 0
-    d.key.length, d.value.length = max(w.key_length, ABSENT), max(w.value_length, ABSENT)
-    d.headers_size = w.headers_size
-    return record_size(&d, magic, index, <int64_t>(<uint64_t>w.timestamp - <uint64_t>base_timestamp), &body)
-
-
-cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* w, int wrong, int32_t index,
+cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecord* w, int wrong, int32_t index,
                           int32_t magic) noexcept nogil:
     """Adds the next record; `wrong`: its RecordError."""
     cdef Refused* note
@@ -128,16 +109,12 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const RecordSize* 
         t.refused_count += 1
     elif t.refused_count == 0 and (w.timestamp < ABSENT or (rules.to_magic < BATCH_MAGIC and w.headers > 0)):
         t.unfit = True
-    if t.records == 0:
-        t.base_timestamp = w.timestamp
     if w.offset != t.records:
         t.in_order = False
     if w.timestamp > t.greatest:
         t.greatest = w.timestamp
     if w.timestamp < t.least:
         t.least = w.timestamp
-    t.size += w.size
-    t.rewritten += rewritten_size(w, rules.to_magic, t.records, t.base_timestamp)
     t.headers += w.headers
     t.records += 1
     return OK
@@ -157,36 +134,32 @@ cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_lo
     return OK
 
 
-cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, RecordSize* w, Fault* fault) noexcept nogil:
+cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, ScannedRecord* w, Fault* fault) noexcept nogil:
     cdef int32_t _i, length
     cdef int status = read_varint(cursor, end, &w.headers)
     if status != OK:
         return refuse(fault, status, 1, 0)
     if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
         return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
-    w.headers_size = varint_size(w.headers)
     for _i in range(w.headers):
         status = step_over(cursor, end, HEADER_KEY_INVALID, &length, fault)
         if status != OK:
             return status
         if length < 0:
             return refuse(fault, HEADER_KEY_INVALID, end - cursor[0], length)
-        w.headers_size += sized(length)
         status = step_over(cursor, end, HEADER_VALUE_INVALID, &length, fault)
         if status != OK:
             return status
-        w.headers_size += sized(max(length, 0))
     return OK
 
 
 cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly,
-                            RecordSize* w, Fault* fault) noexcept nogil:
+                            ScannedRecord* w, Fault* fault) noexcept nogil:
     cdef uint64_t raw
-    cdef int32_t length, delta
+    cdef int32_t length, delta, key_length, value_length
     cdef int status = read_varint(cursor, end, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
-    w.size = with_length(length)
     if not partly:
         if length < 0 or length > end - cursor[0]:
             return refuse(fault, RECORD_LENGTH_INVALID, end - cursor[0], length)
@@ -203,9 +176,10 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
     if batch.timestamp_type != 1:
         w.timestamp = wrapping_add(batch.base_timestamp, unzigzag64(raw))
     w.offset = wrapping_add(batch.base_offset, delta)
-    status = step_over(cursor, end, KEY_LENGTH_INVALID, &w.key_length, fault)
+    status = step_over(cursor, end, KEY_LENGTH_INVALID, &key_length, fault)
     if status == OK:
-        status = step_over(cursor, end, VALUE_LENGTH_INVALID, &w.value_length, fault)
+        w.keyed = key_length >= 0
+        status = step_over(cursor, end, VALUE_LENGTH_INVALID, &value_length, fault)
     if status == OK:
         status = scan_headers(cursor, end, w, fault)
     if status == OK and not partly and cursor[0] != end:
@@ -216,7 +190,7 @@ cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const Ba
 cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* batch, const uint8_t* p,
                            const uint8_t* end, Fault* fault) noexcept nogil:
     """Scans all records of a batch of magic 2. p to end: its decompressed payload."""
-    cdef RecordSize w
+    cdef ScannedRecord w
     cdef int32_t i = 0
     cdef int status
     if batch.record_count < 0:
@@ -228,7 +202,7 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
         status = scan_record(&p, end, batch, rules.partly, &w, fault)
         if status == OK:
             status = stats_add(t, rules, &w,
-                               record_error(rules, w.key_length >= 0, w.timestamp, batch.timestamp_type == 1), i, 2)
+                               record_error(rules, w.keyed, w.timestamp, batch.timestamp_type == 1), i, 2)
             if status != OK:
                 return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
         if status != OK:
@@ -242,15 +216,10 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
 
 # ---- magic 0 and 1
 
-cdef inline int32_t length_at(const uint8_t* p, int64_t at, int64_t size) noexcept nogil:
-    """The int32 length at p + at; -1 where the message ends before it, which only affects the size when rewritten."""
-    return load_i32(p + at) if at >= 0 and size - at >= 4 else -1
-
-
 cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow* outer, const uint8_t* p, int64_t size,
                              int64_t offset, int32_t index, Fault* fault) noexcept nogil:
     """Scans one message of `size` bytes. `outer`: its wrapper, or the plain message itself."""
-    cdef RecordSize w
+    cdef ScannedRecord w
     cdef Message m
     cdef int status
     cdef int8_t magic = <int8_t>p[MAGIC_OFFSET]
@@ -259,12 +228,10 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
     cdef int wrong = FINE
     if inner:
         fault.record = index
-    w.offset, w.size, w.timestamp = offset, size, ABSENT
-    w.headers, w.headers_size = 0, 1
+    w.offset, w.timestamp, w.headers = offset, ABSENT, 0
     if magic > 0:
         w.timestamp = outer.max_timestamp if outer.timestamp_type == 1 else load_i64(p + UP_TO_MAGIC + 1)
-    w.key_length = length_at(p, key_at, size)
-    w.value_length = length_at(p, key_at + 4 + max(w.key_length, 0), size)
+    w.keyed = size - key_at >= 4 and load_i32(p + key_at) >= 0
     if inner and p[UP_TO_MAGIC] & CODEC_MASK:
         return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
     if magic != outer.magic:
@@ -275,7 +242,7 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
     else:
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)
-        wrong = record_error(rules, w.key_length >= 0, w.timestamp, outer.timestamp_type == 1)
+        wrong = record_error(rules, w.keyed, w.timestamp, outer.timestamp_type == 1)
     if wrong == OTHER_MAGIC or wrong == APPEND_TIME:     # Kafka's error message prints the record, so it is read
         status = read_message(p, size, &m, fault)
         if status != OK:

@@ -1,7 +1,7 @@
 """What rows that are to be written have in common: their least and greatest offset and timestamp, whether the offsets
 rise, and how many headers there are. Nothing is read but offsets, timestamps and the borders of the lists of headers.
 """
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
@@ -38,21 +38,18 @@ cdef inline void summary_add(RowSummary* s, int64_t offset, int64_t timestamp, i
     s.headers += headers
 
 
-cdef inline void summarize(const InputChunk* chunk, int64_t start, int64_t stop, const uint8_t* keep,
-                           RowSummary* s) noexcept nogil:
-    """Rows [start, stop) of consecutive chunks, which have so many; of those whose byte in `keep`, from row `start` on,
-    is not 0; NULL: all."""
+cdef inline void summarize(const InputChunk* chunk, int64_t start, int64_t stop, RowSummary* s) noexcept nogil:
+    """Rows [start, stop) of consecutive chunks, which have so many."""
     cdef int64_t row, before = 0, offset, timestamp, headers, headers_end
     memset(s, 0, sizeof(RowSummary))
     while before < stop:
         row = max(start - before, 0)
         while row < min(stop - before, chunk.rows):
-            if keep == NULL or keep[before + row - start]:
-                offset = timestamp = ABSENT
-                number(&chunk.offset, row, &offset)
-                number(&chunk.timestamp, row, &timestamp)
-                list_at(&chunk.headers, row, &headers, &headers_end)
-                summary_add(s, offset, timestamp, headers_end - headers)
+            offset = timestamp = ABSENT
+            number(&chunk.offset, row, &offset)
+            number(&chunk.timestamp, row, &timestamp)
+            list_at(&chunk.headers, row, &headers, &headers_end)
+            summary_add(s, offset, timestamp, headers_end - headers)
             row += 1
         before += chunk.rows
         chunk += 1

@@ -10,7 +10,7 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS, MAGICS
-from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
+from kafkarec.ops.convert import LOSSES, ConversionStats, Converted, LossError, convert
 from kafkarec.storage import Log
 
 from . import input_logs, new_log, output_files, progress, shared_options
@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-loss",
         choices=("count", "raise"),
         default="count",
-        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise)",
+        help="what magic 1 and 0 cannot store: count it, or write nothing and report it (raise); a pipe then gets its "
+        "data at the end, from a temporary file",
     )
     parser.add_argument(
         "--errors",
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
     damage_reporter = DamageReporter(
         args.argv, stop_at_first=False, last_path=input_logs.segments(logs)[-1].path, limit=args.max_decompressed_bytes
     )
-    passes = 1 + (args.on_loss == "raise")
+    whole = args.on_loss == "raise"
     options = {
         "magic": magic,
         "compression": args.compression,
@@ -89,15 +90,15 @@ def run(args: argparse.Namespace) -> int:
     }
     try:
         with (
-            new_log.opened(args, any(map(os.path.isdir, args.paths))) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output), passes) as tick,
+            new_log.opened(args, any(map(os.path.isdir, args.paths)), whole=whole) as out,
+            progress.shown(input_logs.segments(logs), progress.when(args.output)) as tick,
         ):
             for log in logs:
                 out.check((log.topic, log.partition), log.path)
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, new_log.origin_of(log))
-                conversion = converted(log, **options, progress=tick)
+                conversion = convert(log, **options, progress=tick)
                 for batches in input_logs.reading(conversion, log.path):
                     out.write(place, batches)
                 _report(log, conversion, damage_reporter)
@@ -114,13 +115,13 @@ def run(args: argparse.Namespace) -> int:
     except KafkaRecordError as error:
         if isinstance(error, UnsupportedCompressionError) and args.compression is None and magic in (0, 1):
             other_codec = repeated(args.argv, {"--compression": CODEC_NAMES[LATEST_CODECS[magic]]})
-            return new_log.report_damage(error, args, other_codec, "With a codec that it supports")
-        return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}))
+            return new_log.report_damage(error, args, other_codec, "With a codec that it supports", whole=whole)
+        return new_log.report_damage(error, args, repeated(args.argv, {"--errors": "skip"}), whole=whole)
     new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))
     return damage_reporter.finish()
 
 
-def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -> None:
+def _report(log: Log, conversion: Converted, damage_reporter: DamageReporter) -> None:
     """Report damage that was left out, and an incomplete batch at the end."""
     for damage in conversion.damage:
         segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])

@@ -17,7 +17,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
@@ -380,16 +380,22 @@ def demand_free(path: str, shown: str, force: bool) -> bool:
 
 
 def report_damage(
-    error: KafkaRecordError, args: argparse.Namespace, next_command: str, purpose: str = "To leave damage out"
+    error: KafkaRecordError,
+    args: argparse.Namespace,
+    next_command: str,
+    purpose: str = "To leave damage out",
+    *,
+    whole: bool = False,
 ) -> int:
-    """Report the error that ended the run and the next command; return the exit status. No file was written."""
+    """Report the error that ended the run and the next command; return the exit status. No file was written. `whole`:
+    as for `opened`."""
     if error.reason is None:
         say(str(error))
         return DAMAGED
     if error.reason == "limit_exceeded":
         larger = f"{max(8 * args.max_decompressed_bytes, 1 << 30) >> 20}m"
         next_command, purpose = repeated(args.argv, {"--max-decompressed-bytes": larger}), "With a higher limit"
-    written = "everything before it" if is_stream(args.output) else "nothing"
+    written = "everything before it" if is_stream(args.output) and not whole else "nothing"
     say(f"{error} [{error.reason}]; {written} is written. {purpose}: {next_command}")
     return exit_status(error.reason)
 
@@ -428,14 +434,16 @@ def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -
 
 
 @contextmanager
-def opened(args: argparse.Namespace, from_folder: bool = False) -> Iterator[NewLog]:
-    """Yield the new log. `from_folder`: an input is a folder, so the output is one unless its name ends in .log."""
+def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool = False) -> Iterator[NewLog]:
+    """Yield the new log. `from_folder`: an input is a folder, so the output is one unless its name ends in .log.
+    `whole`: standard output gets nothing, as a file does, before the log is complete."""
     path = args.output
     if path is None or is_stream(path):
         with output_files.opened(args) as sink:
             if sink.is_terminal:
                 raise WrongUse("batches are binary and cannot be printed on a terminal; add -o NAME.log or a pipe")
-            yield FileLog(sink, "standard output" if path in (None, STANDARD_OUTPUT) else path)
+            with output_files.spooled(sink) if whole else nullcontext(sink) as target:
+                yield FileLog(target, "standard output" if path in (None, STANDARD_OUTPUT) else path)
         return
     bare = path.rstrip("/")
     is_partition = names.folder(os.path.basename(os.path.abspath(path))) is not None

@@ -8,8 +8,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import BinaryIO
 
 from kafkarec.storage import output_rules
@@ -23,6 +25,7 @@ FILE, FOLDER, LOG = "a file", "a folder", "a log"
 # argparse's names of outputs -> their options; argparse's names of inputs.
 OPTIONS = {"output": "-o", "html": "--html", "plot": "--plot"}
 INPUTS = ("paths", "path", "files", "a", "b", "sources", "use", "input")
+_BLOCK = 1 << 20
 
 
 class ClosedPipe(Exception):
@@ -146,6 +149,25 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         if os.path.exists(part) and not isinstance(error, _NameTaken):
             os.unlink(part)
         raise
+
+
+@contextmanager
+def spooled(sink: Sink) -> Iterator[Sink]:
+    """Yield the sink of a temporary file, which is copied to `sink` at the end; an error before it leaves nothing."""
+    with _closing(_temporary_file()) as file:
+        spool = Sink(file, "temporary file")
+        yield spool
+        spool.flush()
+        file.seek(0)
+        for block in iter(partial(file.read, _BLOCK), b""):
+            sink.write(block)
+
+
+def _temporary_file() -> BinaryIO:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise CouldNot(f"temporary file: {(error.strerror or str(error)).lower()}") from error
 
 
 class _NameTaken(Refused):

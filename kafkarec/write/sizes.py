@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kafkarec._writer import batch_header_size as batch_header_size
 from kafkarec._writer import record_size
 from kafkarec.format.enums import Compression
 from kafkarec.format.java_integers import wrapped

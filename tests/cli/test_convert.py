@@ -115,6 +115,15 @@ def test_a_loss_in_standard_input_is_reported_as_standard_input() -> None:
     assert ran.status == 1 and ran.out == b"" and "first in the batch in standard input at byte 0" in ran.err
 
 
+def test_on_loss_raise_writes_all_or_nothing_to_a_pipe() -> None:
+    arguments = ("convert", "-", "--compression", "none", "--on-loss", "raise")
+    ran = own_process(*arguments, stdin=CODEC_LOG.read_bytes())
+    assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25
+    hurt = CODEC_LOG.read_bytes()
+    ran = own_process(*arguments, stdin=hurt[:-1] + bytes([hurt[-1] ^ 1]))
+    assert ran.status == 1 and ran.out == b"" and "[crc_mismatch]; nothing is written." in ran.err
+
+
 def test_convert_from_a_pipe_to_a_pipe() -> None:
     ran = own_process("convert", "-", "-o", "-", "--compression", "none", stdin=CODEC_LOG.read_bytes())
     assert ran.status == 0 and kafkarec.scan(ran.out).column("compression") == ["none"] * 25

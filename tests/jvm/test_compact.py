@@ -16,19 +16,18 @@ import jvm_oracle
 import pytest
 from compact_filter import filter_to
 from compaction_logs import read
+from joined import Joined, compact
 from jvm_oracle import Oracle
 from random_logs import Maker
 
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.ops.compact import (
-    BatchInfo,
     BatchRecords,
     BatchRetention,
     BatchRetentionResult,
-    Compacted,
-    compact,
 )
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read import isolation
 from kafkarec.sidecars import txn_index
 
@@ -65,7 +64,7 @@ class PseudoRandomRetention:
     kept: int
     whole: int
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         draw = pseudo_random(batch.last_offset, self.seed)
         retention = BatchRetention.DELETE_EMPTY
         if draw < 10:
@@ -74,7 +73,7 @@ class PseudoRandomRetention:
             retention = BatchRetention.RETAIN_EMPTY
         return BatchRetentionResult(retention, pseudo_random(batch.last_offset, self.seed + 1) < 20)
 
-    def records(self, decisions: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
+    def records(self, decisions: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         keep = bytearray(pseudo_random(offset, self.seed + 3) < self.kept for offset in rows.offsets)
         for batch, _ in decisions:
             if pseudo_random(batch.last_offset, self.seed + 2) < self.whole:
@@ -197,7 +196,7 @@ class Run:
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)
 
-    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int) -> None:
+    def compare(self, cleaned: Joined, theirs: Path, numbers: list[int], number: int) -> None:
         where = f"seed {self.seed}, run {number}"
         data = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")))
         if self.plain:
@@ -212,7 +211,7 @@ class Run:
         assert stats.messages_invalid == invalid, where
         assert stats.next_offset >= stable, where
 
-    def replace(self, cleaned: Compacted) -> None:
+    def replace(self, cleaned: Joined) -> None:
         """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
         self.ours.mkdir()

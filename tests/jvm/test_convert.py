@@ -13,15 +13,14 @@ import jvm_down
 import jvm_oracle
 import pytest
 from convertible_logs import CODECS, ConvertibleMaker
+from joined import convert
 from jvm_oracle import Oracle
 from jvm_reading import read
 
 import kafkarec
-from kafkarec.ops.convert import convert
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.write import encode
 
-_NO_OFFSET = -(2**63)
 _MAGIC_0 = re.compile(r"^(\S+) -1 -1 -1 0 ", re.MULTILINE)
 """A record without timestamp type: in magic 2 it has CreateTime."""
 _DEPENDS_ON_PACKING = ("crc", "batch_length", "size_in_bytes", "position")
@@ -46,11 +45,11 @@ def content(data: bytes) -> tuple[Any, ...]:
     return records, batches, columns.remaining
 
 
-def compare(data: bytes, magic: int, first_offset: int | None, oracle: jvm_down.DownConverter) -> str:
+def compare(data: bytes, magic: int, oracle: jvm_down.DownConverter) -> str:
     """The kind of result, asserting that both sides agree where they must."""
-    kafka = oracle(data, magic, _NO_OFFSET if first_offset is None else first_offset)
+    kafka = oracle(data, magic)
     try:
-        ours = convert(data, magic=magic, first_offset=first_offset)
+        ours = convert(data, magic=magic)
     except kafkarec.KafkaRecordError as refusal:
         if kafka.refusal is None:
             assert differs_on_purpose(data, kafka.data, refusal)
@@ -78,13 +77,13 @@ def differs_on_purpose(data: bytes, kafkas: bytes, refusal: kafkarec.KafkaRecord
 
 
 def test_golden_vectors_are_down_converted_as_by_kafka(down_converter: jvm_down.DownConverter) -> None:
-    ends = Counter(compare(case.bytes, magic, None, down_converter) for case in golden.vectors() for magic in (0, 1))
+    ends = Counter(compare(case.bytes, magic, down_converter) for case in golden.vectors() for magic in (0, 1))
     assert ends["same bytes"] > 150 and ends["same content"] > 5 and ends["refused zstd"] > 20
     assert ends["refused for damage"] == 0
 
 
 def test_invalid_vectors_are_down_converted_as_by_kafka_or_refused(down_converter: jvm_down.DownConverter) -> None:
-    ends = Counter(compare(case.bytes, magic, None, down_converter) for case in golden.invalid() for magic in (0, 1))
+    ends = Counter(compare(case.bytes, magic, down_converter) for case in golden.invalid() for magic in (0, 1))
     assert ends["same bytes"] + ends["same content"] > 80 and ends["refused"] > 100 and ends["refused for damage"] > 50
 
 
@@ -94,7 +93,7 @@ def test_random_logs_are_down_converted_as_by_kafka(down_converter: jvm_down.Dow
         maker = ConvertibleMaker(seed)
         data = maker.good_log(odd=seed % 3 * 6)
         for magic in (0, 1):
-            ends[compare(data, magic, maker.random.choice([None, None, 0, 103]), down_converter)] += 1
+            ends[compare(data, magic, down_converter)] += 1
     assert ends["same bytes"] > ends.total() / 4 and ends["same content"] > ends.total() / 5
     assert ends["refused for damage"] < ends.total() / 50
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkarec.ops.compact import Filter, FilterStats, RecordFilter
 from kafkarec.ops.compact.batch_table import decode_request
-from kafkarec.ops.compact.log_input import Buffer
+from kafkarec.ops.rewrite.batches import Buffer
 
 
 class Filtered(bytes):

@@ -54,9 +54,9 @@ class DownConverter(Jvm):
             stdout=subprocess.PIPE,
         )
 
-    def __call__(self, data: bytes, magic: int, first_offset: int = -(2**63)) -> Answer:
+    def __call__(self, data: bytes, magic: int) -> Answer:
         assert self._jvm.stdin is not None
-        self._jvm.stdin.write(struct.pack(">bqi", magic, first_offset, len(data)) + data)
+        self._jvm.stdin.write(struct.pack(">bi", magic, len(data)) + data)
         self._jvm.stdin.flush()
         records, length = struct.unpack(">ii", self._read(8))
         found = self._read(length)

@@ -1,6 +1,5 @@
 """Compaction: Kafka's log cleaner without a broker
 
-log_input             a buffer, a segment or a log as a list of segments
 batch_table           the headers and records that a filter reads
 log_state             producers, transactions and the first uncleanable offset of a log
 offset_map            the last offset of each key
@@ -8,25 +7,22 @@ filtering             one pass of any RecordFilter
 cleaner               the record filter of the log cleaner
 cleaned_transactions  which transactions still have data
 rewrite_batch         new bytes of batches that lost records
-run                   compact(), cleaned()
+run                   compact()
 """
 
-from .batch_table import BatchInfo, BatchRecords
+from .batch_table import BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
-from .run import Cleaning, Compacted, cleaned, compact
+from .run import Compacted, compact
 
 __all__ = [
-    "BatchInfo",
     "BatchRecords",
     "BatchRetention",
     "BatchRetentionResult",
     "CleanerStats",
-    "Cleaning",
     "Compacted",
     "Filter",
     "FilterStats",
     "RecordFilter",
-    "cleaned",
     "compact",
 ]

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 from kafkarec.format.control import ControlRecordType
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.rewrite.batches import SourceBatch
 
-from .batch_table import BatchInfo
 from .log_state import Aborted
 
 _ABORT, _COMMIT = ControlRecordType.ABORT.value, ControlRecordType.COMMIT.value
@@ -39,7 +39,7 @@ class CleanedTransactions:
         """Keeps the entries of markers at `end_offset` or later, which the pass does not clean."""
         self.kept += [one.entry for one in self._all if one.last_offset >= end_offset]
 
-    def discards(self, batch: BatchInfo) -> bool:
+    def discards(self, batch: SourceBatch) -> bool:
         """Whether the state of its transaction allows a batch to be removed (CleanedTransactionMetadata.onBatchRead,
         onControlBatchRead)."""
         while self._waiting and self._waiting[-1].first_offset <= batch.last_offset:
@@ -55,7 +55,7 @@ class CleanedTransactions:
         self._committed.add(batch.producer_id)
         return False
 
-    def _ends_transaction(self, batch: BatchInfo) -> bool:
+    def _ends_transaction(self, batch: SourceBatch) -> bool:
         if batch.start == batch.stop:
             return True
         producer = batch.producer_id

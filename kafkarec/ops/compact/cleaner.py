@@ -18,8 +18,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec.ops.rewrite.batches import SourceBatch
 
-from .batch_table import BatchInfo, BatchRecords
+from .batch_table import BatchRecords
 from .cleaned_transactions import CleanedTransactions
 from .filtering import BatchRetention, BatchRetentionResult, FilterStats
 from .log_state import LastRecord
@@ -79,7 +80,7 @@ class CleanerRecordFilter:
         self._now = now
         self._stats = stats
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         """Cleaner.cleanInto's checkBatchRetention."""
         if batch.producer_id < 0 and not batch.is_control and batch.next_offset != self._end_offset:
             return _ORDINARY
@@ -98,7 +99,7 @@ class CleanerRecordFilter:
             records=False if removed else True if batch.is_control else None,
         )
 
-    def _is_last_of_producer(self, batch: BatchInfo) -> bool:
+    def _is_last_of_producer(self, batch: SourceBatch) -> bool:
         if batch.producer_id < 0:
             return False
         last = self._last_records.get(batch.producer_id)
@@ -108,14 +109,14 @@ class CleanerRecordFilter:
             return batch.last_offset == last.last_data_offset
         return batch.is_control and batch.producer_epoch == last.producer_epoch
 
-    def _count_removed(self, batch: BatchInfo) -> None:
+    def _count_removed(self, batch: SourceBatch) -> None:
         count = batch.record_count or 0
         if batch.is_control:
             self._stats.markers_removed += count
         else:
             self._stats.messages_aborted += count
 
-    def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
+    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytearray:
         """Cleaner.shouldRetainRecord for all rows at once."""
         to_filter = [batch for batch, result in results if result.records is None and batch.start < batch.stop]
         if not to_filter:
@@ -130,7 +131,7 @@ class CleanerRecordFilter:
         self._stats.messages_superseded += lost - invalid - tombstones
         return keep
 
-    def _drop_tombstones(self, batches: list[BatchInfo], missing: bytes | None, keep: bytearray) -> int:
+    def _drop_tombstones(self, batches: list[SourceBatch], missing: bytes | None, keep: bytearray) -> int:
         """Clears `keep` for tombstones past their delete horizon; returns how many."""
         if missing is None:
             return 0
@@ -143,7 +144,7 @@ class CleanerRecordFilter:
                 at = missing.find(1, at + 1, batch.stop)
         return count
 
-    def _drops_tombstones(self, batch: BatchInfo) -> bool:
+    def _drops_tombstones(self, batch: SourceBatch) -> bool:
         if batch.magic < BATCH_MAGIC:
             return not self.retains_legacy_tombstones
         return batch.delete_horizon_ms is not None and self._now >= batch.delete_horizon_ms

@@ -22,12 +22,12 @@ from typing import NamedTuple, Protocol
 from kafkarec._writer import RecordInput
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
+from kafkarec.ops.rewrite.batches import Input, SourceBatch, batches_of
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import PassResult, as_columns
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchInfo, BatchRecords, batches
-from .log_input import LogInput
+from .batch_table import BatchRecords, batches
 from .rewrite_batch import emptied, refuse, rewritten
 
 _LOG_APPEND = 1
@@ -56,11 +56,11 @@ class BatchRetentionResult(NamedTuple):
 class RecordFilter(Protocol):
     """Selects the batches and records to keep (Kafka: MemoryRecords.RecordFilter)."""
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         """Called for every batch, in order (Kafka: checkBatchRetention)."""
         ...
 
-    def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
+    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes | bytearray:
         """One byte for each of `rows`: 1 keeps it, 0 removes it (Kafka: shouldRetainRecord). Called once for several
         batches, after `batch` was called for each. Bytes are ignored for batches whose result has `records` set."""
         ...
@@ -94,7 +94,7 @@ class FilterStats:
     horizons_set: int = 0
 
     def add_retained(
-        self, batch: BatchInfo, max_timestamp: int, at: int, max_offset: int, messages: int, size: int
+        self, batch: SourceBatch, max_timestamp: int, at: int, max_offset: int, messages: int, size: int
     ) -> None:
         """Counts a batch that is kept in some form (FilterResult.updateRetainedBatchMetadata)."""
         if max_timestamp != -1 and at < 0:
@@ -120,9 +120,7 @@ class Filter:
         self._record_filter = record_filter
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
 
-    def run(
-        self, read_request: DecodeRequest, source: LogInput, stop: int | None = None
-    ) -> Iterator[bytes | memoryview]:
+    def run(self, read_request: DecodeRequest, source: Input, stop: int | None = None) -> Iterator[bytes | memoryview]:
         """The kept batches of an input, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:
@@ -135,7 +133,7 @@ class Filter:
                 if start is None:
                     raise
 
-    def _end_of_unread_batch(self, error: KafkaRecordError, source: LogInput) -> int | None:
+    def _end_of_unread_batch(self, error: KafkaRecordError, source: Input) -> int | None:
         """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
         payload does not matter. None: the error is raised."""
         if error.reason not in PAYLOAD_REASONS or error.position is None:
@@ -144,18 +142,18 @@ class Filter:
         table = next(source.scan_pieces(start), None)
         if table is None or not len(table):
             return None
-        [batch] = batches(table[:1], BatchRecords(None))
+        [batch] = batches_of(table[:1], [0])
         if self._record_filter.batch(batch).retention is not BatchRetention.DELETE:
             return None
         self.stats.batches_read += 1
-        self.stats.bytes_read += batch.size
+        self.stats.bytes_read += batch.size_in_bytes
         self.stats.batches_removed += 1
-        return start + batch.size
+        return start + batch.size_in_bytes
 
-    def _part(self, read_request: DecodeRequest, part: PassResult, source: LogInput) -> Iterator[bytes | memoryview]:
+    def _part(self, read_request: DecodeRequest, part: PassResult, source: Input) -> Iterator[bytes | memoryview]:
         columns = as_columns(read_request, part)
         rows = BatchRecords(part.chunks[0] if part.chunks else None)
-        results = [(batch, self._record_filter.batch(batch)) for batch in batches(columns.batches, rows)]
+        results = [(batch, self._record_filter.batch(batch)) for batch in batches(part, rows)]
         keep = self._record_filter.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
@@ -164,13 +162,13 @@ class Filter:
             chosen = keep if result.records is None else ones if result.records else zeros
             outcome = self._outcome(batch, result, chosen, rows)
             if outcome is _COPIED and batch.position == stop:
-                stop += batch.size
+                stop += batch.size_in_bytes
                 continue
             if stop > copied:
                 yield source.raw(copied, stop - copied)
                 copied = stop
             if outcome is _COPIED:
-                copied, stop = batch.position, batch.position + batch.size
+                copied, stop = batch.position, batch.position + batch.size_in_bytes
             elif outcome is _EMPTIED:
                 yield emptied(batch)
             elif outcome is not _REMOVED:
@@ -182,11 +180,11 @@ class Filter:
             yield source.raw(copied, stop - copied)
 
     def _outcome(
-        self, batch: BatchInfo, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords
+        self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords
     ) -> _Outcome:
         stats, count = self.stats, batch.stop - batch.start
         stats.batches_read += 1
-        stats.bytes_read += batch.size
+        stats.bytes_read += batch.size_in_bytes
         if result.retention is BatchRetention.DELETE:
             stats.batches_removed += 1
             return _REMOVED
@@ -209,14 +207,16 @@ class Filter:
         sets = batch.delete_horizon_ms is None and (result.empty_transaction or _tombstones(batch, keep, rows))
         if kept == count and batch.magic >= BATCH_MAGIC and not sets:
             stats.batches_copied += 1
-            stats.add_retained(batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size)
+            stats.add_retained(
+                batch, batch.max_timestamp, batch.last_offset, batch.last_offset, count, batch.size_in_bytes
+            )
             return _COPIED
         stats.batches_rewritten += 1
         stats.horizons_set += sets and self._horizon >= 0
         return _Outcome(self._horizon if sets else batch.delete_horizon_ms)
 
     def _rewritten(
-        self, batch: BatchInfo, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
+        self, batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
     ) -> bytes:
         written, offsets = rewritten(batch, rows, record_input, keep, horizon)
         max_timestamp = int.from_bytes(written[35:43], "big", signed=True)
@@ -236,7 +236,7 @@ class _Outcome(NamedTuple):
 _COPIED, _EMPTIED, _REMOVED = _Outcome(-1), _Outcome(-2), _Outcome(-3)
 
 
-def _tombstones(batch: BatchInfo, keep: bytes | bytearray, rows: BatchRecords) -> bool:
+def _tombstones(batch: SourceBatch, keep: bytes | bytearray, rows: BatchRecords) -> bool:
     """Whether a tombstone is kept."""
     missing = rows.without_value
     if missing is None or missing.find(1, batch.start, batch.stop) < 0:

@@ -9,18 +9,17 @@ Follows ProducerStateManager and LogCleanerManager.cleanableOffsets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.ops.rewrite.batches import Input
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates
 from kafkarec.state.recovery_walk import GoodBatches, walk
-
-from .log_input import LogInput
 
 
 class Aborted(NamedTuple):
@@ -56,7 +55,7 @@ class LogState:
 
 
 def read_log_state(
-    sources: list[LogInput], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
+    sources: Sequence[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
 ) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
     states = ProducerStates(_snapshot(sources[0]) if sources else (), policy=CLEANER)
@@ -98,7 +97,7 @@ def _active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
     return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
 
 
-def _snapshot(first: LogInput) -> tuple[SnapshotEntry, ...]:
+def _snapshot(first: Input) -> tuple[SnapshotEntry, ...]:
     """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it exists."""
     with suppress(KafkaRecordError, OSError):
         data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
@@ -120,7 +119,7 @@ def _first_young(stretch: GoodBatches, youngest: int, next_offset: int) -> int |
     return None
 
 
-def _aborted(source: LogInput, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: Input, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}

@@ -11,11 +11,11 @@ from __future__ import annotations
 from kafkarec._core import Chunk
 from kafkarec._offset_map import LastOffsets
 from kafkarec.errors import LimitExceededError
+from kafkarec.ops.rewrite.batches import Input
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.tables.records import BatchTable
 
 from .batch_table import BatchRecords
-from .log_input import LogInput
 
 COLUMNS = ("key", "offset")
 
@@ -31,7 +31,7 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._last)
 
-    def read(self, source: LogInput, read_request: DecodeRequest, stop: int | None) -> int | None:
+    def read(self, source: Input, read_request: DecodeRequest, stop: int | None) -> int | None:
         """Adds the keys of the first `stop` bytes of a segment; the request leaves out aborted data and control records
         (consumer_request). Returns None, or, once there are `max_keys`, the next offset after the last batch read."""
         for part in source.parts(read_request, 0, stop):

@@ -16,18 +16,17 @@ from itertools import compress, pairwise
 from typing import NoReturn
 
 from kafkarec._writer import RecordInput
-from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.write.header import BatchHeader
+from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.rewrite.new_batches import new_header
 from kafkarec.write.record_input import record_input_of
 
-from .batch_table import BatchInfo, BatchRecords
+from .batch_table import BatchRecords
 
-_LOG_APPEND = 1
 _MAX_DELTA = 2**31 - 1
 
 
-def refuse(batch: BatchInfo, why: str) -> NoReturn:
+def refuse(batch: SourceBatch, why: str) -> NoReturn:
     """Raises InvalidRecordError: the batch cannot be rewritten."""
     which = f"the batch at byte {batch.position} (last offset {batch.last_offset})"
     raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
@@ -38,16 +37,15 @@ def _no_rows() -> RecordInput:
     return record_input_of([])
 
 
-def emptied(batch: BatchInfo) -> bytes:
+def emptied(batch: SourceBatch) -> bytes:
     """The header as an empty batch, for a producer's last sequence or the end of the log (writeEmptyHeader)."""
     time = batch.max_timestamp
-    return _no_rows().write(
-        _header(batch, None)._replace(codec=0, log_append_time=time, base_timestamp=-1, max_timestamp=time)
-    )
+    header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
+    return _no_rows().write(header._replace(log_append_time=time, base_timestamp=-1, max_timestamp=time))
 
 
 def rewritten(
-    batch: BatchInfo, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
+    batch: SourceBatch, rows: BatchRecords, record_input: RecordInput, keep: bytes, horizon: int | None
 ) -> tuple[bytes, list[int]]:
     """A batch with some of its records, and their offsets.
 
@@ -57,34 +55,15 @@ def rewritten(
     span = slice(batch.start, batch.stop)
     offsets = list(compress(rows.offsets[span], keep))
     _demand_writable(batch, offsets, list(compress(rows.timestamps[span], keep)))
-    header = _header(batch, horizon)
+    header = new_header(batch)._replace(delete_horizon_ms=None if horizon is None or horizon < 0 else horizon)
     if batch.magic < BATCH_MAGIC:
         header = header._replace(base_offset=offsets[0], last_offset=None)
-    assert header.base_offset is not None
     if offsets[-1] - header.base_offset > _MAX_DELTA:
         refuse(batch, f"offset {offsets[-1]} is more than {_MAX_DELTA} above its base offset {header.base_offset}")
     return record_input.write(header, batch.start, batch.stop, keep), offsets
 
 
-def _header(batch: BatchInfo, horizon: int | None) -> BatchHeader:
-    return BatchHeader(
-        magic=max(batch.magic, BATCH_MAGIC),
-        codec=CODEC_NAMES.index(batch.compression),
-        timestamp_type=batch.timestamp_type or 0,
-        base_offset=batch.last_offset if batch.base_offset is None else batch.base_offset,
-        last_offset=batch.last_offset,
-        partition_leader_epoch=batch.partition_leader_epoch,
-        log_append_time=batch.max_timestamp if batch.timestamp_type == _LOG_APPEND else -1,
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        base_sequence=batch.base_sequence,
-        is_transactional=batch.is_transactional,
-        is_control=batch.is_control,
-        delete_horizon_ms=None if horizon is None or horizon < 0 else horizon,
-    )
-
-
-def _demand_writable(batch: BatchInfo, offsets: list[int], timestamps: list[int | None]) -> None:
+def _demand_writable(batch: SourceBatch, offsets: list[int], timestamps: list[int | None]) -> None:
     """MemoryRecordsBuilder.appendWithOffset and validateProducerState."""
     for one, other in pairwise(offsets):
         if other <= one:

@@ -1,25 +1,28 @@
-"""compact, cleaned: one pass of the cleaner over a log, in memory or as a stream
+"""compact: one pass of the cleaner over a log
 
     log state (headers, markers) -> offset map (keys and offsets of the dirty part) -> filter (every batch once)
 
-The log is read three times. Memory: the offset map, a part of about 1 MB, and what `compact` returns.
+The log is read three times: markers, keys, records. Memory: the offset map and a part of about 1 MB.
 """
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from operator import add
 from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.rewrite.batches import Buffer, Input, LogFile
 from kafkarec.read.decode_options import request
+from kafkarec.storage import Log, LogDir, Segment
 
 from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerRecordFilter, CleanerStats
 from .filtering import Filter
-from .log_input import LogInput, consumer_request, inputs
 from .log_state import LogState, read_log_state
 from .offset_map import COLUMNS, OffsetMap
 
@@ -29,45 +32,45 @@ _LONG = 2**63
 
 
 class CleanerSettings(NamedTuple):
-    """The options of `compact` and `cleaned`; see there."""
+    """The options of `compact`; see there."""
 
     now: int
-    delete_retention_ms: int = DAY_MS
-    producer_expiration_ms: int = DAY_MS
-    min_compaction_lag_ms: int = 0
-    first_dirty_offset: int | None = None
-    first_uncleanable_offset: int | None = None
-    max_keys: int | None = None
-    check_crcs: bool | str = True
-    max_decompressed_bytes: int = 128 << 20
+    delete_retention_ms: int
+    producer_expiration_ms: int
+    min_compaction_lag_ms: int
+    first_dirty_offset: int | None
+    first_uncleanable_offset: int | None
+    max_keys: int | None
+    check_crcs: bool | str
+    max_decompressed_bytes: int
 
-    @classmethod
-    def of(cls, now: int | None = None, **options: Any) -> CleanerSettings:
-        """Checked settings; ValueError for a number out of range."""
-        settings = cls(time.time_ns() // 1_000_000 if now is None else now, **options)
+    def check(self) -> None:
+        """ValueError for a number out of range."""
         for name in _NUMBERS:
-            value = getattr(settings, name)
+            value = getattr(self, name)
             if value is None and name in _MAY_BE_NONE:
                 continue
             if not isinstance(value, int) or not 0 <= value < _LONG:
                 raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
-        return settings
 
 
 _NUMBERS = CleanerSettings._fields[:7]
 _MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
-class Cleaning:
-    """A running pass of the cleaner: an iterator over the cleaned log, one or more whole batches at a time, in order.
+class Compacted(Iterator[bytes | memoryview]):
+    """A pass of the cleaner: an iterator over the cleaned log, one or more whole batches at a time, in order.
 
     .stats                  CleanerStats so far
-    .aborted_transactions   entries of the new .txnindex files so far, in the order of their markers: each belongs to
-                            the segment that the batch with its `last_offset` is written to
-    .remaining              bytes after the last batch of the segments that were read
+    .aborted_transactions   entries of the new .txnindex files so far, of aborted transactions that had data in this
+                            pass, in the order of their markers: each belongs to the segment that the batch with its
+                            `last_offset` is written to
+    .remaining              bytes after the last batch of the segments that were read; they are left out
     """
 
-    def __init__(self, sources: list[LogInput], settings: CleanerSettings) -> None:
+    stats: CleanerStats
+
+    def __init__(self, sources: Sequence[Input], settings: CleanerSettings) -> None:
         self.stats = CleanerStats()
         self._sources, self._settings = sources, settings
         self._transactions = CleanedTransactions(())
@@ -81,8 +84,8 @@ class Cleaning:
     def remaining(self) -> int:
         return sum(source.remaining for source in self._sources)
 
-    def __iter__(self) -> Iterator[bytes | memoryview]:
-        return self._stretches
+    def __next__(self) -> bytes | memoryview:
+        return next(self._stretches)
 
     def _run(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
@@ -129,7 +132,10 @@ class Cleaning:
             columns=COLUMNS, check_crcs=settings.check_crcs, max_decompressed_bytes=settings.max_decompressed_bytes
         )
         spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-        read_request = consumer_request(read_request, spans, settings.first_dirty_offset)
+        options = replace(
+            read_request.options, aborted=spans, offsets=(settings.first_dirty_offset, None), control=False
+        )
+        read_request = read_request._replace(options=options)  # as a consumer reads: no aborted data, no markers
         ends = [*known.start_offsets[1:], known.next_offset]
         for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
             stop = self._stop(known, number, limit)
@@ -147,7 +153,7 @@ class Cleaning:
                 modified = source.modified_ms()
         return None if modified is None else modified - self._settings.delete_retention_ms
 
-    def _uncleaned(self, source: LogInput, start: int) -> Iterator[bytes | memoryview]:
+    def _uncleaned(self, source: Input, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, unchanged."""
         for table in source.scan_pieces(start):
             ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
@@ -167,26 +173,17 @@ def _limit(known: LogState, settings: CleanerSettings) -> int:
     return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
 
 
-def cleaned(
-    source: Any, *, progress: Callable[[str, int], object] = lambda path, end: None, **settings: Any
-) -> Cleaning:
-    """Like `compact`, as an iterator: yields one or more whole batches at a time, in order, in constant memory besides
-    the offset map. `progress` is called with the path of a segment and the position up to which it was read; the
-    segments are read three times: markers, keys, records."""
-    return Cleaning(inputs(source, progress), CleanerSettings.of(**settings))
-
-
-class Compacted(bytes):
-    """The cleaned batches.
-
-    .stats                  CleanerStats
-    .aborted_transactions   entries for the .txnindex: aborted transactions that had data in this pass
-    .remaining              bytes of the input after its last batch; they are left out
-    """
-
-    stats: CleanerStats
-    aborted_transactions: tuple[AbortedTransaction, ...]
-    remaining: int
+def _inputs(source: Any, progress: Callable[[str, int], object]) -> Sequence[Input]:
+    """The segments of the argument of `compact`, in order; TypeError for other types."""
+    if isinstance(source, Log):
+        return [LogFile(segment, progress) for segment in source.segments]
+    if isinstance(source, Segment):
+        return [LogFile(source, progress)]
+    if isinstance(source, LogDir):
+        raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
+    if isinstance(source, str | os.PathLike):
+        raise TypeError("a path: open it first with kafkarec.open(path)")
+    return [Buffer(source)]
 
 
 def compact(
@@ -201,8 +198,10 @@ def compact(
     max_keys: int | None = None,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
+    progress: Callable[[str, int], object] = lambda path, end: None,
 ) -> Compacted:
-    """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. Follows Cleaner and
+    """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. An iterator over the
+    output, `b"".join(compact(...))` as bytes, in constant memory besides the offset map. Follows Cleaner and
     MemoryRecords.filterTo of Kafka 4.3.
 
     source: a buffer of batches, or a Segment or Log from kafkarec.open. A log is cleaned to its end, including the last
@@ -220,13 +219,13 @@ def compact(
         `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
+    progress: called with the path of a segment and the position up to which it was read; segments are read three times
 
     KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path or a data folder; ValueError for a number out of range.
     """
-    cleaning = cleaned(
-        source,
-        now=now,
+    settings = CleanerSettings(
+        now=time.time_ns() // 1_000_000 if now is None else now,
         delete_retention_ms=delete_retention_ms,
         producer_expiration_ms=producer_expiration_ms,
         min_compaction_lag_ms=min_compaction_lag_ms,
@@ -236,7 +235,5 @@ def compact(
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
     )
-    result = Compacted(b"".join(cleaning))
-    result.stats, result.aborted_transactions = cleaning.stats, cleaning.aborted_transactions
-    result.remaining = cleaning.remaining
-    return result
+    settings.check()
+    return Compacted(_inputs(source, progress), settings)

@@ -7,12 +7,10 @@ decoded_batches    the records of batches that are rewritten, and where they are
 rewrite            the new bytes of a batch
 conversion_errors  errors for batches that cannot be converted
 stats              counts, and what was lost
-run                one pass over the input
-convert_bytes      convert(), converted()
+run                convert(): one pass over the input
 """
 
-from .convert_bytes import Converted, convert, converted
-from .run import Conversion
+from .run import Converted, convert
 from .stats import LOSSES, ConversionStats, LossError
 
-__all__ = ["LOSSES", "Conversion", "ConversionStats", "Converted", "LossError", "convert", "converted"]
+__all__ = ["LOSSES", "ConversionStats", "Converted", "LossError", "convert"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from kafkarec.format.java_integers import increment_sequence
 from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec.ops.rewrite.batches import SourceBatch
 
 from .decoded_batches import DecodedBatches
-from .source_batches import WIDEST, SourceBatch
+from .source_batches import WIDEST
 from .target import Shape
 
 LOG_APPEND = 1
@@ -46,9 +47,9 @@ def _shared_fields(unit: SourceBatch, shape: Shape) -> tuple[object, ...]:
 
 def _in_sequence(last: SourceBatch, unit: SourceBatch) -> bool:
     """Whether offsets and sequences both continue: a record's sequence is base sequence + offset delta."""
-    if last.base_sequence is None and unit.base_sequence is None:
+    if last.base_sequence == unit.base_sequence == -1:
         return True
-    if last.base_sequence is None or unit.base_sequence is None or last.base_offset is None:
+    if -1 in (last.base_sequence, unit.base_sequence) or last.base_offset is None:
         return False
     step = 1 + last.last_offset - last.base_offset
     follows = unit.base_offset == last.last_offset + 1
@@ -60,7 +61,7 @@ def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
     unit, rows = decoded.units[number], decoded.summary(decoded.bounds[number], decoded.bounds[number + 1])
     if rows.falls or rows.last_offset - rows.first_offset > WIDEST:
         return False
-    latest = -1 if unit.max_timestamp is None else unit.max_timestamp
+    latest = unit.max_timestamp
     if unit.magic < BATCH_MAGIC and unit.timestamp_type == LOG_APPEND and not rows.all_at(latest):
         return False
     if shape.magic < BATCH_MAGIC:
@@ -69,7 +70,7 @@ def is_regular(decoded: DecodedBatches, number: int, shape: Shape) -> bool:
         return True
     if unit.timestamp_type != LOG_APPEND and max(-1, rows.greatest_timestamp) != latest:
         return False
-    if unit.base_sequence is not None and unit.base_sequence < 0:
+    if unit.base_sequence < -1:
         return False
     first = unit.base_offset
     return first is not None and first <= rows.first_offset and rows.last_offset <= unit.last_offset

@@ -6,11 +6,11 @@ from typing import Any
 
 from kafkarec import damage
 from kafkarec.damage import Damage
-from kafkarec.errors import InvalidRecordError, KafkaRecordError
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS
+from kafkarec.ops.rewrite.batches import SourceBatch
 
-from .source_batches import SourceBatch
 from .target import Shape
 
 
@@ -28,14 +28,8 @@ def refused(unit: SourceBatch, reason: str, **sides: Any) -> KafkaRecordError:
 def too_wide(unit: SourceBatch, base: int, last: int) -> KafkaRecordError:
     """MemoryRecordsBuilder: Maximum offset delta exceeded."""
     where = f"in {unit.file} at byte" if unit.file else "at byte"
-    return InvalidRecordError(
-        f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}",
-        reason="batch_not_rewritable",
-        position=unit.position,
-        base_offset=unit.base_offset,
-        next_position=unit.position + unit.size_in_bytes,
-        file=unit.file,
-    )
+    message = f"the batch cannot be rewritten {where} {unit.position}: offset {last} is too far from the first, {base}"
+    return unit.error("batch_not_rewritable", message)
 
 
 def codec_unfit(unit: SourceBatch, shape: Shape) -> KafkaRecordError:

@@ -11,12 +11,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from kafkarec._core import Source
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
-
-from .source_batches import SourceBatch
 
 INT32_MAX = 2**31 - 1
 _INT64_MAX = 2**63 - 1
@@ -76,9 +75,9 @@ class DecodedBatches:
         self.offsets = memoryview(b"".join(chunk.column(_OFFSET, 8)[1] for chunk in part.chunks)).cast("q")
         self.record_input = record_input_of(as_columns(read_request, part))
 
-    def summary(self, start: int, stop: int, keep: bytes | None = None) -> RowSummary:
-        """That of the rows [start, stop), of those whose byte in `keep` is not 0."""
-        return RowSummary(*self.record_input.summary(start, stop, keep))
+    def summary(self, start: int, stop: int) -> RowSummary:
+        """That of the rows [start, stop)."""
+        return RowSummary(*self.record_input.summary(start, stop))
 
     def split_points(self, start: int, stop: int, magic: int, limit: int) -> list[int]:
         """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own.

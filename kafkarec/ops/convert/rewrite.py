@@ -16,12 +16,13 @@ from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import checksum, layout
 from kafkarec.format.java_integers import increment_sequence
+from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.rewrite.new_batches import new_header
 from kafkarec.write.header import BatchHeader
 
 from . import conversion_errors
 from .batch_joining import LOG_APPEND
-from .decoded_batches import INT32_MAX, DecodedBatches, RowSummary
-from .source_batches import SourceBatch
+from .decoded_batches import INT32_MAX, DecodedBatches
 from .stats import ConversionStats
 from .target import Shape, Target
 
@@ -80,18 +81,10 @@ class Group(NamedTuple):
                 yield number
 
 
-class GroupPlan(NamedTuple):
-    """How a group is written: the header, the number of rows, and a mask of the rows to write (None: all)."""
-
-    header: BatchHeader
-    rows: int
-    keep: bytes | None = None
-
-
-def write_group(group: Group, plan: GroupPlan) -> bytes:
+def write_group(group: Group, header: BatchHeader) -> bytes:
     """One batch of magic 2, one wrapper message, or consecutive plain messages."""
     try:
-        data: bytes = group.decoded.record_input.write(plan.header, group.start, group.stop, plan.keep)
+        data: bytes = group.decoded.record_input.write(header, group.start, group.stop)
     except codecs.MissingCodec as missing:
         raise _missing(group.decoded.units[group.first], missing) from None
     return data
@@ -101,36 +94,17 @@ def _missing(unit: SourceBatch, missing: codecs.MissingCodec) -> KafkaRecordErro
     return conversion_errors.refused(unit, "missing_codec", detail=str(missing))
 
 
-def plan_group(group: Group, shape: Shape, target: Target) -> GroupPlan | None:
-    """The plan of a group; None: all rows are below `first_offset`. InvalidRecordError if Kafka refuses it."""
-    if shape.magic >= layout.BATCH_MAGIC:
-        return GroupPlan(_batch_header(group, shape, target), group.stop - group.start)
-    keep = _keep(group, shape, target)
-    rows = group.decoded.summary(group.start, group.stop, keep)
-    return GroupPlan(_wrapper_header(group, rows, shape, target), rows.rows, keep) if rows.rows else None
-
-
-def _keep(group: Group, shape: Shape, target: Target) -> bytes | None:
-    """The mask of rows to write: RecordsUtil.downConvert leaves records below `first_offset` out of uncompressed
-    batches. None: all."""
-    first = target.first_offset
-    if first is None:
-        return None
-    keep = bytearray()
-    decoded = group.decoded
-    for number in range(group.first, group.last + 1):
-        unit = decoded.units[number]
-        start, stop = max(decoded.bounds[number], group.start), min(decoded.bounds[number + 1], group.stop)
-        everything = unit.codec != 0 or unit.magic == shape.magic
-        keep += bytes(everything or offset >= first for offset in decoded.offsets[start:stop])
-    return bytes(keep)
+def header_of(group: Group, shape: Shape, target: Target) -> BatchHeader:
+    """The header of a group's batch. InvalidRecordError if Kafka refuses it."""
+    make = _batch_header if shape.magic >= layout.BATCH_MAGIC else _wrapper_header
+    return make(group, shape, target)
 
 
 def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
     """(timestamp type, log append time). If a wrapper's time is not that of its messages, only down-conversion uses it
     for them, as Kafka's does."""
     unit = group.decoded.units[group.first]
-    time = -1 if unit.max_timestamp is None else unit.max_timestamp
+    time = unit.max_timestamp
     if unit.timestamp_type != LOG_APPEND:
         return 0, -1
     keeps_time = (
@@ -141,9 +115,9 @@ def _timestamp_type_and_time(group: Group, shape: Shape) -> tuple[int, int]:
     return (LOG_APPEND, time) if keeps_time else (0, -1)
 
 
-def _wrapper_header(group: Group, rows: RowSummary, shape: Shape, target: Target) -> BatchHeader:
+def _wrapper_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
     """The header that RecordsUtil.convertRecordBatch passes to the builder. InvalidRecordError if that refuses it."""
-    unit = group.decoded.units[group.first]
+    unit, rows = group.decoded.units[group.first], group.decoded.summary(group.start, group.stop)
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     earliest = min(time, rows.least_timestamp)
     base = rows.first_offset
@@ -167,27 +141,18 @@ def _batch_header(group: Group, shape: Shape, target: Target) -> BatchHeader:
         raise conversion_errors.too_wide(unit, base, last)
     timestamp_type, time = _timestamp_type_and_time(group, shape)
     sequence = -1
-    if unit.base_sequence is not None and unit.base_offset is not None:
+    if unit.base_sequence != -1 and unit.base_offset is not None:
         sequence = increment_sequence(unit.base_sequence, base - unit.base_offset)
-    return BatchHeader(
-        shape.magic,
-        shape.codec,
-        target.level,
-        timestamp_type,
-        base,
-        last,
-        partition_leader_epoch=_or_minus_one(unit.partition_leader_epoch),
+    return new_header(unit)._replace(
+        magic=shape.magic,
+        codec=shape.codec,
+        level=target.level,
+        timestamp_type=timestamp_type,
+        base_offset=base,
+        last_offset=last,
         log_append_time=time,
-        producer_id=_or_minus_one(unit.producer_id),
-        producer_epoch=_or_minus_one(unit.producer_epoch),
         base_sequence=sequence,
-        is_transactional=unit.is_transactional,
-        delete_horizon_ms=unit.delete_horizon_ms,
     )
-
-
-def _or_minus_one(value: int | None) -> int:
-    return -1 if value is None else value
 
 
 def _offset_range(group: Group) -> tuple[int, int]:
@@ -203,11 +168,11 @@ def _offset_range(group: Group) -> tuple[int, int]:
     return base, end.last_offset if ends else offsets[stop] - 1
 
 
-def count_losses(group: Group, plan: GroupPlan, shape: Shape, stats: ConversionStats) -> None:
-    """Counts what magic 0 and 1 cannot store: of the rows that are written and of the units that end in the group."""
+def count_losses(group: Group, shape: Shape, stats: ConversionStats) -> None:
+    """Counts what magic 0 and 1 cannot store: of the rows of the group and of the units that end in it."""
     decoded = group.decoded
     location = decoded.units[group.first].location
-    rows = decoded.summary(group.start, group.stop, plan.keep)
+    rows = decoded.summary(group.start, group.stop)
     stats.add_loss("headers", rows.headers, location)
     stats.add_loss("records_with_headers", rows.with_headers, location)
     if shape.magic == 0:
@@ -224,6 +189,6 @@ def count_header_losses(unit: SourceBatch, shape: Shape, stats: ConversionStats)
     location = unit.location
     stats.add_loss("log_append_times", shape.magic == 0 and unit.timestamp_type == LOG_APPEND, location)
     stats.add_loss("transactional_batches", unit.is_transactional, location)
-    stats.add_loss("producer_ids", unit.producer_id is not None, location)
-    stats.add_loss("leader_epochs", unit.partition_leader_epoch is not None, location)
+    stats.add_loss("producer_ids", unit.producer_id != -1, location)
+    stats.add_loss("leader_epochs", unit.partition_leader_epoch != -1, location)
     stats.add_loss("delete_horizons", unit.delete_horizon_ms is not None, location)

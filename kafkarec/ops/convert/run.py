@@ -7,21 +7,23 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError, MissingCodecError
+from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read.decode_options import CHUNK_BYTES
 from kafkarec.read.threads import in_order
 
 from . import conversion_errors
 from .batch_joining import is_regular, may_follow
 from .decoded_batches import DecodedBatches
-from .rewrite import Group, count_header_losses, count_losses, plan_group, recompressed_batch, write_group
-from .source_batches import SourceBatch, SourceBatches
-from .stats import ConversionStats
-from .target import Shape, Target
+from .rewrite import Group, count_header_losses, count_losses, header_of, recompressed_batch, write_group
+from .source_batches import SourceBatches
+from .stats import ConversionStats, LossError
+from .target import Shape, Target, target
 
 _RUN_BYTES = 256 << 10
 _TASK_BYTES = 256 << 10
@@ -53,12 +55,15 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
     return written
 
 
-class Conversion(Iterator[bytes]):
-    """An iterator over the converted batches, in constant memory; `convert` joins them.
+class Converted(Iterator[bytes]):
+    """An iterator over the converted batches, in constant memory.
 
-    .stats                updated as it runs
-    .damage, .remaining   complete at the end
+    .stats       ConversionStats: what was done, what was lost; updated as it runs
+    .damage      tuple of Damage: batches that errors="skip" left out; complete at the end
+    .remaining   bytes of the input after its last batch: an incomplete batch, which is left out; known at the end
     """
+
+    stats: ConversionStats
 
     def __init__(
         self,
@@ -66,11 +71,11 @@ class Conversion(Iterator[bytes]):
         target: Target,
         max_decompressed_bytes: int,
         *,
-        writes: bool = True,
-        threads: int = 1,
+        refuses_loss: bool,
+        threads: int,
     ) -> None:
         self.stats = ConversionStats()
-        self._units, self._target, self._limit, self._writes = units, target, max_decompressed_bytes, writes
+        self._units, self._target, self._limit, self._refuses_loss = units, target, max_decompressed_bytes, refuses_loss
         self._refused: list[Damage] = []
         self._run: list[SourceBatch] = []
         self._shape = Shape(2, 0, None)
@@ -92,6 +97,13 @@ class Conversion(Iterator[bytes]):
     def __next__(self) -> bytes:
         return next(self._steps)
 
+    def __repr__(self) -> str:
+        lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
+        return (
+            f"<Converted: {self.stats.bytes_out} bytes, {self.stats.records_out} records in {self.stats.batches_out} "
+            f"batches, lost: {lost or 'nothing'}>"
+        )
+
     def close(self) -> None:
         """Stop early and close the file."""
         self._steps.close()
@@ -107,6 +119,8 @@ class Conversion(Iterator[bytes]):
                     self.stats.records_out += batch.rows
                     self.stats.bytes_out += len(data)
                     yield data
+        if self._refuses_loss and self.stats.losses:
+            raise LossError(self.stats.losses, self.stats.first_lost)
 
     def _tasks(self) -> Iterator[Callable[[], list[Written]]]:
         """Some batches each, so that a thread does not wait for each batch."""
@@ -192,7 +206,7 @@ class Conversion(Iterator[bytes]):
         if self._target.keeps(unit, shape.magic, shape.codec):
             self.stats.batches_copied += unit.messages
             yield NewBatch(partial(bytes, unit.raw), unit, unit.size_in_bytes, unit.messages, unit.rows)
-        elif self._writes:
+        else:
             write = partial(recompressed_batch, unit, shape.codec, self._target.level, self._limit)
             yield NewBatch(write, unit, unit.size_in_bytes, 1, unit.rows)
 
@@ -203,20 +217,18 @@ class Conversion(Iterator[bytes]):
             yield from self._copied_or_recompressed(unit, shape)
             return
         try:
-            plan = plan_group(group, shape, self._target)
+            header = header_of(group, shape, self._target)
         except KafkaRecordError as refusal:
             self._refuse(first, refusal)
             return
-        rows = plan.rows if plan else 0
-        self.stats.records_below_first += group.stop - group.start - rows
+        rows = group.stop - group.start
         if shape.magic != first.magic:
             self.stats.records_converted += rows
-        if plan and shape.magic < BATCH_MAGIC:
-            count_losses(group, plan, shape, self.stats)
-        if plan and self._writes:
-            size = shape.limit or first.size_in_bytes
-            messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
-            yield NewBatch(partial(write_group, group, plan), first, size, messages, rows)
+        if shape.magic < BATCH_MAGIC:
+            count_losses(group, shape, self.stats)
+        size = shape.limit or first.size_in_bytes
+        messages = 1 if shape.magic >= BATCH_MAGIC or shape.codec else rows
+        yield NewBatch(partial(write_group, group, header), first, size, messages, rows)
 
     def _flush(self, *, final: bool = True) -> Iterator[NewBatch]:
         """Write the run; unless `final`, without its last batch, to which more may be joined."""
@@ -263,3 +275,52 @@ def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int
             start = number + 1
     if start < count:
         yield start, count, True
+
+
+def convert(
+    data: Any,
+    *,
+    magic: int | None = 2,
+    compression: Compression | str | None = None,
+    level: int | None = None,
+    batch_size: int | None = None,
+    on_loss: str = "count",
+    check_crcs: bool | str = "all",
+    errors: str = "raise",
+    max_decompressed_bytes: int = 128 << 20,
+    threads: int = 1,
+    progress: Callable[[str, int], object] = lambda path, end: None,
+) -> Converted:
+    """Converts record batches to another magic, codec, level or size, in constant memory: an iterator over the output
+    batches, `b"".join(convert(...))` as bytes. Unchanged batches are copied byte for byte.
+
+    data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
+    magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
+        producer fields are lost, control batches and batches without records are left out (so what was aborted looks
+        committed), zstd is refused (UnsupportedCompressionError) unless `compression` names another codec, batches of a
+        lower magic keep it. None: every batch keeps its magic
+    compression: the name of a codec (`Compression`); None: every batch keeps its codec. Uncompressed markers stay
+        uncompressed
+    level: of `compression`; None is Kafka's default. With a level, batches that already have the codec are compressed
+        again
+    batch_size: bytes before compression. Adjacent batches are joined up to it and split above it if they have the same
+        producer, epoch, consecutive sequences, transaction, leader epoch, timestamp type and delete horizon, so that
+        readers see no difference. None: batches are neither joined nor split, except that uncompressed messages of
+        magic 0 and 1 are joined into batches of 16384 bytes when they are converted or compressed
+    on_loss: "count" counts losses in `.stats.lost`; "raise" raises a LossError that says what is lost and where, after
+        the last batch: only then is it known, so what was yielded must not be used before the end
+    threads: how many threads decode and compress, the calling one included, with the same result
+    check_crcs, errors, max_decompressed_bytes: as for `decode`; under errors="raise" all batches before the damage are
+        yielded first. Every batch is validated, so what Kafka cannot read is not converted; with check_crcs="all" inner
+        messages of magic 0 and 1 too, since they get a new checksum
+    progress: called with the path of a file and the position up to which it was read
+
+    InvalidRecordError for what Kafka's builder refuses: in down-conversion offsets_out_of_order and timestamp_negative;
+    offsets that are too far apart for one batch. `errors="skip"` leaves such batches out and lists them in `.damage`.
+    """
+    output = target(magic, compression, level, batch_size)
+    if on_loss not in ("count", "raise"):
+        raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
+    options = {"check_crcs": check_crcs, "errors": errors, "max_decompressed_bytes": max_decompressed_bytes}
+    units = SourceBatches(data, progress, threads, **options)
+    return Converted(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)

@@ -31,7 +31,6 @@ class ConversionStats:
     batches_copied            copied byte for byte
     records_in, records_out   including control records
     records_converted         written with another magic (Kafka: RecordValidationStats.numRecordsConverted)
-    records_below_first       left out because of `first_offset`
     bytes_in, bytes_out       of the batches
     lost                      key of `LOSSES` -> count, 0 if nothing was lost
     first_lost                key of `LOSSES` -> (file, position, last offset) of the first batch with that loss
@@ -43,7 +42,6 @@ class ConversionStats:
     records_in: int = 0
     records_out: int = 0
     records_converted: int = 0
-    records_below_first: int = 0
     bytes_in: int = 0
     bytes_out: int = 0
     lost: dict[str, int] = field(default_factory=lambda: dict.fromkeys(LOSSES, 0))
@@ -66,7 +64,7 @@ class ConversionStats:
 
 
 class LossError(ValueError):
-    """Raised with on_loss="raise", before anything is written, if the conversion would lose something.
+    """Raised with on_loss="raise", at the end of a conversion that loses something: its output is not to be used.
 
     lost: key of `LOSSES` -> count
     first_lost: key of `LOSSES` -> (file, position, last offset) of the first batch with that loss

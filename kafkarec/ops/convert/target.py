@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAGICS
-
-from .source_batches import SourceBatch
+from kafkarec.ops.rewrite.batches import SourceBatch
 
 JOINED_BYTES = 16384
 """The producer's default batch.size: the size of batches that plain messages of magic 0 and 1 are joined into."""
@@ -32,7 +31,6 @@ class Target(NamedTuple):
     codec: int | None
     level: int | None
     batch_size: int | None
-    first_offset: int | None
 
     def shape(self, unit: SourceBatch) -> Shape:
         """The output of one batch. Down-conversion keeps lower magics; up-conversion is only to magic 2."""
@@ -62,7 +60,7 @@ def _stays_plain(unit: SourceBatch, magic: int) -> bool:
     return unit.magic == magic >= BATCH_MAGIC and not unit.codec and (unit.is_control or not unit.rows)
 
 
-def target(magic: Any, compression: Any, level: Any, batch_size: Any, first_offset: Any) -> Target:
+def target(magic: Any, compression: Any, level: Any, batch_size: Any) -> Target:
     """The checked options; ValueError or TypeError for invalid ones."""
     if magic is not None and (magic not in MAGICS or isinstance(magic, bool)):
         raise ValueError(f"magic {magic!r}: {', '.join(map(str, MAGICS))}, or None for that of each batch")
@@ -73,9 +71,8 @@ def target(magic: Any, compression: Any, level: Any, batch_size: Any, first_offs
         codecs.checked_level(codec, level)
     if codec is not None and magic is not None and codec > LATEST_CODECS[magic]:
         raise ValueError(f"{CODEC_NAMES[codec]} is not supported in magic {magic}")
-    for name, value in (("batch_size", batch_size), ("first_offset", first_offset)):
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-            raise TypeError(f"{name} is an int, not {type(value).__name__}")
+    if batch_size is not None and (not isinstance(batch_size, int) or isinstance(batch_size, bool)):
+        raise TypeError(f"batch_size is an int, not {type(batch_size).__name__}")
     if batch_size is not None and batch_size < 1:
         raise ValueError(f"batch_size {batch_size}: bytes, 1 or more")
-    return Target(magic, codec, level, batch_size, first_offset)
+    return Target(magic, codec, level, batch_size)

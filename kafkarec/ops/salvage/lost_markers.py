@@ -177,10 +177,12 @@ def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatc
     found: list[InsertedBatch] = []
     before: dict[str, Any] = {}
     for number, segment in enumerate(log.segments):
+        if not waiting:
+            break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
         rows = (row for table in segment.scan_pieces() for row in table)
-        for row in chain(rows, [None] if waiting else ()):
+        for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
             free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
             while waiting and (waiting[0].marker_offset or 0) < until:

@@ -383,6 +383,8 @@ class _Run:
             self._restore_markers(partition, report, journal)
         indexed = journal.done.get((report.folder, _INDEXED)) if journal else None
         side_files = indexed or {"copied": [], "problems": []}
+        if journal and indexed is None:
+            side_file_writer.remove_unrecorded(os.path.join(self._report.out, report.folder))
         states: dict[str, State] = {}
         write = partial(self._write_side_file, report.folder, states, journal)
         if self._report.as_partition:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from collections.abc import Callable
 
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
@@ -22,6 +23,13 @@ from .partition_sources import SalvagePartition
 _QUORUM_STATE = "quorum-state"  # of the metadata log: the candidate for which this node voted (KIP-595)
 _INDEXES = (".index", ".timeindex", ".txnindex")
 Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
+
+
+def remove_unrecorded(folder: str) -> None:
+    """Removes what a killed run left, or what was changed since: it would be read like a source's side files."""
+    for name in os.listdir(folder):
+        if name == leader_epochs.NAME or name.endswith((*_INDEXES, producer_snapshot.SUFFIX)):
+            os.unlink(os.path.join(folder, name))
 
 
 def write_side_files(log: Log, write: Write, as_partition: bool, dry_run: bool = False) -> list[str]:

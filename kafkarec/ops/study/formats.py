@@ -53,7 +53,7 @@ class RecordFormat:
     def write(self, data: bytes, settings: Settings, limit: int) -> Made:
         """The bytes of a piece in this format; damaged batches are left out."""
         made = convert(data, magic=self.magic, **settings._asdict(), errors="skip", max_decompressed_bytes=limit)
-        return Made(made, made.stats.batches_out, made.stats.losses, len(made.damage))
+        return Made(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def columns(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
         """What `encode` writes: the records of the piece, or what this format has of them."""

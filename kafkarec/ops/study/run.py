@@ -76,14 +76,15 @@ def study(
         if not before:
             continue
         count += 1
-        plain = convert(piece.data, compression="none", **limits)
+        conversion = convert(piece.data, compression="none", **limits)
+        plain = b"".join(conversion)
         makeup.add(columns, len(plain))
         if claim_totals:
             claim_totals.add(plain)
         seconds += read_seconds(piece.data, max_decompressed_bytes)
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
-            total.add(before, trial, len(plain.damage))
+            total.add(before, trial, len(conversion.damage))
             share = (bytes_read - len(piece.data) * (1 - (number + 1) / len(totals))) / min(size, sample or size)
             done(min(1.0, share))
     if not count:

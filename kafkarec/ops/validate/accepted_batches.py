@@ -9,7 +9,6 @@ rewritten   one batch, message set or wrapper is written from the decoded column
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 from kafkarec._validator import stamp_messages, writable_view
@@ -17,21 +16,20 @@ from kafkarec.format import layout
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.java_integers import wrapped
 from kafkarec.ops.validate.batch_rules import FirstBatch, check_rewrite
-from kafkarec.ops.validate.result import RecordValidationStats, ValidatedRecords, validated
+from kafkarec.ops.validate.result import ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import Rules
 from kafkarec.ops.validate.validation_errors import refuse
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
-from kafkarec.write.sizes import batch_header_size
 from kafkarec.write.stamping import stamp
 
 _COLUMNS = ("timestamp", "key", "value", "headers")
 
 
 class RecordStats(NamedTuple):
-    """Statistics of all records from the scan: timestamps in ms, sizes in bytes.
+    """Statistics of all records from the scan: timestamps in ms.
 
     unfit: a record that cannot be written in the wanted magic comes before the first one that is refused
     """
@@ -40,8 +38,6 @@ class RecordStats(NamedTuple):
     in_order: bool
     least: int
     greatest: int
-    size: int
-    rewritten: int
     headers: int
     unfit: bool
 
@@ -51,7 +47,6 @@ class ProduceRequest(NamedTuple):
 
     view: memoryview
     first: FirstBatch
-    batches: int
     payload: Any
     stats: RecordStats
     rules: Rules
@@ -60,26 +55,14 @@ class ProduceRequest(NamedTuple):
     def next_offset(self) -> int:
         return wrapped(self.rules.first_offset + self.stats.records, 64)
 
-    @property
-    def header_bytes(self) -> int:
-        """Bytes of the request's batch headers, as if they had the wanted magic."""
-        return self.batches * batch_header_size(self.rules.magic, self.first.codec)
-
-    def result(
-        self,
-        data: bytes | memoryview,
-        max_timestamp: int,
-        stats: RecordValidationStats,
-        *,
-        rewritten_bytes: bool = False,
-    ) -> ValidatedRecords:
+    def result(self, data: bytes | memoryview, max_timestamp: int, *, rewritten: bool = False) -> ValidatedRecords:
         return validated(
             data,
             now=self.rules.now,
             max_timestamp=max_timestamp,
             next_offset=self.next_offset,
-            size_changed=rewritten_bytes,
-            stats=stats,
+            size_changed=rewritten,
+            records_converted=self.stats.records if rewritten else 0,
         )
 
 
@@ -89,7 +72,7 @@ def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
     max_timestamp = request.stats.greatest
     if not rules.create_time:
         max_timestamp = rules.now if magic > 0 else -1
-    result = request.result(request.view, max_timestamp, RecordValidationStats())
+    result = request.result(request.view, max_timestamp)
     if magic >= layout.BATCH_MAGIC:
         _stamp_batch(result, request, leader_epoch=True, times=True)
     else:
@@ -100,10 +83,9 @@ def accept_uncompressed(request: ProduceRequest) -> ValidatedRecords:
 def stamped(request: ProduceRequest) -> ValidatedRecords:
     """A compressed batch that keeps its codec, or a control batch that comes uncompressed and stays so."""
     rules = request.rules
-    memory = wrapped(request.stats.size + request.header_bytes, 32)
     greatest = request.stats.greatest if rules.magic > 0 else -1
     max_timestamp = greatest if rules.create_time else rules.now
-    result = request.result(request.view, max_timestamp, RecordValidationStats(memory))
+    result = request.result(request.view, max_timestamp)
     _stamp_batch(result, request, leader_epoch=rules.magic >= layout.BATCH_MAGIC, times=rules.magic > 0)
     return result
 
@@ -121,7 +103,6 @@ def _stamp_batch(result: ValidatedRecords, request: ProduceRequest, *, leader_ep
 
 def rewritten(request: ProduceRequest) -> ValidatedRecords:
     """The records rewritten in the wanted magic and codec."""
-    start = time.perf_counter_ns()
     rules, first, stats = request.rules, request.first, request.stats
     check_rewrite(first, rules, stats.headers, stats.least)
     max_timestamp = (stats.greatest if rules.magic > 0 else -1) if rules.create_time else rules.now
@@ -130,11 +111,7 @@ def rewritten(request: ProduceRequest) -> ValidatedRecords:
         data = _write(request)
     elif not rules.create_time and (rules.codec or rules.magic >= layout.BATCH_MAGIC):
         refuse("record_count_invalid", expected=1, found=0, detail="under log append time")
-    memory = stats.rewritten + batch_header_size(rules.magic, rules.codec)
-    if first.codec or rules.codec:
-        memory += stats.size + request.header_bytes
-    validation_stats = RecordValidationStats(wrapped(memory, 32), stats.records, time.perf_counter_ns() - start)
-    return request.result(data, max_timestamp, validation_stats, rewritten_bytes=True)
+    return request.result(data, max_timestamp, rewritten=True)
 
 
 def rows(request: ProduceRequest) -> RecordColumns:

@@ -13,18 +13,13 @@ class RecordError(NamedTuple):
 
 
 class RecordValidationStats(NamedTuple):
-    """The cost of a validation (Kafka: RecordValidationStats).
+    """What a validation did (Kafka: RecordValidationStats, without the figures of its heap and clock).
 
-    temporary_memory_bytes   bytes of the decompressed records, and of the rewritten ones before compression; 0 for
-                             uncompressed batches that were modified in place
-    records_converted        records that were rewritten, for another magic or codec or because their offsets did not
-                             count up
-    conversion_time_ns       time of rewriting
+    records_converted   records that were rewritten, for another magic or codec or because their offsets did not count
+                        up
     """
 
-    temporary_memory_bytes: int = 0
     records_converted: int = 0
-    conversion_time_ns: int = 0
 
 
 class ValidatedRecords(bytes):
@@ -57,7 +52,7 @@ def validated(
     max_timestamp: int,
     next_offset: int,
     size_changed: bool = False,
-    stats: RecordValidationStats | None = None,
+    records_converted: int = 0,
 ) -> ValidatedRecords:
     """The result over a copy of `data`."""
     result = ValidatedRecords(data)
@@ -65,5 +60,5 @@ def validated(
     result.max_timestamp = max_timestamp
     result.next_offset = next_offset
     result.size_changed = size_changed
-    result.stats = stats or RecordValidationStats()
+    result.stats = RecordValidationStats(records_converted)
     return result

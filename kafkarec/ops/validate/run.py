@@ -137,7 +137,7 @@ def _validate_records(
     place = batches.scan_records(payload, rules, stays and first.codec > 0, rules.limit)
     stats = RecordStats(*batches.stats)
     kept = payload if first.magic >= BATCH_MAGIC else None
-    request = ProduceRequest(view[: batches.end], first, batches.batches, kept, stats, rules)
+    request = ProduceRequest(view[: batches.end], first, kept, stats, rules)
     converts = plain and not stays
     wrong = batches.refused()
     if wrong[0] and converts:

@@ -47,7 +47,6 @@ class FileOffsets:
     rising               whether offsets must ascend, as in a log's segment
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
     gaps                 the first `_MAX_GAPS` gaps; `gap_count` and `gap_offsets` count all
-    holes                number of offsets without a record within batches
     signs_of_cleaning    number of signs that the log cleaner worked on the file
     """
 
@@ -59,7 +58,6 @@ class FileOffsets:
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
     gap_offsets: int = 0
-    holes: int = 0
     signs_of_cleaning: int = 0
 
     def check(self, rows: CachedColumns, damaged_ends: set[int], findings: FindingCollector) -> None:
@@ -132,7 +130,5 @@ class FileOffsets:
         counts = rows["record_count"]
         if counts != rows.offset_counts:
             spans = zip(counts, rows.offset_counts, strict=True)
-            holes = [offsets - count for count, offsets in spans if count is not None and count < offsets]
-            self.holes += sum(holes)
-            self.signs_of_cleaning += len(holes)
+            self.signs_of_cleaning += sum(count is not None and count < offsets for count, offsets in spans)
         self.signs_of_cleaning += len(rows) - rows["delete_horizon_ms"].count(None)

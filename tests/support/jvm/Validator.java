@@ -38,7 +38,7 @@ final class Validator {
      * target codec ("-": the source's), CreateTime or LogAppendTime, before and after max ms, compacted (true, false),
      * leader epoch, origin, now.
      *
-     * Three lines each: "taken" now, max timestamp, size changed, temporary bytes, records converted, next offset; the
+     * Three lines each: "taken" now, max timestamp, size changed, records converted, next offset; the
      * records as hex; nothing. Or "refused" and the exception; its message; record errors as "index message", by tabs.
      */
     static void main(String[] words) {
@@ -60,8 +60,7 @@ final class Validator {
                 Integer.parseInt(words[9]), AppendOrigin.valueOf(words[10])
             ).validateMessagesAndAssignOffsets(offset, NOT_COUNTED, BufferSupplier.create());
             String line = "taken " + result.logAppendTimeMs() + ' ' + result.maxTimestampMs() + ' '
-                + result.messageSizeMaybeChanged() + ' ' + result.recordValidationStats().temporaryMemoryBytes() + ' '
-                + result.recordValidationStats().numRecordsConverted() + ' ' + offset.value;
+                + result.messageSizeMaybeChanged() + ' ' + result.recordValidationStats().numRecordsConverted() + ' ' + offset.value;
             ByteBuffer found = result.validatedRecords().buffer();
             byte[] out = new byte[found.remaining()];
             found.get(out);

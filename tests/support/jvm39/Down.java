@@ -14,7 +14,7 @@ import org.apache.kafka.common.utils.Time;
 /**
  * MemoryRecords.downConvert of kafka-clients 3.9, which 4.0 removed, as a server on standard input and output.
  *
- * question: byte magic, long first offset, int length, the batches
+ * question: byte magic, int length, the batches
  * answer:   int converted records, or -1 after an exception; int length, the batches or the exception in words
  */
 public final class Down {
@@ -28,13 +28,12 @@ public final class Down {
             } catch (EOFException end) {
                 return;
             }
-            long firstOffset = in.readLong();
             byte[] data = in.readNBytes(in.readInt());
             int records = -1;
             byte[] found;
             try {
                 ConvertedRecords<? extends org.apache.kafka.common.record.Records> converted =
-                    MemoryRecords.readableRecords(ByteBuffer.wrap(data)).downConvert(magic, firstOffset, Time.SYSTEM);
+                    MemoryRecords.readableRecords(ByteBuffer.wrap(data)).downConvert(magic, Long.MIN_VALUE, Time.SYSTEM);
                 ByteBuffer buffer = ((MemoryRecords) converted.records()).buffer();
                 found = new byte[buffer.remaining()];
                 buffer.get(found);

@@ -11,7 +11,8 @@ from compact_filter import filter_to
 from compaction_logs import read
 
 import kafkarec
-from kafkarec.ops.compact import BatchInfo, BatchRecords, BatchRetention, BatchRetentionResult
+from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult
+from kafkarec.ops.rewrite.batches import SourceBatch
 
 NOW, DAY = 1_700_001_000_000, 86_400_000
 
@@ -28,14 +29,14 @@ class Keeping:
     ) -> None:
         self.keeps, self.retention, self.deleted = keeps, retention, set(deleted)
         self.empty_transaction = empty_transaction
-        self.seen: list[BatchInfo] = []
+        self.seen: list[SourceBatch] = []
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         self.seen.append(batch)
         gone = batch.last_offset in self.deleted
         return BatchRetentionResult(BatchRetention.DELETE if gone else self.retention, self.empty_transaction)
 
-    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(map(self.keeps, rows.offsets))
 
 
@@ -243,7 +244,7 @@ class ThinsLast(Keeping):
     def __init__(self) -> None:
         super().__init__(everything)
 
-    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         keep = bytearray(b"\x01" * len(rows))
         for batch, _ in verdicts:
             keep[batch.stop - 1] = batch.stop - batch.start == 1
@@ -298,7 +299,7 @@ def test_an_empty_input_has_an_empty_result(data: bytes) -> None:
 class Private(Keeping):
     """Removes a person's records: by key, and by value."""
 
-    def records(self, verdicts: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
+    def records(self, verdicts: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(key != b"anna" and value != b"secret" for key, value in zip(rows.keys, rows.values, strict=True))
 
 

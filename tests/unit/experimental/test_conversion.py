@@ -10,6 +10,7 @@ import oracle
 import pytest
 import reading
 from builders import DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
+from joined import convert
 from magic3_forms import CODECS, FIELDS, FORMS, Form, assert_agree, batch_fields, decode_v2, real_batches, records_of
 
 import kafkarec
@@ -135,7 +136,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
         assert [attributes >> 7 & 1 for attributes in module.decode(made).batches.column("attributes")] == [1, 0]
         back = module.to_v2(made)
         (kept,) = list(kafkarec.batches(back))[1:]
-        content = kafkarec.convert(bytes(kept.raw), compression="none")[61:]
+        content = convert(bytes(kept.raw), compression="none")[61:]
         assert content == builders.record() + builders.record(attributes=-1)
         with pytest.raises(kafkarec.InvalidRecordError, match="attributes that are not zero") as caught:
             module.from_v2(data, keep_attributes=False, **options)
@@ -179,7 +180,7 @@ def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:  # type: i
     def first_batch(data: bytes) -> object:
         return next(iter(kafkarec.batches(data)))
 
-    for call in (kafkarec.decode, kafkarec.scan, first_batch, kafkarec.convert, lambda _: kafkarec.open(path).read()):
+    for call in (kafkarec.decode, kafkarec.scan, first_batch, convert, lambda _: kafkarec.open(path).read()):
         with pytest.raises(kafkarec.UnsupportedMagicError, match="at most 2, found 3"):
             call(data)
     assert kafkarec.decode(data, errors="skip").damage[0].reason == "unsupported_magic"

@@ -3,7 +3,7 @@
 import pytest
 
 import kafkarec
-from kafkarec._writer import batch_header_size, record_size
+from kafkarec._writer import record_size
 from kafkarec.format import checksum, layout, varints
 
 BORDERS = sorted({sign * (2**bits + step) for bits in range(64) for step in (-1, 0, 1) for sign in (1, -1)})
@@ -89,8 +89,3 @@ def test_sizes_of_records_are_those_of_the_engine(delta):
         for magic in (0, 1):
             content = len(key) + len(value or b"")
             assert record_size(magic, delta, ~delta, key, value) == layout.LEAST_SIZES[magic] + content
-
-
-def test_sizes_of_batch_headers_are_those_of_the_engine():
-    assert [batch_header_size(magic, 1) for magic in (0, 1, 2)] == list(layout.LEAST_SIZES)
-    assert [batch_header_size(magic, 0) for magic in (0, 1, 2)] == [0, 0, layout.V2_OVERHEAD]

@@ -101,12 +101,15 @@ def test_each_finished_file(source: Path, tmp_path: Path) -> None:
     }
     assert len(files) + 1 == len(expected)
     for number, path in enumerate(files):
-        out = Path(shutil.copytree(late, tmp_path / f"copy{number}"))
-        copy = out / path.relative_to(late)
-        copy.unlink()
-        salvage(source, out, as_partition=True)
-        assert copy.exists()
-        assert result(out) == expected
+        for changed in (None, b"x" + path.read_bytes()[1:]):
+            out = Path(shutil.copytree(late, tmp_path / f"copy{number} {changed is None}"))
+            copy = out / path.relative_to(late)
+            copy.unlink()
+            if changed is not None:
+                copy.write_bytes(changed)
+            salvage(source, out, as_partition=True)
+            assert copy.exists()
+            assert result(out) == expected, path
 
 
 def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import pytest
 from compact_filter import filter_to
 
 import kafkarec
-from kafkarec.ops.compact import BatchInfo, BatchRecords, BatchRetention, BatchRetentionResult
+from kafkarec.ops.compact import BatchRecords, BatchRetention, BatchRetentionResult
+from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.stamping import stamp
 
@@ -60,10 +61,10 @@ def stamped(data: bytes, **fields: Any) -> bytes:
 class Emptying:
     """Removes all records and keeps the headers of their batches."""
 
-    def batch(self, batch: BatchInfo) -> BatchRetentionResult:
+    def batch(self, batch: SourceBatch) -> BatchRetentionResult:
         return BatchRetentionResult(BatchRetention.RETAIN_EMPTY, records=False)
 
-    def records(self, results: list[tuple[BatchInfo, BatchRetentionResult]], rows: BatchRecords) -> bytes:
+    def records(self, results: list[tuple[SourceBatch, BatchRetentionResult]], rows: BatchRecords) -> bytes:
         return bytes(len(rows))
 
 
