@@ -41,11 +41,11 @@ def log(size: int) -> bytes:
 
 
 def contestants(data: bytes) -> dict[str, Callable[[], object]]:
-    plain = b"".join(kafkarec.convert(data, compression="none", batch_size=TO))
+    plain = bytes(kafkarec.convert(data, compression="none", batch_size=TO))
     payloads = [plain[row["position"] + HEADER :][: row["size_in_bytes"] - HEADER] for row in kafkarec.scan(plain)]
     return {
-        "convert": lambda: b"".join(kafkarec.convert(data, compression="zstd", batch_size=TO)),
-        "split": lambda: b"".join(kafkarec.convert(data, compression="none", batch_size=TO)),
+        "convert": lambda: kafkarec.convert(data, compression="zstd", batch_size=TO),
+        "split": lambda: kafkarec.convert(data, compression="none", batch_size=TO),
         "compress": lambda: [codecs.compress(ZSTD, payload, None, 2) for payload in payloads],
         "decode": lambda: kafkarec.decode(data),
     }

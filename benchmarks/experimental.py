@@ -60,7 +60,7 @@ def best(run: Callable[[], object], rounds: int) -> float:
 
 
 def row(name: str, codec: str, plain: bytes, rounds: int) -> str:
-    v2 = b"".join(kafkarec.convert(plain, compression=codec))
+    v2 = kafkarec.convert(plain, compression=codec)
     one, two = (header_first.from_v2(v2, frames=frames) for frames in (1, 2))
     for data in (v3.to_v2(v3.from_v2(v2)), header_first.to_v2(one), header_first.to_v2(two)):
         assert kafkarec.decode(data).tuples() == kafkarec.decode(v2).tuples()

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.ops.compact import CleanerStats, compact
+from kafkarec.ops.compact import CleanerStats, cleaned
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import Log, Segment
 from kafkarec.storage.output_rules import is_stream
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
                     for _ in range(args.passes - 1):
                         source, pass_stats = _intermediate_pass(source, passes, options, args.output)
                         stats.append(pass_stats)
-                    cleaning = compact(source, **options)
+                    cleaning = cleaned(source, **options)
                     for batches in input_logs.reading(cleaning, log.path):
                         out.write(place, batches)
                 done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
@@ -130,7 +130,7 @@ def _intermediate_pass(
     try:
         file = tempfile.NamedTemporaryFile(prefix=".kafkarec-", suffix=".log", dir=folder)  # noqa: SIM115
         passes.enter_context(file)
-        cleaning = compact(source, **options)
+        cleaning = cleaned(source, **options)
         for batches in input_logs.reading(cleaning, source.path):
             file.write(batches)
         file.flush()

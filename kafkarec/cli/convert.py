@@ -10,7 +10,7 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS, MAGICS
-from kafkarec.ops.convert import LOSSES, ConversionStats, Converted, LossError, convert
+from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
 from kafkarec.storage import Log
 
 from . import input_logs, new_log, output_files, progress, shared_options
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             for log in logs:
                 place = log.topic, log.partition
                 out.begin(place, log.path, new_log.origin_of(log))
-                conversion = convert(log, **options, progress=tick)
+                conversion = converted(log, **options, progress=tick)
                 for batches in input_logs.reading(conversion, log.path):
                     out.write(place, batches)
                 _report(log, conversion, damage_reporter)
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     return damage_reporter.finish()
 
 
-def _report(log: Log, conversion: Converted, damage_reporter: DamageReporter) -> None:
+def _report(log: Log, conversion: Conversion, damage_reporter: DamageReporter) -> None:
     """Report damage that was left out, and an incomplete batch at the end."""
     for damage in conversion.damage:
         segment = next((one for one in log.segments if one.path == damage.file), log.segments[0])

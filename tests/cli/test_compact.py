@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from command import Here, own_process
-from joined import compact
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec.ops.compact import compact
 from kafkarec.write import encode
 
 TXN, OFFSETS = SEGMENTS / "txn-0", SEGMENTS / "__consumer_offsets-0"

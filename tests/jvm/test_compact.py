@@ -16,7 +16,6 @@ import jvm_oracle
 import pytest
 from compact_filter import filter_to
 from compaction_logs import read
-from joined import Joined, compact
 from jvm_oracle import Oracle
 from random_logs import Maker
 
@@ -26,6 +25,8 @@ from kafkarec.ops.compact import (
     BatchRecords,
     BatchRetention,
     BatchRetentionResult,
+    Compacted,
+    compact,
 )
 from kafkarec.ops.rewrite.batches import SourceBatch
 from kafkarec.read import isolation
@@ -196,7 +197,7 @@ class Run:
             self.compare(cleaned, self.out / str(number), list(map(int, line.split())), number)
             self.replace(cleaned)
 
-    def compare(self, cleaned: Joined, theirs: Path, numbers: list[int], number: int) -> None:
+    def compare(self, cleaned: Compacted, theirs: Path, numbers: list[int], number: int) -> None:
         where = f"seed {self.seed}, run {number}"
         data = b"".join(path.read_bytes() for path in sorted(theirs.glob("*.log")))
         if self.plain:
@@ -211,7 +212,7 @@ class Run:
         assert stats.messages_invalid == invalid, where
         assert stats.next_offset >= stable, where
 
-    def replace(self, cleaned: Joined) -> None:
+    def replace(self, cleaned: Compacted) -> None:
         """Make the cleaned log the input of the next run."""
         shutil.rmtree(self.ours)
         self.ours.mkdir()

@@ -13,11 +13,11 @@ import jvm_down
 import jvm_oracle
 import pytest
 from convertible_logs import CODECS, ConvertibleMaker
-from joined import convert
 from jvm_oracle import Oracle
 from jvm_reading import read
 
 import kafkarec
+from kafkarec.ops.convert import convert
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.write import encode
 

@@ -15,12 +15,12 @@ from typing import Any
 import builders
 import pytest
 from broker import Broker
-from joined import compact
 from jvm_oracle import Oracle
 from jvm_reading import ISOLATION, consumer_lines
 from killed_writer import batches, content, run
 
 import kafkarec
+from kafkarec.ops.compact import compact
 from kafkarec.ops.segment_writer import SegmentWriter
 
 pytestmark = pytest.mark.slow

@@ -7,13 +7,13 @@ filtering             one pass of any RecordFilter
 cleaner               the record filter of the log cleaner
 cleaned_transactions  which transactions still have data
 rewrite_batch         new bytes of batches that lost records
-run                   compact()
+run                   compact(), cleaned()
 """
 
 from .batch_table import BatchRecords
 from .cleaner import CleanerStats
 from .filtering import BatchRetention, BatchRetentionResult, Filter, FilterStats, RecordFilter
-from .run import Compacted, compact
+from .run import Compacted, cleaned, compact
 
 __all__ = [
     "BatchRecords",
@@ -24,5 +24,6 @@ __all__ = [
     "Filter",
     "FilterStats",
     "RecordFilter",
+    "cleaned",
     "compact",
 ]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.ops.rewrite.batches import Buffer, Input, LogFile
+from kafkarec.ops.rewrite.joined import joined
 from kafkarec.read.decode_options import request
 from kafkarec.storage import Log, LogDir, Segment
 
@@ -58,7 +59,7 @@ _NUMBERS = CleanerSettings._fields[:7]
 _MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
-class Compacted(Iterator[bytes | memoryview]):
+class Cleaning(Iterator[bytes | memoryview]):
     """A pass of the cleaner: an iterator over the cleaned log, one or more whole batches at a time, in order.
 
     .stats                  CleanerStats so far
@@ -186,7 +187,7 @@ def _inputs(source: Any, progress: Callable[[str, int], object]) -> Sequence[Inp
     return [Buffer(source)]
 
 
-def compact(
+def cleaned(
     source: Any,
     *,
     now: int | None = None,
@@ -199,10 +200,10 @@ def compact(
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
     progress: Callable[[str, int], object] = lambda path, end: None,
-) -> Compacted:
-    """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. An iterator over the
-    output, `b"".join(compact(...))` as bytes, in constant memory besides the offset map. Follows Cleaner and
-    MemoryRecords.filterTo of Kafka 4.3.
+) -> Cleaning:
+    """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. Follows Cleaner and
+    MemoryRecords.filterTo of Kafka 4.3. `kafkarec.compact` returns all output, `kafkarec.ops.compact.cleaned` an
+    iterator over it, in constant memory besides the offset map.
 
     source: a buffer of batches, or a Segment or Log from kafkarec.open. A log is cleaned to its end, including the last
         segment, which a broker does not clean
@@ -236,4 +237,27 @@ def compact(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     settings.check()
-    return Compacted(_inputs(source, progress), settings)
+    return Cleaning(_inputs(source, progress), settings)
+
+
+class Compacted(bytes):
+    """The cleaned log, as bytes.
+
+    .stats                  CleanerStats
+    .aborted_transactions   entries of the new .txnindex: of aborted transactions that had data in this pass
+    .remaining              bytes after the last batch of each segment; they are left out
+    """
+
+    stats: CleanerStats
+    aborted_transactions: tuple[AbortedTransaction, ...]
+    remaining: int
+
+    @classmethod
+    def of(cls, batches: Cleaning) -> Compacted:
+        made = cls(b"".join(batches))
+        made.stats, made.remaining = batches.stats, batches.remaining
+        made.aborted_transactions = batches.aborted_transactions
+        return made
+
+
+compact = joined("compact", cleaned, Compacted.of)

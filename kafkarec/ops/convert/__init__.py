@@ -7,10 +7,10 @@ decoded_batches    the records of batches that are rewritten, and where they are
 rewrite            the new bytes of a batch
 conversion_errors  errors for batches that cannot be converted
 stats              counts, and what was lost
-run                convert(): one pass over the input
+run                convert(), converted(): one pass over the input
 """
 
-from .run import Converted, convert
+from .run import Conversion, Converted, convert, converted
 from .stats import LOSSES, ConversionStats, LossError
 
-__all__ = ["LOSSES", "ConversionStats", "Converted", "LossError", "convert"]
+__all__ = ["LOSSES", "Conversion", "ConversionStats", "Converted", "LossError", "convert", "converted"]

@@ -14,6 +14,7 @@ from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.ops.rewrite.batches import SourceBatch
+from kafkarec.ops.rewrite.joined import joined
 from kafkarec.read.decode_options import CHUNK_BYTES
 from kafkarec.read.threads import in_order
 
@@ -55,7 +56,7 @@ def _write(batches: Sequence[NewBatch]) -> list[Written]:
     return written
 
 
-class Converted(Iterator[bytes]):
+class Conversion(Iterator[bytes]):
     """An iterator over the converted batches, in constant memory.
 
     .stats       ConversionStats: what was done, what was lost; updated as it runs
@@ -96,13 +97,6 @@ class Converted(Iterator[bytes]):
 
     def __next__(self) -> bytes:
         return next(self._steps)
-
-    def __repr__(self) -> str:
-        lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
-        return (
-            f"<Converted: {self.stats.bytes_out} bytes, {self.stats.records_out} records in {self.stats.batches_out} "
-            f"batches, lost: {lost or 'nothing'}>"
-        )
 
     def close(self) -> None:
         """Stop early and close the file."""
@@ -277,7 +271,7 @@ def _stretches(decoded: DecodedBatches, shape: Shape) -> Iterator[tuple[int, int
         yield start, count, True
 
 
-def convert(
+def converted(
     data: Any,
     *,
     magic: int | None = 2,
@@ -290,9 +284,10 @@ def convert(
     max_decompressed_bytes: int = 128 << 20,
     threads: int = 1,
     progress: Callable[[str, int], object] = lambda path, end: None,
-) -> Converted:
-    """Converts record batches to another magic, codec, level or size, in constant memory: an iterator over the output
-    batches, `b"".join(convert(...))` as bytes. Unchanged batches are copied byte for byte.
+) -> Conversion:
+    """Converts record batches to another magic, codec, level or size. Unchanged batches are copied byte for byte.
+    `kafkarec.convert` returns all output, `kafkarec.ops.convert.converted` an iterator over its batches, in constant
+    memory.
 
     data: a buffer of batches of any magic, a Segment or a Log, or an iterable of RecordBatch
     magic: 2 converts 0 and 1 up. 1 and 0 convert down as RecordsUtil.downConvert of Kafka 3.9 does: headers and
@@ -323,4 +318,35 @@ def convert(
         raise ValueError(f"on_loss {on_loss!r}: one of count, raise")
     options = {"check_crcs": check_crcs, "errors": errors, "max_decompressed_bytes": max_decompressed_bytes}
     units = SourceBatches(data, progress, threads, **options)
-    return Converted(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)
+    return Conversion(units, output, max_decompressed_bytes, refuses_loss=on_loss == "raise", threads=threads)
+
+
+class Converted(bytes):
+    """The converted batches, as bytes.
+
+    .stats       ConversionStats: what was done, what was lost
+    .damage      tuple of Damage: batches that errors="skip" left out
+    .remaining   bytes of the input after its last batch: an incomplete batch, which is left out
+    """
+
+    stats: ConversionStats
+    damage: tuple[Damage, ...]
+    remaining: int
+
+    @classmethod
+    def of(cls, batches: Conversion) -> Converted:
+        made = cls(b"".join(batches))
+        made.stats, made.damage, made.remaining = batches.stats, batches.damage, batches.remaining
+        return made
+
+    def __repr__(self) -> str:
+        lost = ", ".join(f"{count} {word}" for word, count in self.stats.losses.items())
+        return (
+            f"<Converted: {len(self)} bytes, {self.stats.records_out} records in {self.stats.batches_out} "
+            f"batches, lost: {lost or 'nothing'}>"
+        )
+
+    __str__ = __repr__
+
+
+convert = joined("convert", converted, Converted.of)

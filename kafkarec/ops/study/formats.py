@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from kafkarec.experimental import header_first, v3
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
-from kafkarec.ops.convert import convert
+from kafkarec.ops.convert import converted
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 from kafkarec.write import encode
@@ -52,7 +52,7 @@ class RecordFormat:
 
     def write(self, data: bytes, settings: Settings, limit: int) -> Made:
         """The bytes of a piece in this format; damaged batches are left out."""
-        made = convert(data, magic=self.magic, **settings._asdict(), errors="skip", max_decompressed_bytes=limit)
+        made = converted(data, magic=self.magic, **settings._asdict(), errors="skip", max_decompressed_bytes=limit)
         return Made(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def columns(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:

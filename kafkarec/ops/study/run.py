@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from kafkarec import storage
-from kafkarec.ops.convert import convert
+from kafkarec.ops.convert import converted
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
 from kafkarec.read.threads import in_order
@@ -76,7 +76,7 @@ def study(
         if not before:
             continue
         count += 1
-        conversion = convert(piece.data, compression="none", **limits)
+        conversion = converted(piece.data, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
         if claim_totals:

@@ -202,7 +202,7 @@ def _batch(batch: kafkarec.RecordBatch) -> list[Any]:
 
 
 def _rewritten(result: Any) -> list[Any]:
-    return [content(b"".join(result)), str(result.stats)]
+    return [content(bytes(result)), str(result.stats)]
 
 
 def _validated(data: bytes, **options: Any) -> dict[str, Any]:

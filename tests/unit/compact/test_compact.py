@@ -10,10 +10,10 @@ import compaction_logs
 import golden
 import pytest
 from builders import NOW
-from joined import compact
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.compact import cleaned, compact
 
 DAY = 86_400_000
 
@@ -271,7 +271,7 @@ def test_the_vectors_of_odd_bytes_raise_only_kafka_errors() -> None:
 def test_a_stream_yields_what_compact_returns() -> None:
     for seed in range(30):
         data = compaction_logs.Log(seed).data
-        whole, going = compact(data, now=NOW), kafkarec.compact(data, now=NOW)
+        whole, going = compact(data, now=NOW), cleaned(data, now=NOW)
         stretches = [bytes(stretch) for stretch in going]
         assert b"".join(stretches) == whole
         assert all(kafkarec.scan(stretch).remaining == 0 for stretch in stretches)
@@ -336,7 +336,7 @@ def test_settings_out_of_range(settings: dict[str, Any]) -> None:
 
 def test_an_unknown_setting_is_a_type_error() -> None:
     with pytest.raises(TypeError):
-        compact(b"", delete_retention=1)
+        cleaned(b"", delete_retention=1)
 
 
 @pytest.mark.parametrize("source", ["t-0", 5, None])

@@ -11,10 +11,10 @@ import golden
 import pytest
 from builders import NOW
 from compaction_logs import Log, read
-from joined import compact
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.ops.compact import cleaned, compact
 from kafkarec.sidecars import txn_index
 
 DAY = 86_400_000
@@ -53,7 +53,7 @@ def test_files_and_bytes_give_the_same_result(tmp_path: Path) -> None:
 
 def test_each_segment_is_a_piece_of_the_output(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"b", b"2", 1), one(b"c", b"3", 2))
-    pieces = kafkarec.compact(kafkarec.open(folder), now=NOW)
+    pieces = cleaned(kafkarec.open(folder), now=NOW)
     assert [kafkarec.scan(stretch)[0]["base_offset"] for stretch in pieces] == [0, 1, 2]
 
 
@@ -158,7 +158,7 @@ def test_segments_of_a_broker(folder: str) -> None:
 
 def test_damage_is_reported_with_its_file(tmp_path: Path) -> None:
     folder = partition(tmp_path / "t-0", one(b"a", b"1", 0), one(b"a", b"2", 1) + one(b"b", b"2", 2, crc=5))
-    pieces = kafkarec.compact(kafkarec.open(folder), now=NOW)
+    pieces = cleaned(kafkarec.open(folder), now=NOW)
     with pytest.raises(kafkarec.CorruptRecordError) as caught:
         list(pieces)
     assert caught.value.file == str(folder / f"{1:020}.log")
@@ -201,7 +201,7 @@ def test_memory_is_constant_but_for_the_keys(tmp_path: Path) -> None:
         for base in range(1024):
             file.write(one(b"a" if base % 2 else b"%d" % (base % 32), value, base))
     tracemalloc.start()
-    written = sum(len(stretch) for stretch in kafkarec.compact(kafkarec.open(path), now=NOW))
+    written = sum(len(stretch) for stretch in cleaned(kafkarec.open(path), now=NOW))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert written < 1 << 21

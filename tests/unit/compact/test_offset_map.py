@@ -10,10 +10,10 @@ from itertools import accumulate
 import builders
 import pytest
 from builders import NOW
-from joined import compact
 
 import kafkarec
 from kafkarec._offset_map import LastOffsets
+from kafkarec.ops.compact import compact
 
 pytestmark = pytest.mark.core
 

@@ -12,12 +12,11 @@ import pytest
 from convertible_logs import CODECS, ConvertibleMaker, records
 from hypothesis import given
 from hypothesis import strategies as st
-from joined import convert
 from random_logs import Maker
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.ops.convert import LOSSES, LossError
+from kafkarec.ops.convert import LOSSES, LossError, convert, converted
 from kafkarec.write import BatchHeader, record_input_of
 
 ALL_CODECS = (*CODECS, "zstd")
@@ -290,7 +289,7 @@ def test_each_loss_is_counted() -> None:
     assert [record.offset for record in kafkarec.decode(result)] == [0, 1, 2, 3, 11]
     assert (result.stats.batches_in, result.stats.batches_out, result.stats.records_converted) == (5, 5, 5)
     assert result.stats.as_dict()["lost"] == result.stats.lost
-    assert "5 records in 5 batches, lost: 2 headers" in repr(result.batches)
+    assert "5 records in 5 batches, lost: 2 headers" in repr(result)
 
 
 def test_on_loss_raise_names_the_loss_and_its_place() -> None:
@@ -300,12 +299,14 @@ def test_on_loss_raise_names_the_loss_and_its_place() -> None:
     assert caught.value.lost["control_batches"] == 1 and "control batches: 1" in str(caught.value)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) and again.lost == caught.value.lost
-    batches = kafkarec.convert(lossy_log(), magic=1, on_loss="raise")
+    batches = converted(lossy_log(), magic=1, on_loss="raise")
     yielded = []
     with pytest.raises(LossError):
         yielded.extend(batches)
     assert b"".join(yielded) == convert(lossy_log(), magic=1), "all of it, before the error"
     assert batches.stats.losses == caught.value.lost
+    with pytest.raises(LossError):
+        convert(lossy_log(), magic=1, on_loss="raise")
     assert bytes(convert(lossy_log(), on_loss="raise")) == lossy_log()
 
 

@@ -11,10 +11,10 @@ import builders
 import golden
 import pytest
 from convertible_logs import CODECS, ConvertibleMaker
-from joined import convert
 
 import kafkarec
-from kafkarec import LossError, codecs
+from kafkarec import codecs
+from kafkarec.ops.convert import LossError, convert, converted
 from kafkarec.ops.diff import compare
 
 ALL_CODECS = (*CODECS, "zstd")
@@ -103,7 +103,7 @@ def test_memory_stays_flat() -> None:
     data = long_log(10 << 20)
     for options in ({"compression": "lz4"}, {"batch_size": 1 << 16}, {"magic": 1}):
         tracemalloc.start()
-        written = sum(map(len, kafkarec.convert(data, **options)))  # type: ignore[arg-type]
+        written = sum(map(len, converted(data, **options)))  # type: ignore[arg-type]
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert written > 100_000 and peak < 8 << 20

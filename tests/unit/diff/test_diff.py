@@ -314,7 +314,7 @@ def test_progress_ends_at_the_sizes_of_both(tmp_path: Path) -> None:
 def test_an_older_magic_has_no_leader_epoch_which_is_no_difference(tmp_path: Path, magic: int) -> None:
     rows = [{"value": b"%d" % number} | ({"timestamp": number} if magic else {}) for number in range(20)]
     old = kafkarec.encode(rows, magic=magic)
-    new = bytearray(b"".join(kafkarec.convert(old, magic=2)))
+    new = bytearray(kafkarec.convert(old, magic=2))
     position = 0
     while position < len(new):
         position = stamp(new, position=position, partition_leader_epoch=3)

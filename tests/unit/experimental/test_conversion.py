@@ -136,7 +136,7 @@ def test_record_attributes_that_are_not_zero_are_kept_or_refused() -> None:
         assert [attributes >> 7 & 1 for attributes in module.decode(made).batches.column("attributes")] == [1, 0]
         back = module.to_v2(made)
         (kept,) = list(kafkarec.batches(back))[1:]
-        content = convert(bytes(kept.raw), compression="none")[61:]
+        content = kafkarec.convert(bytes(kept.raw), compression="none")[61:]
         assert content == builders.record() + builders.record(attributes=-1)
         with pytest.raises(kafkarec.InvalidRecordError, match="attributes that are not zero") as caught:
             module.from_v2(data, keep_attributes=False, **options)

@@ -8,7 +8,6 @@ from typing import Any
 
 import builders
 import pytest
-from joined import convert
 from paths import SEGMENTS
 
 import kafkarec
@@ -27,14 +26,14 @@ def write(folder: Path, log: kafkarec.Log, one: Candidate) -> int:
     for segment in log.segments:
         options: dict[str, Any] = {"compression": one.compression, "level": one.level}
         if one.format in PROPOSED:
-            plain = convert(segment, compression="none", batch_size=one.batch_size)
+            plain = kafkarec.convert(segment, compression="none", batch_size=one.batch_size)
             made = PROPOSED[one.format].from_v2(plain, **options)
             assert (
                 PROPOSED[one.format].decode(made, control=True).tuples()
                 == kafkarec.decode(plain, control=True).tuples()
             )
         else:
-            made = convert(segment, magic=int(one.format), batch_size=one.batch_size, **options)
+            made = kafkarec.convert(segment, magic=int(one.format), batch_size=one.batch_size, **options)
         (folder / f"{'-'.join(map(str, one))}-{segment.name}").write_bytes(made)
     return sum(path.stat().st_size for path in folder.glob(f"{'-'.join(map(str, one))}-*"))
 
@@ -77,7 +76,7 @@ def test_batches_that_a_format_cannot_hold_are_counted() -> None:
     good = kafkarec.encode([(0, 5, b"key", b"value", [])])
     negative = builders.good_batch(base_offset=1, base_timestamp=-5)
     (one,) = study(io.BytesIO(good + negative), formats=[1], codecs=["none"], batch_sizes=[None]).outcomes
-    assert (one.refused, one.size) == (1, len(convert(good, magic=1)))
+    assert (one.refused, one.size) == (1, len(kafkarec.convert(good, magic=1)))
     (two,) = study(io.BytesIO(good + negative), formats=[3], codecs=["none"], batch_sizes=[None]).outcomes
     assert (two.refused, two.size) == (0, len(v3.from_v2(good + negative)))
 

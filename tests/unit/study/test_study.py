@@ -11,7 +11,6 @@ from typing import Any
 
 import golden
 import pytest
-from joined import convert
 
 import kafkarec
 from kafkarec import study
@@ -48,7 +47,7 @@ def test_sizes_are_those_of_convert(name: str) -> None:
         wanted = 0
         for segment in log.segments:
             one = outcome.candidate
-            made = convert(segment, compression=one.compression, level=one.level, batch_size=one.batch_size)
+            made = kafkarec.convert(segment, compression=one.compression, level=one.level, batch_size=one.batch_size)
             wanted += len(made)
         assert outcome.size == wanted, outcome
         assert outcome.margin is None and outcome.read_rate and outcome.write_rate
@@ -237,7 +236,7 @@ def test_no_such_codec_or_level(text: str, said: str) -> None:
 def test_message_sets_whose_offsets_fall_are_not_merged(tmp_path: Path) -> None:
     data = b"".join(kafkarec.encode([(offset, 1, None, b"v", [])], magic=1) for offset in (5, 3))
     report = study(folder_of(tmp_path / "t-0", data), codecs=["none"], batch_sizes=[1 << 20]).outcomes[0]
-    assert report.batches == 2 and report.size == len(convert(data, compression="none", batch_size=1 << 20))
+    assert report.batches == 2 and report.size == len(kafkarec.convert(data, compression="none", batch_size=1 << 20))
 
 
 def test_accepted_sources() -> None:
