@@ -324,12 +324,13 @@ class TimeCheck(_IndexCheck[TimeEntry]):
             return
         latest = None if self._last_entry is None else self._last_entry.timestamp
         if latest is None or latest < self._largest:
+            last = "there is no entry" if latest is None else f"the last entry has timestamp {latest}"
             self._findings.add(
                 WARNING,
                 "time_end",
                 self._file,
-                f"the last entry has timestamp {latest}, but the segment's largest is {self._largest}: retention by "
-                "time may remove the segment too early",
+                f"{last}, but the segment's largest timestamp is {self._largest}: retention by time may remove the "
+                "segment too early",
                 expected=self._largest,
                 found=latest,
             )

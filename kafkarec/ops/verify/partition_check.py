@@ -148,12 +148,13 @@ def partition_report(
         explained = _explained_gaps(files, between, partition_files.aborted(log), compacted)
         findings.add("gaps_explained", offset_gaps.gap_summary(explained))
         findings.add_all(result.sequences)
-    # Side files cannot match a log without its batches, with exchanged names, or with headers that have to be restored:
-    # they are compared with the stored ones. Salvage writes new ones.
+    # Side files cannot match a log without its batches, with exchanged names, or with headers that are wrong: they are
+    # compared with the stored ones. Salvage writes new ones.
     cannot_match = (
         end.higher
         or proofs
-        or any(one.damage or one.is_unread or one.restored or "segment_misnamed" in one.findings for one in files)
+        or any(one.damage or one.is_unread or one.restored for one in files)
+        or any(kind in one.findings for one in files for kind in ("segment_misnamed", "base_offset_wrong"))
     )
     findings.add_all(result.side_file_findings, COMPARED if cannot_match else ())
     all_read = not any(one.is_unread for one in files)

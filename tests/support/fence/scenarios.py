@@ -21,6 +21,8 @@ import zstandard
 from paths import VECTORS
 
 import kafkarec
+from kafkarec.format.side_files import SnapshotEntry
+from kafkarec.sidecars import offset_index, producer_snapshot, time_index
 
 from . import folders, names, python_calls
 from .calls import Recorder
@@ -693,6 +695,74 @@ def _explained(here: Recorder) -> None:
         "explain F --offset 40", "explain F --offset 0 --records 1", "explain F --batch 3 --redact --full",
         "explain F --batch 4 --format json", "explain F --batch 5 --html out.html", "explain F --at 0",
     ], folder)  # fmt: skip
+
+
+@_built
+def _zeros_in_a_batch(here: Recorder) -> None:
+    log = plain_logs.log(Path("orders-0"), [builders.batch([builders.record(value=bytes(range(1, 256)) * 12)])])
+    folders.edit(log / f"{0:020}.log", folders.zeros(700, 1400))
+    _calls(here, ["explain F --batch 0", "explain F --batch 0 --format json"], log)
+
+
+@_built
+def _conflicting_replicas(here: Recorder) -> None:
+    """The same offsets and epoch, other records: the batch with more of them is kept."""
+    batches = [_batch(3 * n) for n in range(6)]
+    fewer = builders.batch([builders.record(offset_delta=2, value=b"the last one")], base_offset=9, last_offset_delta=2)
+    plain_logs.log(Path("a/orders-0"), [*batches[:3], fewer, *batches[4:]])
+    plain_logs.log(Path("b/orders-0"), batches)
+    _calls(here, _REPLICAS.replace("txn-0", "orders-0"))
+
+
+@_built
+def _epoch_without_batches(here: Recorder) -> None:
+    """A leader of epoch 4 wrote nothing: its epoch begins at the log's end."""
+    batches = [_batch(3 * n, epoch=2) for n in range(6)]
+    plain_logs.log(Path("a/orders-0"), batches, epochs=[(2, 0), (4, 18)])
+    plain_logs.log(Path("b/orders-0"), [*batches, _batch(18, epoch=3)], epochs=[(2, 0), (3, 18)])
+    _calls(here, _REPLICAS.replace("txn-0", "orders-0"))
+
+
+@_built
+def _wrong_indexes(here: Recorder) -> None:
+    """A time entry too far behind, beside a right .index; an .index with two wrong entries; an empty .timeindex."""
+    folder = _log("orders-0", 20)
+    log = folder / f"{0:020}.log"
+    at = folders.borders(log.read_bytes())
+    index, times = log.with_suffix(".index"), log.with_suffix(".timeindex")
+    index.write_bytes(offset_index.write([(44, at[14])], 0))
+    times.write_bytes(time_index.write([(1_700_000_000_050, 44), (1_700_000_000_192, 59)], 0))
+    _calls(here, ["cat F --from-time 1700000000060 --columns offset,timestamp", f"dump {times}", "verify F"], folder)
+    index.write_bytes(offset_index.write([(20, at[4]), (40, at[9]), (50, at[16])], 0))
+    here.part = "wrong .index"
+    _calls(here, [f"dump {index}", "verify F", "reindex F --dry-run"], folder)
+    here.part = "empty .timeindex"
+    folder = folders.put("txn-0")
+    sorted(folder.glob("*.timeindex"))[0].write_bytes(b"")
+    (folder / f"{1:020}.snapshot").write_bytes(
+        producer_snapshot.write([SnapshotEntry(7, 0, 0, 0, 0, 1_700_000_000_000, -1, 0)])
+    )
+    _calls(here, ["verify F", f"dump {folder}/{1:020}.snapshot"], folder)
+
+
+@_built
+def _last_batch_by_its_index(here: Recorder) -> None:
+    """A cleaned log: behind a gap only the .index says what the last batch's offset was."""
+    folder = plain_logs.log(Path("orders-0"), [*(_batch(3 * n) for n in range(10)), _batch(33)])
+    log = folder / f"{0:020}.log"
+    last = folders.borders(log.read_bytes())[-1]
+    log.with_suffix(".index").write_bytes(offset_index.write([(35, last)], 0))
+    folders.edit(log, folders.flip(last + 7, 5))
+    _calls(here, _HEADER_CALLS, folder)
+
+
+@_built
+def _many_open_transactions(here: Recorder) -> None:
+    events = [
+        transaction_logs.Event(transaction_logs.DATA, 100 + n, n, 1, time=1_700_000_000_000 + n) for n in range(25)
+    ]
+    folder = plain_logs.log(Path("orders-0"), [transaction_logs.as_bytes(events)])
+    _calls(here, ["txn F", "txn F --all"], folder)
 
 
 @_built
