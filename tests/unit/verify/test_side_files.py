@@ -366,3 +366,15 @@ def test_side_files_are_right_beside_headers_that_a_reader_restores(name: str, b
             restored += 1
             assert kinds(report, "error", "anomaly", "note") == {"header_restored"}
     assert restored >= 2
+
+
+def test_a_wrong_base_offset_that_no_reader_restores_blames_no_side_file(tmp_path: Path) -> None:
+    """In a compacted log the neighbours leave more than one offset possible: the header is the finding."""
+    folder = golden(tmp_path, "compacted-0")
+    log = sorted(folder.glob("*.log"))[0]
+    spoiled = bytearray(log.read_bytes())
+    spoiled[kafkarec.scan(bytes(spoiled)).column("position")[1] + 2] ^= 0x40
+    log.write_bytes(spoiled)
+    report = verified(folder)
+    assert kinds(report, "error", "warning", "anomaly") == {"base_offset_wrong"}
+    assert "producer_differs" in kinds(report, "note")
