@@ -42,7 +42,7 @@ from kafkarec._c.resync cimport (
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
-from kafkarec._c.producers cimport (
+from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, Ended, Kept, Mark, Oddity, Producer, ProducerTable, Transaction, data_code, keep,
     known_producer, newest, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
     violation_of, without_data,
@@ -375,7 +375,7 @@ cdef class Rows:
     def mark(self, Chunk markers):
         """(the Mark of each batch, first offset, last offset, greatest max timestamp) of at least one batch.
 
-        markers: key and value of the records of control batches, or None. See `_c/producers.pxd`.
+        markers: key and value of the records of control batches, or None. See `_c/producer_table.pxd`.
         """
         cdef Columns none
         cdef const Columns* columns = &none
@@ -422,7 +422,7 @@ cdef class Rows:
 
 @cython.final
 cdef class Producers:
-    """The producers of one log, and their open transactions: see `_c/producers.pxd`.
+    """The producers of one log, and their open transactions: see `_c/producer_table.pxd`.
 
     A transaction is a list in the order of marker_matching.EPOCH to SIZE, an entry a tuple in that of SnapshotEntry.
     """

@@ -2,7 +2,7 @@
 
     MarkerInput -> Decoder: headers of all batches, payloads of control batches -> MarkerColumns of some batches
 
-Each batch has a mark: what it is for its producer (`_c/producers.pxd`).
+Each batch has a mark: what it is for its producer (`_c/producer_table.pxd`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .decode_options import (
     engine_decoder,
 )
 
-# Codes of marks, from `_c/producers.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
+# Codes of marks, from `_c/producer_table.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
 # first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
 NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
 
-# A marker with its transaction, from `_c/producers.pxd`: WIDTH consecutive int64; -1: absent. last_stable_offset: once
-# the marker is written; batch: the marker's, an index into the batches of the call.
+# A marker with its transaction, from `_c/producer_table.pxd`: WIDTH consecutive int64; -1: absent.
+# last_stable_offset: once the marker is written; batch: the marker's, an index into the batches of the call.
 ROW = (
     "producer_id",
     "code",
@@ -58,7 +58,7 @@ ROW = (
     "batch",
 )
 WIDTH = len(ROW)
-# What is odd about a batch, from `_c/producers.pxd`, with the epoch and the first offset of its producer's open
+# What is odd about a batch, from `_c/producer_table.pxd`, with the epoch and the first offset of its producer's open
 # transaction before it.
 ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
 EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2

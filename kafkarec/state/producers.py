@@ -25,8 +25,8 @@ from kafkarec.sidecars.producer_snapshot import in_java_order
 from .recovery_walk import MARKER_COLUMNS, GoodBatches
 
 NONE = -1
-# What is done with a marker that the log cleaner emptied, from `_c/producers.pxd`. BROKER: the epoch and time in its
-# header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
+# What is done with a marker that the log cleaner emptied, from `_c/producer_table.pxd`. BROKER: the epoch and time in
+# its header are used, as in the state of the broker that wrote it; RECOVERY: it is ignored, as by recovery, which loses
 # the epoch; CLEANER: its time is that of a write of the producer, too.
 BROKER, RECOVERY, CLEANER = 1, 2, 3
 _ENDS = {control.ControlRecordType.ABORT: True, control.ControlRecordType.COMMIT: False}

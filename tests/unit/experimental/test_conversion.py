@@ -10,7 +10,6 @@ import oracle
 import pytest
 import reading
 from builders import DELETE_HORIZON, LOG_APPEND, NOW, TRANSACTIONAL
-from joined import convert
 from magic3_forms import CODECS, FIELDS, FORMS, Form, assert_agree, batch_fields, decode_v2, real_batches, records_of
 
 import kafkarec
@@ -180,7 +179,7 @@ def test_no_other_reader_takes_magic_3(form: Form, tmp_path) -> None:  # type: i
     def first_batch(data: bytes) -> object:
         return next(iter(kafkarec.batches(data)))
 
-    for call in (kafkarec.decode, kafkarec.scan, first_batch, convert, lambda _: kafkarec.open(path).read()):
+    for call in (kafkarec.decode, kafkarec.scan, first_batch, kafkarec.convert, lambda _: kafkarec.open(path).read()):
         with pytest.raises(kafkarec.UnsupportedMagicError, match="at most 2, found 3"):
             call(data)
     assert kafkarec.decode(data, errors="skip").damage[0].reason == "unsupported_magic"

@@ -1,5 +1,5 @@
-"""Producers (`_c/producers.pxd`) compared with a slow implementation over single batches, and the transactions of logs
-read in steps of any size."""
+"""Producers (`_c/producer_table.pxd`) compared with a slow implementation over single batches, and the transactions of
+logs read in steps of any size."""
 
 from __future__ import annotations
 
