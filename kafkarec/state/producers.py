@@ -11,16 +11,17 @@ Batches are taken in order of offsets, as by LogSegment.recover() with the origi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
 from kafkarec.read.marker_columns import ABORT, ODDITY, PLAIN_DATA, ROW, WIDTH
-from kafkarec.sidecars.producer_snapshot import in_java_order
+from kafkarec.sidecars import producer_snapshot
 
 from .recovery_walk import MARKER_COLUMNS, GoodBatches
 
@@ -111,7 +112,7 @@ class ProducerStates:
     def snapshot(self) -> tuple[SnapshotEntry, ...]:
         """The entries of a .snapshot file for `end_offset`, in the order a broker writes them."""
         entries = {one.producer_id: one for one in self.entries()}
-        return tuple(entries[producer_id] for producer_id in in_java_order(list(entries)))
+        return tuple(entries[producer_id] for producer_id in producer_snapshot.in_java_order(list(entries)))
 
     def take(self, batches: GoodBatches, start: int = 0, stop: int | None = None) -> Taken:
         """Takes batches [start, stop)."""
@@ -199,6 +200,32 @@ class ProducerStates:
         if not found and known.current_txn_first_offset >= 0 and not row["is_transactional"]:
             return "not_transactional"
         return _REASONS[found - 1] if found else None
+
+
+class LogStart(NamedTuple):
+    """The producers at the start of a log.
+
+    is_complete   whether the producers of all earlier batches are known
+    problem       a sentence about a snapshot that cannot be read; None: there is none
+    """
+
+    states: ProducerStates
+    is_complete: bool
+    problem: str | None
+
+
+def at_log_start(sidecar: Callable[[str], bytes | None], base: int, policy: int = BROKER) -> LogStart:
+    """The producers at the start of a log that begins at offset `base`, from the .snapshot of its first segment.
+
+    sidecar: returns the bytes of a side file of that segment by its suffix; None: it does not exist
+    """
+    try:
+        data = sidecar(producer_snapshot.SUFFIX) if base > 0 else None
+        entries = () if data is None else producer_snapshot.read(data, f"{base:020d}{producer_snapshot.SUFFIX}")
+    except (KafkaRecordError, OSError) as error:
+        problem = f"the log's first snapshot is ignored: {error}"
+        return LogStart(ProducerStates((), base, policy), False, problem)
+    return LogStart(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
 
 
 def _number(value: int | None) -> int:

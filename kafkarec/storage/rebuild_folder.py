@@ -18,10 +18,9 @@ from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
-from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates
+from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_start
 from kafkarec.state.recovery_walk import GoodBatches, walk
 
 from .log import Log
@@ -79,8 +78,8 @@ def rebuild_log(
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
-            states, problems = states_at_start(segment, base, as_recovery)
-            log_problems += problems
+            states, _, problem = at_log_start(segment.sidecar, base, RECOVERY if as_recovery else BROKER)
+            log_problems += [] if problem is None else [problem]
             log_start = base
         else:
             states.end_offset = max(states.end_offset, base)
@@ -114,19 +113,6 @@ def _first_offset(batches: GoodBatches | None) -> int:
         return 0
     base = batches.columns["base_offset"][0]
     return int(batches.columns["last_offset"][0] if base is None else base)
-
-
-def states_at_start(segment: Segment, base: int, as_recovery: bool) -> tuple[ProducerStates, list[str]]:
-    """The producers at the start of a log, from the .snapshot of its first segment, and sentences about problems."""
-    name = filename_prefix(base) + producer_snapshot.SUFFIX
-    entries: tuple[SnapshotEntry, ...] = ()
-    problems = []
-    try:
-        data = segment.sidecar(producer_snapshot.SUFFIX) if base > 0 else None
-        entries = () if data is None else producer_snapshot.read(data, name)
-    except (KafkaRecordError, OSError) as error:
-        problems = [f"the log's first snapshot is ignored: {error}"]
-    return ProducerStates(entries, base, RECOVERY if as_recovery else BROKER), problems
 
 
 def stored_epochs(log: Log) -> tuple[list[leader_epochs.EpochEntry], list[str]]:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.ops.rewrite.batches import Input
-from kafkarec.sidecars import producer_snapshot, txn_index
-from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates
+from kafkarec.sidecars import txn_index
+from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates, at_log_start
 from kafkarec.state.recovery_walk import GoodBatches, walk
 
 
@@ -58,7 +58,9 @@ def read_log_state(
     sources: Sequence[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
 ) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
-    states = ProducerStates(_snapshot(sources[0]) if sources else (), policy=CLEANER)
+    states = (
+        at_log_start(sources[0].sidecar, sources[0].base_offset or 0, CLEANER).states if sources else ProducerStates()
+    )
     state = LogState([], 0, 0, None, [], {})
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
     for source in sources:
@@ -95,14 +97,6 @@ def read_log_state(
 def _active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
     """The opposite of ProducerStateManager.isProducerExpired."""
     return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
-
-
-def _snapshot(first: Input) -> tuple[SnapshotEntry, ...]:
-    """The producers before a log that does not begin at 0, from the .snapshot of its first segment if it exists."""
-    with suppress(KafkaRecordError, OSError):
-        data = first.sidecar(producer_snapshot.SUFFIX) if first.base_offset else None
-        return () if data is None else producer_snapshot.read(data)
-    return ()
 
 
 def _first(base: int | None, last: int, default: int) -> int:

@@ -32,10 +32,10 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
-from kafkarec.state.producers import RECOVERY, ProducerStates
+from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
 from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment, names
-from kafkarec.storage.rebuild_folder import filename_prefix, states_at_start, stored_epochs
+from kafkarec.storage.rebuild_folder import filename_prefix, stored_epochs
 from kafkarec.support.durable import PART, sync_folder, write_file
 
 from .active_segment import SegmentFile, log_name
@@ -114,7 +114,7 @@ def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool)
     last = len(log.segments) - 1
     first = 0 if check_all else _first_to_read(log)
     start = log.segments[first].base_offset or 0
-    states, _ = states_at_start(log.segments[first], start, True)
+    states = at_log_start(log.segments[first].sidecar, start, RECOVERY).states
     epochs, _ = stored_epochs(log)
     recovered = RecoveredLog(states, epochs, start)
     recovered.segments = [SegmentFile(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]

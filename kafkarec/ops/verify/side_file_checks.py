@@ -26,7 +26,7 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.sources.read_failures import of_one_file, read_failure
-from kafkarec.state.producers import ProducerStates
+from kafkarec.state.producers import ProducerStates, at_log_start
 from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment
 from kafkarec.storage.rebuild_folder import filename_prefix
@@ -152,12 +152,8 @@ class _LogState:
     @classmethod
     def at(cls, segment: Segment, base: int) -> _LogState:
         """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
-        name = filename_prefix(base) + producer_snapshot.SUFFIX
-        entries = _read(
-            SideFileFindings(), lambda _: segment.sidecar(producer_snapshot.SUFFIX), name, producer_snapshot.read
-        )
-        known = base > 0 and entries is not None
-        return cls(ProducerStates(entries or () if known else (), base), base, base == 0 or known)
+        states, complete, _ = at_log_start(segment.sidecar, base)
+        return cls(states, base, complete)
 
     def compare(self, reading: Callable[[], bytes | None], name: str, findings: SideFileFindings) -> None:
         """Compares the snapshot `name`, which is read by `reading`."""

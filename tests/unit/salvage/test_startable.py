@@ -174,18 +174,6 @@ def test_a_changed_segment_of_the_old_size_is_not_changed_twice(source: Path, tm
     assert path.read_bytes() == marker(2)
 
 
-def test_most_logs_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no producer wrote both plain and transactional batches, the headers suffice."""
-    other = produced(16, 1, transactional=False, producer_id=8)
-    source = log(tmp_path / "orders-0", [batch(0, 10), OPEN, marker(15), other])
-
-    def walked(_: object) -> object:
-        raise AssertionError("the checksums are not needed")
-
-    monkeypatch.setattr(open_transactions, "walk", walked)
-    assert salvage(source, tmp_path / "out", as_partition=True).ok
-
-
 def test_a_broker_starts_on_it(kafka: Oracle, source: Path, tmp_path: Path) -> None:
     (one,) = salvage(source, tmp_path / "out", as_partition=True).partitions
     assert one.next_offset is not None
