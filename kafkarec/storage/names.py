@@ -66,6 +66,9 @@ SIDECARS: dict[str, SideFile] = {
     ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached"),
     ".txnindex": SideFile("txnindex", "a transaction index", "the aborted transactions that end in the .log beside it"),
     ".snapshot": SideFile("snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset"),
+    ".leader_epoch_checkpoint": SideFile(
+        "epochs", "the leader epochs of a tiered segment", "up to its end, as Kafka's LocalTieredStorage writes them"
+    ),
     ".indexes": SideFile("indexes", "the indexes of a tiered segment", "in one object, as Aiven's plugin writes them"),
     ".rsm-manifest": SideFile(
         "manifest", "the manifest of a tiered segment", "how its .log object is chunked and encoded"
@@ -243,6 +246,12 @@ def base_offset(name: str) -> int | None:
     """The base offset in the name of a .log; of a .checkpoint its next offset; else None."""
     parsed = segment(name)
     return parsed.base_offset if parsed and parsed.suffix in (".log", ".checkpoint") else None
+
+
+def is_tiered(name: str) -> bool:
+    """Whether it is the name of an object in tiered storage."""
+    parsed = segment(name)
+    return parsed is not None and parsed.segment_id is not None
 
 
 def unpacked(name: str) -> str:

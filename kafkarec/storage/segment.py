@@ -403,8 +403,14 @@ class Segment(Readable):
         return last
 
     def sidecar(self, suffix: str) -> bytes | None:
-        """All bytes of the segment's side file with this suffix (".index", ...); None: there is none."""
-        return None if self._folder is None else self._folder.read(names.sidecar(self.name, suffix))
+        """All bytes of the segment's side file with this suffix (".index", ...); None: there is none.
+
+        The .snapshot is that of the segment's start. In tiered storage an object of this name is that of its end
+        (RemoteLogManager.copyLogSegment), so there is none.
+        """
+        if self._folder is None or (suffix == producer_snapshot.SUFFIX and names.is_tiered(self.name)):
+            return None
+        return self._folder.read(names.sidecar(self.name, suffix))
 
     def marker_input(self) -> MarkerInput:
         """The input for matching markers to transactions: the batches, .txnindex and .snapshot of the segment."""

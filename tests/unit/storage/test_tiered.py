@@ -216,3 +216,27 @@ def test_a_store_is_no_input_beside_a_data_folder(store: Path) -> None:
     for call in (kafkarec.verify, kafkarec.study):
         with pytest.raises(UnsupportedCompressionError, match="does not read these yet"):
             call(store)
+
+
+def test_a_store_of_kafkas_local_tiered_storage(tmp_path: Path) -> None:
+    """Beside each segment the producers at its end, as RemoteLogManager.copyLogSegment uploads them, and its epochs."""
+    folder = tmp_path / f"txn-0-{TOPIC_ID}"
+    folder.mkdir()
+    logs = sorted((SEGMENTS / "txn-0").glob("*.log"))
+    ends = [*(log.stem for log in logs[1:]), f"{293:020d}"]
+    for number, (log, end) in enumerate(zip(logs, ends, strict=True)):
+        stem = f"{log.stem}-{'AB'[number]}{SEGMENT_ID[1:]}"
+        for path in log.parent.glob(f"{log.stem}.*"):
+            if path.suffix in (".log", ".index", ".timeindex", ".txnindex"):
+                (folder / f"{stem}{path.suffix}").write_bytes(path.read_bytes())
+        (folder / f"{stem}.snapshot").write_bytes((log.parent / f"{end}.snapshot").read_bytes())
+        (folder / f"{stem}.leader_epoch_checkpoint").write_text("0\n1\n0 0\n")
+    opened = kafkarec.open(folder)
+    assert isinstance(opened, kafkarec.Log) and (opened.topic, opened.partition) == ("txn", 0)
+    assert len(opened.segments) == len(logs) == 2 and not opened.left_out
+    report = kafkarec.verify(opened)
+    assert report.ok and not [one for one in report.findings if one.severity != "note"]
+    whole = kafkarec.open(SEGMENTS / "txn-0").transactions()
+    found = opened.transactions()
+    assert len(found.aborted) > 5 and found.notes == whole.notes == ()
+    assert [one.first_offset for one in found] == [one.first_offset for one in whole]
