@@ -120,7 +120,7 @@ def _aborted(source: Input, markers: dict[tuple[int, int], EndedTransaction | No
     with suppress(KafkaRecordError, OSError):
         for entry in txn_index.read(source.sidecar(txn_index.SUFFIX) or b""):
             entries[entry.producer_id, entry.last_offset] = entry
-    for (producer_id, offset), ended in markers.items():
+    for (producer_id, offset), ended in sorted(markers.items(), key=lambda one: one[0][1]):  # as in the log
         known = entries.get((producer_id, offset))
         if ended is not None:
             made = AbortedTransaction(producer_id, ended.first_offset, offset, ended.last_stable_offset)
