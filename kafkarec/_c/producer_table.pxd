@@ -18,7 +18,7 @@ from kafkarec._c.endian cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
 
-cdef enum MarkCode:              # as in read/marker_columns.py
+cdef enum MarkCode:              # as in recover/steps.py
     NOTHING = 0                  # plain data, and control batches that end no transaction
     DATA = 1
     ABORT = 2
@@ -58,7 +58,7 @@ cdef struct Transaction:         # in the order of marker_matching.EPOCH to SIZE
     int64_t position             # of its first batch, and that batch's size
     int64_t size
 
-cdef struct Ended:               # a marker and its transaction, in the order of marker_matching.ROW
+cdef struct Ended:               # a marker and its transaction, in the order of recover.steps.ROW
     int64_t producer_id
     int64_t code
     int64_t marker_offset
@@ -69,12 +69,12 @@ cdef struct Ended:               # a marker and its transaction, in the order of
     int64_t last_stable_offset   # once the marker is written
     int64_t row                  # the index of the marker's batch
 
-cdef enum OddityKind:            # as in read/marker_columns.py
+cdef enum OddityKind:            # as in recover/steps.py
     EPOCH_CHANGED = 0            # within a transaction
     UNREADABLE_MARKER = 1
     PLAIN_DATA = 2               # within a transaction: a broker's recovery fails on it (InvalidTxnStateException)
 
-cdef struct Oddity:              # in the order of marker_matching.ODDITY
+cdef struct Oddity:              # in the order of recover.steps.ODDITY
     int64_t kind
     int64_t producer_id
     int64_t epoch                # of the open transaction before the batch, and its first offset

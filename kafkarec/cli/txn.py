@@ -6,7 +6,6 @@ import argparse
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -127,8 +126,8 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         segment = input_logs.standard_input(args.topic, args.partition)
-        one = replace(segment.marker_input(), name=segment.name)
-        listing = transactions.listing([one], hanging_after=args.hanging_after)
+        segment.path = segment.name
+        listing = transactions.listing([segment], hanging_after=args.hanging_after)
         yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
     if not named:
         return

@@ -27,8 +27,10 @@ from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
-from kafkarec.read.marker_columns import MarkerInput
-from kafkarec.read.passes import PassResult, as_columns, joined, read_part, read_pieces, scan_pieces
+from kafkarec.read.passes import Excluded, PassResult, as_columns, batch_table, joined, read_part
+from kafkarec.read.record_range import EVERYTHING, RecordRange
+from kafkarec.read.walk import walk
+from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.restoring import NO_FACTS, LogFacts
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
@@ -40,7 +42,6 @@ from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, plac
 
 from . import names, ranges
 from .log_files import open_file
-from .ranges import EVERYTHING, RecordRange
 from .raw_batches import BatchSlice, SegmentBytes
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Reading(NamedTuple):
 
     decode_request: DecodeRequest
     segments: Sequence[Segment]
-    left_out: isolation_rules.Excluded | None
+    left_out: Excluded | None
 
 
 class Readable(ABC):
@@ -134,7 +135,7 @@ class Readable(ABC):
         decode_request = self._request(options)
         record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
         parts: list[PassResult] = []
-        left_out: list[isolation_rules.Excluded | None] = []
+        left_out: list[Excluded | None] = []
         for reading in self._readings(decode_request, record_range, isolation, aborted, last_stable_offset):
             left_out.append(reading.left_out)
             for segment in reading.segments:
@@ -202,10 +203,9 @@ class Readable(ABC):
         self, decode_request: DecodeRequest, record_range: RecordRange, threads: int, *isolation: Any
     ) -> Generator[tuple[Segment, RecordColumns]]:
         for reading in self._readings(decode_request, record_range, *isolation):
-            for segment in reading.segments:
-                with closing(segment.parts(reading.decode_request, record_range, threads)) as parts:
-                    for part in parts:
-                        yield segment, as_columns(decode_request, part, reading.left_out)
+            with closing(walk(reading.segments, reading.decode_request, record_range, threads=threads)) as steps:
+                for step in steps:
+                    yield step.segment, as_columns(decode_request, step.part, reading.left_out)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
@@ -308,7 +308,7 @@ class Segment(Readable):
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
         self.later_segment = later_segment
-        self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see MarkerInput
+        self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see Evidence
         self.base_offset = names.base_offset(name)
         self._folder, self._given = folder, source
         self._size = size
@@ -412,20 +412,10 @@ class Segment(Readable):
             return None
         return self._folder.read(names.sidecar(self.name, suffix))
 
-    def marker_input(self) -> MarkerInput:
-        """The input for matching markers to transactions: the batches, .txnindex and .snapshot of the segment."""
-        return MarkerInput(
-            self.opened,
-            self.path,
-            self._aborted,
-            self._producers,
-            self.later_segment,
-            self._folder_snapshots,
-            self._raw_or_nothing,
-            self.facts,
-            self.restore,
-            self.prepared,
-        )
+    @property
+    def evidence(self) -> Evidence:
+        """What the files beside it say of its transactions."""
+        return Evidence(self._aborted, self._producers, self._folder_snapshots, self.prepared)
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
         data = self.sidecar(txn_index.SUFFIX)
@@ -447,12 +437,6 @@ class Segment(Readable):
                     with suppress(OSError, KafkaRecordError):
                         found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
         return sorted(found, key=lambda one: one[0])
-
-    def _raw_or_nothing(self, position: int, length: int) -> bytes:
-        try:
-            return self.raw(position, length)
-        except OSError:
-            return b""
 
     def open_source(self, suffix: str | None = None) -> ByteSource | None:
         """Opens this file, or the segment's side file with this suffix. The caller closes it. None: there is none."""
@@ -491,29 +475,25 @@ class Segment(Readable):
 
     def part(self, decode_request: DecodeRequest, record_range: RecordRange, threads: int) -> PassResult:
         with self.opened() as source:
-            return read_part(self.named(decode_request), source, self._start(record_range), self.end, threads)
-
-    def parts(
-        self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, threads: int = 1
-    ) -> Generator[PassResult]:
-        with self.opened() as source:
-            yield from read_pieces(self.named(decode_request), source, self._start(record_range), self.end, threads)
+            return read_part(self.named(decode_request), source, *self.span(source, record_range), threads)
 
     def headers(
         self, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, check_crcs: bool = False
     ) -> Iterator[BatchTable]:
-        ranged = decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
-        with self.opened() as source:
-            start = self._start(record_range)
-            yield from scan_pieces(self.named(ranged), source, start, self.end, check_crcs=check_crcs)
+        options = replace(decode_request.options, offsets=record_range.offsets)
+        ranged = decode_request._replace(options=options).of_headers(check_crcs=check_crcs)
+        for step in walk([self], ranged, record_range):
+            yield batch_table(step.part)
 
     def position_of(self, offset: int) -> int:
         """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above
         `offset` before it, by the segment's .index. 0 without an index, or if it does not match the log."""
         return ranges.start_position(self, RecordRange.of(offset, None, None, None))
 
-    def _start(self, record_range: RecordRange) -> int:
-        return max(self.begin, ranges.start_position(self, record_range))
+    def span(self, source: Source, record_range: RecordRange) -> tuple[int, int]:
+        """The bytes [begin, end) that are read for a range."""
+        begin = max(self.begin, ranges.start_position(self, record_range))
+        return begin, source.size if self.end is None else self.end
 
     def between(self, begin: int, end: int, *, has_grown: bool = False) -> Segment:
         """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
@@ -613,12 +593,12 @@ class Segment(Readable):
         return f"<Segment {self._names()}: {size}, base offset {base}>"
 
 
-def _of_all(left_out: Sequence[isolation_rules.Excluded | None]) -> isolation_rules.Excluded | None:
+def _of_all(left_out: Sequence[Excluded | None]) -> Excluded | None:
     """What is left out of several logs: one last stable offset has no meaning for them."""
     if len(left_out) == 1:
         return left_out[0]
     undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
-    return isolation_rules.Excluded((), None, None, undecided)
+    return Excluded((), None, None, undecided)
 
 
 def _drop_cuts(cuts: list[int], recent: Sequence[int]) -> None:

@@ -4,15 +4,14 @@
     offset 30   its ABORT                   lost to damage
     offset 36   data of producer 19         would be taken for the same transaction, and published by the next COMMIT
 
-`read.hurt_markers` says what proves how such a transaction ended. What is not proven is decided by the caller, as ABORT
-by default. The side files of the sources have the proofs. This is done after the log is written, because its markers
-and batches must be read in order.
+`recover.marker_evidence` says what proves how such a transaction ended. What is not proven is decided by the caller, as
+ABORT by default. The side files of the sources have the proofs. This is done after the log is written, because its
+markers and batches must be read in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,10 +19,9 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.read.holes import MARKER_SIZE, Hole, examined
-from kafkarec.read.hurt_markers import UNDECIDED, Decision
-from kafkarec.read.marker_columns import MarkerInput
-from kafkarec.read.marker_matching import match
+from kafkarec.read.isolation import match
+from kafkarec.recover.holes import MARKER_SIZE, Hole, examined
+from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
 from kafkarec.storage import Log, Segment
 from kafkarec.write.builder import RecordBatchBuilder
 
@@ -48,25 +46,25 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
 
 def decide(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log."""
-    found = match(_inputs(log, partition), holes=_holes(log, partition, report))
+    evidence = _evidence(log, partition)
+    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
     return [*found.decisions, *found.listed_ahead()]
 
 
-def _inputs(log: Log, partition: SalvagePartition) -> list[MarkerInput]:
-    """The segments of the new log, with what the side files of the sources say."""
+def _evidence(log: Log, partition: SalvagePartition) -> dict[Segment, Evidence]:
+    """What the side files of the sources say of the segments of the new log."""
     segments = [segment for source in partition.of_one_topic for segment in source.segments]
     entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
     bases = [segment.base_offset or 0 for segment in log.segments]
     ends = [*bases[1:], 2**63]
-    return [
-        replace(
-            segment.marker_input(),
-            index=partial(_between, entries, base, end),
+    return {
+        segment: segment.evidence._replace(
+            aborted=partial(_between, entries, base, end),
             snapshots=partial(_snapshots, partition),
             prepared=partial(_prepared, partition),
         )
         for segment, base, end in zip(log.segments, bases, ends, strict=True)
-    ]
+    }
 
 
 def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[AbortedTransaction]:
@@ -76,7 +74,7 @@ def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[Abo
 def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
     for segment in segments:
         try:
-            yield from segment.marker_input().index() or ()
+            yield from segment.evidence.aborted() or ()
         except (KafkaRecordError, OSError):
             continue
 
@@ -84,16 +82,14 @@ def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
 def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
     """The snapshots of all sources, by offset."""
     firsts = [segment for source in partition.of_one_topic for segment in source.segments[:1]]
-    return sorted(
-        (found for segment in firsts for found in segment.marker_input().snapshots()), key=lambda found: found[0]
-    )
+    return sorted((found for segment in firsts for found in segment.evidence.snapshots()), key=lambda found: found[0])
 
 
 def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the sources says of their transactions."""
     found: dict[tuple[int, int], bool] = {}
     for segment in (segment for source in partition.of_one_topic for segment in source.segments[:1]):
-        found |= segment.marker_input().prepared()
+        found |= segment.evidence.prepared()
     return found
 
 
@@ -127,9 +123,16 @@ def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
             continue
         if len(inside) == 1 and inside[0][0] in segments:
             file, position, length, *_ = inside[0]
-            hole = examined(hole, length, segments[file].marker_input().raw(position, MARKER_SIZE))
+            hole = examined(hole, length, _raw(segments[file], position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
+
+
+def _raw(segment: Segment, position: int) -> bytes:
+    try:
+        return segment.raw(position, MARKER_SIZE)
+    except OSError:
+        return b""
 
 
 def _missing_behind(segment: Segment, others: Iterable[Segment], report: SalvagedPartition) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from kafkarec._version import __version__
 from kafkarec.damage import Damage, Restored
 from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
-from kafkarec.read.hurt_markers import Decision
+from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import ReadFailure

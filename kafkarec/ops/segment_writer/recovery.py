@@ -22,6 +22,8 @@ from typing import NoReturn
 from kafkarec import storage
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -33,7 +35,6 @@ from kafkarec.sidecars import (
 )
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
-from kafkarec.state.recovery_walk import GoodBatches, walk
 from kafkarec.storage import Log, LogDir, Segment, names
 from kafkarec.storage.rebuild_folder import filename_prefix, stored_epochs
 from kafkarec.support.durable import PART, sync_folder, write_file
@@ -181,13 +182,13 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         recovered.states = known or recovered.states
     recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
-    for batches in walk(segment.parts):
-        damage = sorted((*damage, *batches.damage), key=lambda one: one.position)
+    for step in walk([segment], asked(MARKERS | CHECKSUMS, errors="skip", restore=False)):
+        damage = sorted((*damage, *step.damage), key=lambda one: one.position)
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
-        _check_batches(segment, batches, recovered, damage)
-        recovered.index_builder.add(batches.columns, recovered.states.take(batches).aborted)
+        _check_batches(segment, step, recovered, damage)
+        recovered.index_builder.add(step.column, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
         _refuse_damage(segment, damage[0])
@@ -198,17 +199,17 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         recovered.rewritten_files |= _indexes_to_rewrite(segment, made)
 
 
-def _check_batches(segment: Segment, batches: GoodBatches, recovered: RecoveredLog, damage: list[Damage]) -> None:
-    columns = batches.columns
-    rows = zip(*(columns[name] for name in ("position", "size_in_bytes", "base_offset", "last_offset")), strict=True)
+def _check_batches(segment: Segment, step: Step, recovered: RecoveredLog, damage: list[Damage]) -> None:
+    names = ("position", "size_in_bytes", "base_offset", "last_offset")
+    rows = zip(*map(step.column, names), strict=True)
     for position, size, base, last in rows:
         if position > recovered.size:
             _refuse_damage(segment, damage[0])
         if (last if base is None else base) < recovered.next_offset:
             _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
         recovered.size, recovered.next_offset = position + size, last + 1
-    if recovered.first_timestamp is None and columns["position"]:
-        timestamp = columns["max_timestamp"][0]
+    if recovered.first_timestamp is None and len(step):
+        timestamp = step.column("max_timestamp")[0]
         recovered.first_timestamp = -1 if timestamp is None else timestamp
 
 
