@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     )
     from .format.control import ControlRecordType
     from .format.enums import Compression, Isolation, TimestampType
+    from .logs import Log, LogDir, Segment, open
     from .memory import release_memory
     from .ops.compact import Compacted, compact
     from .ops.convert import Converted, LossError, convert
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from .ops.verify import Report, verify
     from .read.nested import RecordLists, decode_each, scan_each
     from .read.reader import batches, decode, scan, stream
-    from .storage import Log, LogDir, Segment, open
     from .support.package_logger import logger
     from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
     from .write import RecordBatchBuilder, encode, estimate_size, stamp
@@ -110,6 +110,7 @@ __getattr__ = names_of(
         "format.control": ("ControlRecordType",),
         "format.enums": ("Compression", "Isolation", "TimestampType"),
         "internal_topics": (),
+        "logs": ("Log", "LogDir", "Segment", "open"),
         "memory": ("release_memory",),
         "ops.compact": ("Compacted", "compact"),
         "ops.convert": ("Converted", "LossError", "convert"),
@@ -122,7 +123,6 @@ __getattr__ = names_of(
         "read.nested": ("RecordLists", "decode_each", "scan_each"),
         "read.reader": ("batches", "decode", "scan", "stream"),
         "sidecars": (),
-        "storage": ("Log", "LogDir", "Segment", "open"),
         "support.package_logger": ("logger",),
         "tables.records": ("BatchTable", "Record", "RecordBatch", "RecordColumns"),
         "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import kafkarec
 from kafkarec.format import control
-from kafkarec.storage import Segment
+from kafkarec.logs import Segment
 from kafkarec.tables.records import RecordColumns
 
 from . import cat_internal_topics, json_lines

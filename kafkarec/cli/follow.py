@@ -8,11 +8,11 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
+from kafkarec.logs import Log
 from kafkarec.read.decode_options import request
-from kafkarec.read.record_range import RecordRange
 from kafkarec.sources import remote
-from kafkarec.storage import Log
 from kafkarec.storage.output_rules import is_stream
+from kafkarec.storage.ranges import RecordRange
 
 from . import input_logs, last_records
 from .log_follower import LogFollower

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log, Segment
 from kafkarec.sidecars import offset_index
-from kafkarec.storage import Log, Segment
 from kafkarec.tables.records import BatchTable
 
 from .problems import DamageLike, DamageReporter

@@ -16,13 +16,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from kafkarec.damage import Damage
+from kafkarec.logs import Segment
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import PassResult, as_columns, read_pieces
-from kafkarec.read.record_range import RecordRange
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Segment, batch_frames, names
-from kafkarec.storage.ranges import start_position
+from kafkarec.storage import batch_frames, names
+from kafkarec.storage.ranges import RecordRange, start_position
 from kafkarec.tables.records import RecordColumns
 
 from .problems import say

@@ -19,7 +19,7 @@ from kafkarec.support.text_table import lost_offsets, safe
 from . import progress
 
 if TYPE_CHECKING:
-    from kafkarec.storage import Segment
+    from kafkarec.logs import Segment
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 

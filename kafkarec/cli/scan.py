@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 from kafkarec.format.schema import BATCH_FIELDS
-from kafkarec.storage import Segment
+from kafkarec.logs import Segment
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.support import text_table
 from kafkarec.tables.records import BatchTable

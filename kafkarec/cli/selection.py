@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkarec.storage import Segment
+from kafkarec.logs import Segment
 from kafkarec.tables.records import RecordColumns
 
 from .table_windows import rows_with, windows

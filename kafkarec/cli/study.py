@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from kafkarec.logs import Log
 from kafkarec.ops.study import (
     BATCH_SIZES,
     CODECS,
@@ -17,7 +18,6 @@ from kafkarec.ops.study import (
     study,
 )
 from kafkarec.ops.study.sampling import shares
-from kafkarec.storage import Log
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 

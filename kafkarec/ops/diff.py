@@ -236,11 +236,11 @@ class _Side:
     """Iterates over the batches of one replica; `head` is the next batch."""
 
     def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
-        from kafkarec import storage
+        from kafkarec.storage import opening
 
         if not hasattr(opened, "groups"):
-            opened = storage.open(opened)
-        logs = list(storage.logs(opened))
+            opened = opening.open(opened)
+        logs = list(opening.logs(opened))
         if len(logs) != 1:
             raise ValueError(f"{getattr(opened, 'path', opened)} has {len(logs)} partitions; one is expected")
         self._log = logs[0]

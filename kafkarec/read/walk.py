@@ -7,7 +7,7 @@ A segment is a file (log.files) or bytes in memory (Buffer).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import lru_cache
@@ -29,7 +29,6 @@ from .decode_options import (
     request,
 )
 from .passes import read_pieces
-from .record_range import EVERYTHING, RecordRange
 
 _LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)
 
@@ -76,6 +75,7 @@ class Buffer:
 
     base_offset: int | None = None
     later_segment = False
+    begin, end = 0, None
 
     def __init__(
         self, data: Any, path: str | None = None, evidence: Evidence = NO_EVIDENCE, source: Source | None = None
@@ -94,10 +94,6 @@ class Buffer:
             return decode_request
         return decode_request._replace(named={"file": self.path, "later_segment": self.later_segment})
 
-    def span(self, source: Source, record_range: RecordRange) -> tuple[int, int]:
-        """The bytes [begin, end) that are read for a range."""
-        return 0, source.size
-
     def raw(self, position: int, length: int) -> memoryview:
         """Bytes; fewer at the end."""
         return self._bytes[position : position + length]
@@ -114,22 +110,23 @@ def as_segment(data: Any) -> Any:
 def walk(
     segments: Iterable[Any],
     decode_request: DecodeRequest,
-    record_range: RecordRange = EVERYTHING,
     *,
     start: int = 0,
     stop: int | None = None,
+    start_of: Callable[[Any], int] | None = None,
     threads: int = 1,
 ) -> Generator[Step]:
     """Yields the steps of the segments, at least one of each, in order, in constant memory. An error is raised after
     the good batches before it.
 
-    record_range  reading begins where its first record may be; the request says which records are left out
     start, stop   positions: only what is between them is read, of each segment
+    start_of      a segment -> its start
     """
     for number, segment in enumerate(map(as_segment, segments)):
         with segment.opened() as source:
-            begin, end = segment.span(source, record_range)
-            begin, end = max(begin, start), end if stop is None else min(end, stop)
+            begin = max(segment.begin, start if start_of is None else start_of(segment))
+            end = source.size if segment.end is None else segment.end
+            end = end if stop is None else min(end, stop)
             for part in read_pieces(segment.named(decode_request), source, begin, end, threads):
                 tail = (end - part.remaining, part.remaining) if part.remaining else None
                 yield Step(segment, number, part, tail)

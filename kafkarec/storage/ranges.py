@@ -1,4 +1,4 @@
-"""The byte of a segment at which reading a range of offsets or timestamps begins.
+"""Ranges of offsets and timestamps, and the byte of a segment at which reading a range begins.
 
 Index entries are not trusted: one is used only if a batch that contains its offset begins at its position.
 Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
@@ -7,17 +7,80 @@ Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
-from kafkarec.read.record_range import RecordRange
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.sidecars import offset_index, time_index
 
 from . import segment_summary
-from .segment_protocol import SegmentLike
+from .segment_file import SegmentFile
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def start_position(segment: SegmentLike, record_range: RecordRange) -> int:
+class RecordRange(NamedTuple):
+    """Offsets, and timestamps in ms: (first, end), the end exclusive; None: no bound."""
+
+    offsets: tuple[int | None, int | None] | None = None
+    times: tuple[int | None, int | None] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        start_offset: int | None,
+        end_offset: int | None,
+        start_timestamp: int | datetime | None,
+        end_timestamp: int | datetime | None,
+    ) -> RecordRange:
+        offsets = (_number("start_offset", start_offset), _number("end_offset", end_offset))
+        times = (_ms("start_timestamp", start_timestamp), _ms("end_timestamp", end_timestamp))
+        return cls(offsets if offsets != (None, None) else None, times if times != (None, None) else None)
+
+    @property
+    def first_offset(self) -> int | None:
+        return self.offsets[0] if self.offsets else None
+
+    @property
+    def end_offset(self) -> int | None:
+        return self.offsets[1] if self.offsets else None
+
+    @property
+    def start_timestamp(self) -> int | None:
+        return self.times[0] if self.times else None
+
+
+EVERYTHING = RecordRange()
+
+
+def _number(name: str, value: int | None) -> int | None:
+    if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    raise ValueError(f"{name} {value!r}: an offset (int64) or None")
+
+
+def _ms(name: str, value: int | datetime | None) -> int | None:
+    """Milliseconds since 1970 of an int or an aware datetime, rounded up, so that no earlier record is included."""
+    if not isinstance(value, datetime):
+        if value is None or (isinstance(value, int) and -(2**63) <= value < 2**63):
+            return value
+        raise ValueError(f"{name} {value!r}: milliseconds (int) or an aware datetime")
+    if value.tzinfo is None:
+        raise ValueError(f"{name} {value!r} has no time zone; set one, e.g. .replace(tzinfo=datetime.UTC)")
+    return -((_EPOCH - value) // timedelta(milliseconds=1))
+
+
+def within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
+    """The request for the batches that may have offsets of the range."""
+    return decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
+
+
+def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
     """The position of a batch such that no record before it is in the range. 0 without an index."""
     offset = record_range.first_offset
     if record_range.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
@@ -59,7 +122,7 @@ def _holds(head: bytes, offset: int) -> bool:
     return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta
 
 
-def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
+def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
     """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry is used only if
     the batch that contains its offset has its timestamp as max timestamp."""
     base = segment.base_offset or 0
@@ -71,8 +134,10 @@ def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
         index = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
         entry = entries[index - 1] if index else None
         if entry is not None:
-            row = next(iter(segment.scan(start_offset=entry.offset, end_offset=entry.offset + 1)), None)
-            if row is not None and row["max_timestamp"] == entry.timestamp and row["last_offset"] >= entry.offset:
+            one = RecordRange((entry.offset, entry.offset + 1))
+            steps = walk([segment], within(asked(HEADERS), one), start_of=partial(start_position, record_range=one))
+            step = next(filter(len, steps), None)
+            if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
                 return entry.offset
     except (KafkaRecordError, ValueError):
         pass

@@ -26,8 +26,8 @@ from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_start
 
-from .log import Log
-from .segment import Segment
+from .partition_folder import PartitionFiles
+from .segment_file import SegmentFile
 
 _EPOCHS = ("base_offset", "partition_leader_epoch")
 
@@ -49,7 +49,7 @@ class RebuiltSideFiles(NamedTuple):
     end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
     """
 
-    segment: Segment | None
+    segment: SegmentFile | None
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ def filename_prefix(offset: int) -> str:
 
 
 def rebuild_log(
-    log: Log, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
+    log: PartitionFiles, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
@@ -115,7 +115,7 @@ def _first_offset(step: Step) -> int:
     return step.first_offset if len(step) else 0
 
 
-def stored_epochs(log: Log) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
+def stored_epochs(log: PartitionFiles) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
     """The entries of the existing leader-epoch-checkpoint, and sentences about problems. Recovery begins with these
     entries, as some epochs are not in any batch."""
     entries: list[leader_epochs.EpochEntry] = []

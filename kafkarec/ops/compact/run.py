@@ -19,7 +19,9 @@ from kafkarec.ops.rewrite.batches import Progress, steps
 from kafkarec.ops.rewrite.joined import joined
 from kafkarec.read.decode_options import request
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
-from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
@@ -185,11 +187,11 @@ def _modified_ms(segment: Any) -> int | None:
 
 def _segments(source: Any) -> Sequence[Any]:
     """The segments of the argument of `compact`, in order; TypeError for other types."""
-    if isinstance(source, Log):
+    if isinstance(source, PartitionFiles):
         return source.segments
-    if isinstance(source, Segment):
+    if isinstance(source, SegmentFile):
         return [source]
-    if isinstance(source, LogDir):
+    if isinstance(source, DataFolderFiles):
         raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
     if isinstance(source, str | os.PathLike):
         raise TypeError("a path: open it first with kafkarec.open(path)")

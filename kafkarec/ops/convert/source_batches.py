@@ -16,7 +16,10 @@ from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, row_
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
 from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
-from kafkarec.storage.segment import Readable
+from kafkarec.storage import opening
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordBatch
 
 WIDEST = 2**30 - 1
@@ -123,15 +126,15 @@ def _joined(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> Sou
 
 def _checked(data: Any) -> tuple[Sequence[Any], Iterable[Any]]:
     """The segments of one partition or of a buffer, or else the batches."""
-    if isinstance(data, Readable):
-        groups = list(data.groups())
-        if len(groups) > 1:
-            raise ValueError(f"{len(groups)} partitions; convert them one by one")
-        return [segment for group in groups for segment in group], ()
+    if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
+        logs = opening.logs(data)
+        if len(logs) > 1:
+            raise ValueError(f"{len(logs)} partitions; convert them one by one")
+        return [segment for log in logs for segment in log.segments], ()
     try:
         view = memoryview(data)
     except TypeError:
         if isinstance(data, Iterable):
             return [], data
-        raise TypeError(f"expected a buffer, a Segment, a Log or batches, not {type(data).__name__}") from None
+        raise TypeError(f"expected a buffer, a SegmentFile, a Log or batches, not {type(data).__name__}") from None
     return [Buffer(view.cast("B") if view.nbytes else b"")], ()

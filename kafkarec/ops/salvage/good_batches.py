@@ -21,7 +21,7 @@ from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
-from kafkarec.storage import Segment
+from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import SalvageSource, known_size
 
@@ -47,7 +47,7 @@ class GoodBatch(NamedTuple):
     crc: int
     size: int
     records: int | None
-    segment: Segment
+    segment: SegmentFile
     position: int
     damaged: bool
     source: int
@@ -72,7 +72,7 @@ class SetAsideBatch(NamedTuple):
     source       the index of its source
     """
 
-    segment: Segment
+    segment: SegmentFile
     position: int
     size: int
     base: int | None
@@ -113,7 +113,7 @@ class DamageCollector(NamedTuple):
 
 
 def read_file(
-    segment: Segment, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+    segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     """Yields the good batches of one file, in file order.
 
@@ -168,7 +168,9 @@ def read_file(
         collector.ended_in_damage[number] = next_offset
 
 
-def _steps(segment: Segment, cap: int, next_offset: int | None, collector: DamageCollector) -> Iterator[Step | None]:
+def _steps(
+    segment: SegmentFile, cap: int, next_offset: int | None, collector: DamageCollector
+) -> Iterator[Step | None]:
     """Yields the steps of the file, and None where it cannot be read any further.
 
     The reader itself continues after a disk error within a file; this is about files that cannot be opened.
@@ -206,7 +208,7 @@ def _add_unread(collector: DamageCollector, failure: ReadFailure) -> None:
 
 
 def ordered_batches(
-    segments: list[Segment],
+    segments: list[SegmentFile],
     number: int,
     next_offset: int,
     cap: int,
@@ -276,7 +278,7 @@ def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
 
 
 def _in_segment_range(
-    segments: list[Segment], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
+    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
 ) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment."""
@@ -299,13 +301,13 @@ def _in_segment_range(
                 dropped = True
 
 
-def _upper_bound(low: int, later: list[Segment]) -> int:
+def _upper_bound(low: int, later: list[SegmentFile]) -> int:
     """The offset at which a segment of base offset `low` ends at the latest. later: the segments after it."""
     following = later[0].base_offset if later else None
     return low + _MAX_OFFSETS if following is None else min(following, low + _MAX_OFFSETS)
 
 
-def _opens(segment: Segment) -> bool:
+def _opens(segment: SegmentFile) -> bool:
     try:
         with segment.opened():
             return True
@@ -313,7 +315,7 @@ def _opens(segment: Segment) -> bool:
         return False
 
 
-def ascending_runs(segment: Segment, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
+def ascending_runs(segment: SegmentFile, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
     """The batches of a file in which they may be in any order, as runs of ascending offsets. A single batch with too
     high offsets does not end a run but is set aside."""
     runs: list[list[GoodBatch]] = []

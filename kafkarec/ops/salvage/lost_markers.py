@@ -22,7 +22,9 @@ from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.holes import MARKER_SIZE, Hole, examined
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
-from kafkarec.storage import Log, Segment
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
@@ -44,14 +46,14 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
     return report.next_offset is not None and any(True for _ in _index_entries(segments))
 
 
-def decide(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+def decide(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log."""
     evidence = _evidence(log, partition)
     found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
     return [*found.decisions, *found.listed_ahead()]
 
 
-def _evidence(log: Log, partition: SalvagePartition) -> dict[Segment, Evidence]:
+def _evidence(log: PartitionFiles, partition: SalvagePartition) -> dict[SegmentFile, Evidence]:
     """What the side files of the sources say of the segments of the new log."""
     segments = [segment for source in partition.of_one_topic for segment in source.segments]
     entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
@@ -71,7 +73,7 @@ def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[Abo
     return [entry for entry in entries if low <= entry.last_offset < high]
 
 
-def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
+def _index_entries(segments: Iterable[SegmentFile]) -> Iterator[AbortedTransaction]:
     for segment in segments:
         try:
             yield from segment.evidence.aborted() or ()
@@ -93,7 +95,7 @@ def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
     return found
 
 
-def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
+def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
@@ -128,14 +130,14 @@ def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
     return sorted(holes, key=lambda hole: hole.first)
 
 
-def _raw(segment: Segment, position: int) -> bytes:
+def _raw(segment: SegmentFile, position: int) -> bytes:
     try:
         return segment.raw(position, MARKER_SIZE)
     except OSError:
         return b""
 
 
-def _missing_behind(segment: Segment, others: Iterable[Segment], report: SalvagedPartition) -> tuple[int, int]:
+def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report: SalvagedPartition) -> tuple[int, int]:
     """The offsets that are missing between a segment and the next one; (0, -1): none."""
     base = segment.base_offset or 0
     following = min((one.base_offset or 0 for one in others if (one.base_offset or 0) > base), default=None)
@@ -174,7 +176,7 @@ def _free_offset(one: Decision, taken: set[int | None]) -> int | None:
     return next((offset for offset in offsets if offset not in taken), None)
 
 
-def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatch]:
+def inserted_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch]:
     """The batches of the markers, and where they belong. Timestamp and leader epoch: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     found: list[InsertedBatch] = []
@@ -184,7 +186,7 @@ def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatc
             break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
-        rows = (row for table in segment.scan_pieces() for row in table)
+        rows = (row for table in tables([segment]) for row in table)
         for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
             free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
@@ -218,12 +220,12 @@ def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
         return builder.build()
 
 
-def removed_batches(log: Log, markers: Sequence[Decision]) -> list[RemovedBatch]:
+def removed_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[RemovedBatch]:
     """The batches of the transactions that are set aside."""
     aside = [one for one in markers if one.outcome == _ASIDE]
     found = []
     for segment in log.segments if aside else ():
-        for row in (row for table in segment.scan_pieces() for row in table):
+        for row in (row for table in tables([segment]) for row in table):
             if row["is_control"] or not row["is_transactional"]:
                 continue
             base, last = row["base_offset"], row["last_offset"]

@@ -14,14 +14,14 @@ from __future__ import annotations
 from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.state.producers import at_log_start
-from kafkarec.storage import Log
+from kafkarec.storage.partition_folder import PartitionFiles
 
 from .rewriting import RemovedBatch
 
 REASON = "transaction_open"
 
 
-def find_plain_batches(log: Log) -> list[RemovedBatch]:
+def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
     states = at_log_start(first.sidecar, first.base_offset or 0).states

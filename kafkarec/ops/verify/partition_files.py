@@ -10,7 +10,9 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import read_failure
-from kafkarec.storage import LeftOut, names, unnamed_files
+from kafkarec.state import transactions
+from kafkarec.storage import names, unnamed_files
+from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.support.text_table import duration_text
 
 from . import side_file_checks
@@ -103,7 +105,7 @@ def _add_side_file_findings(
 def check_transactions(log: Any, findings: FindingCollector) -> None:
     """Adds findings for hanging transactions. Open ones are normal in a copy of a live log."""
     try:
-        hanging = log.transactions().hanging
+        hanging = transactions.listing(log.segments).hanging
     except (OSError, KafkaRecordError) as error:
         findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_reason(error)}")
         return

@@ -29,8 +29,10 @@ from kafkarec.sidecars import (
 )
 from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state.producers import ProducerStates, at_log_start
-from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.segment_file import SegmentFile
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck
@@ -60,7 +62,7 @@ _MISSING = (
 )
 
 
-def check_log(log: Log, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
+def check_log(log: PartitionFiles, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
     """Yields findings about the side files of a partition: those of each segment, worst first, then those of the log.
 
     log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
@@ -130,7 +132,7 @@ def _read(
     return None
 
 
-def _is_there(segment: Segment, suffix: str) -> bool:
+def _is_there(segment: SegmentFile, suffix: str) -> bool:
     try:
         return segment.sidecar(suffix) is not None
     except OSError:
@@ -152,7 +154,7 @@ class _LogState:
         self.cleaned = False
 
     @classmethod
-    def at(cls, segment: Segment, base: int) -> _LogState:
+    def at(cls, segment: SegmentFile, base: int) -> _LogState:
         """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
         states, complete, _ = at_log_start(segment.sidecar, base)
         return cls(states, base, complete)
@@ -169,7 +171,7 @@ class _LogState:
 class _SegmentIndexes:
     """The three indexes of one segment, compared with its batches."""
 
-    def __init__(self, segment: Segment, later_segment: bool, findings: SideFileFindings) -> None:
+    def __init__(self, segment: SegmentFile, later_segment: bool, findings: SideFileFindings) -> None:
         self.base = segment.base_offset or 0
         self._findings = findings
         self._later_segment = later_segment
@@ -272,7 +274,7 @@ class _SegmentIndexes:
             self._transactions.finish(self._aborted, complete, bool(self._damage))
 
 
-def check_folder(folder: LogDir) -> Iterator[SideFileFinding]:
+def check_folder(folder: DataFolderFiles) -> Iterator[SideFileFinding]:
     """Yields findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
     above a log's end are found by `ops.end_witnesses`."""
     findings = SideFileFindings()

@@ -17,7 +17,7 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running, without_aws
 
 import kafkarec
-from kafkarec import storage
+from kafkarec.logs import logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.remote import FolderEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
 from kafkarec.sources.remote_errors import display_url, translate
@@ -284,7 +284,7 @@ def test_segments_partitions_and_data_folders(server: Server) -> None:
     assert list(log.read(isolation="read_committed")) == list(local.read(isolation="read_committed"))
     data: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/", storage_options=options)
     assert [(one.topic, one.partition) for one in data] == [
-        (one.topic, one.partition) for one in storage.logs(kafkarec.open(SEGMENTS))
+        (one.topic, one.partition) for one in logs_of(kafkarec.open(SEGMENTS))
     ]
     assert data.fetched == 0
     assert list(data["logappend", 0].read()) == list(kafkarec.open(SEGMENTS / "logappend-0").read())

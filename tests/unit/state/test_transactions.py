@@ -16,13 +16,13 @@ from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.logs import logs_of
 from kafkarec.read.walk import Buffer
 from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.state.transactions import listing
-from kafkarec.storage import logs as logs_of
 
 KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
 DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))

@@ -98,7 +98,7 @@ def test_the_vectors_cover_all_cases() -> None:
 def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
     """The segment alone, with the snapshot at its begin, is enough."""
     folder = VECTORS / "segments" / "txn-0"
-    log = kafkarec.storage.logs(kafkarec.open(folder / f"{30:020d}.log"))[0]
+    log = kafkarec.logs.logs_of(kafkarec.open(folder / f"{30:020d}.log"))[0]
     made = {name: data for part in rebuild_log(log, 256) for name, data in part.files.items()}
     assert made[f"{30:020d}.txnindex"] == (folder / f"{30:020d}.txnindex").read_bytes()
     assert made[f"{293:020d}.snapshot"] == (folder / f"{293:020d}.snapshot").read_bytes()
