@@ -254,7 +254,6 @@ class Log(PartitionFiles, Readable):
     .topic, .partition as passed by the caller, else from the folder's name; None: unknown
     """
 
-    segment_type = Segment
     segments: tuple[Segment, ...]
     checkpoints: tuple[Segment, ...]
 
@@ -301,9 +300,6 @@ class LogDir(DataFolderFiles, Readable):
         return
 
 
-_OPENER = opening.Opener(LogDir)
-
-
 def open(  # the name that users call: kafkarec.open
     path: Any,
     *,
@@ -327,7 +323,8 @@ def open(  # the name that users call: kafkarec.open
     according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
     tiered-storage plugin, which is not read yet.
     """
-    opened = _OPENER.open(path, topic=topic, partition=partition, restore=restore, storage_options=storage_options)
+    opener = opening.Opener(LogDir, Segment, restore)
+    opened = opener.open(path, topic=topic, partition=partition, storage_options=storage_options)
     assert isinstance(opened, Segment | Log | LogDir)
     return opened
 

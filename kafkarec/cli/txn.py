@@ -128,7 +128,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         segment = input_logs.standard_input(args.topic, args.partition)
-        segment.path = segment.name
+        segment = segment.copy(path=segment.name)
         listing = transactions.listing([segment], hanging_after=args.hanging_after)
         yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
     if not named:

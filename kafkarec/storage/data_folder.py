@@ -7,7 +7,7 @@ meta.properties  four *-checkpoint files     see kafkarec.sidecars
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Self
 
 from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
@@ -16,6 +16,7 @@ from kafkarec.sources.remote import FolderEntry
 
 from . import names
 from .partition_folder import LeftOut, PartitionFiles
+from .segment_file import SegmentFile
 
 
 class DataFolderFiles:
@@ -35,7 +36,7 @@ class DataFolderFiles:
         self.logs = tuple(sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path)))
 
     @classmethod
-    def of(cls, folder: Folder, entries: Sequence[FolderEntry]) -> Self:
+    def of(cls, folder: Folder, entries: Sequence[FolderEntry], make: Callable[..., SegmentFile] = SegmentFile) -> Self:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         inner, partitions, logs, left_out = [], [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
@@ -53,12 +54,12 @@ class DataFolderFiles:
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
-                logs.append(cls.log_type.of(one, entries=inside))
+                logs.append(cls.log_type.of(one, entries=inside, make=make))
         for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
-                logs.append(cls.log_type.of(partition, entries=inside))
+                logs.append(cls.log_type.of(partition, entries=inside, make=make))
         return cls(folder.path, logs, left_out, folder)
 
     @property

@@ -26,12 +26,19 @@ Opened = SegmentFile | PartitionFiles | DataFolderFiles
 
 
 class Opener:
-    """Opens logs as the types of a data folder, its logs and their segments."""
+    """Opens logs as the types of a data folder, its logs and their segments.
 
-    def __init__(self, folder_type: type[DataFolderFiles] = DataFolderFiles) -> None:
-        self.folder_type = folder_type
-        self.log_type = folder_type.log_type
-        self.segment_type = folder_type.log_type.segment_type
+    restore: see kafkarec.open
+    """
+
+    def __init__(
+        self,
+        folder_type: type[DataFolderFiles] = DataFolderFiles,
+        segment_type: type[SegmentFile] = SegmentFile,
+        restore: bool = True,
+    ) -> None:
+        self.folder_type, self.log_type = folder_type, folder_type.log_type
+        self.make = partial(segment_type, restore=restore, prepared=_prepared)
 
     def open(
         self,
@@ -39,24 +46,14 @@ class Opener:
         *,
         topic: str | None = None,
         partition: int | None = None,
-        restore: bool = True,
         storage_options: dict[str, Any] | None = None,
     ) -> Opened:
         """See kafkarec.open."""
-        opened = self._open(path, topic, partition, storage_options)
-        for segment in (segment for log in logs(opened) for segment in (*log.segments, *log.checkpoints)):
-            segment.restore = restore
-            segment.prepared = partial(_prepared, segment)
-        return opened
-
-    def _open(
-        self, path: Any, topic: str | None, partition: int | None, storage_options: dict[str, Any] | None
-    ) -> Opened:
         if isinstance(path, list | tuple):
             return self._several([self.open(one, storage_options=storage_options) for one in path], topic, partition)
         if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
             source = path if hasattr(path, "is_damage") else FileObject(path)
-            return self.segment_type(
+            return self.make(
                 source.name,
                 os.path.basename(source.name),
                 source=source,
@@ -91,7 +88,7 @@ class Opener:
         """The segment of a file of a folder."""
         path = folder.join(name)
         owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
-        return self.segment_type(
+        return self.make(
             path,
             name,
             folder=folder,
@@ -116,8 +113,9 @@ class Opener:
                 named[0] if topic is None else topic,
                 named[1] if partition is None else partition,
                 entries=entries,
+                make=self.make,
             )
-        return self.folder_type.of(folder, entries)
+        return self.folder_type.of(folder, entries, self.make)
 
     def _flat(self, folder: Folder, entries: Sequence[FolderEntry]) -> DataFolderFiles:
         """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
@@ -127,7 +125,7 @@ class Opener:
             return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
 
         logs = [
-            self.log_type.of(folder, topic, partition, entries=list(group))
+            self.log_type.of(folder, topic, partition, entries=list(group), make=self.make)
             for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
             if topic
         ]
@@ -148,8 +146,7 @@ class Opener:
                 listed += logs(one)
         for group in by_partition.values():
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
-            for segment in group:
-                segment.topic, segment.partition = topic or segment.topic, _first(partition, segment.partition)
+            group = [one.copy(topic=topic or one.topic, partition=_first(partition, one.partition)) for one in group]
             listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
         return (
             listed[0] if len(listed) == 1 else self.folder_type(", ".join(sorted(log.path for log in listed)), listed)

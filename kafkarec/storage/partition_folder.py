@@ -8,8 +8,8 @@ leader-epoch-checkpoint  partition.metadata              see kafkarec.sidecars
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple, Self
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Self
 
 from kafkarec.sources import read_failures
 from kafkarec.sources.folders import Folder
@@ -45,8 +45,6 @@ class PartitionFiles:
     .topic, .partition as passed by the caller, else from the folder's name; None: unknown
     """
 
-    segment_type: ClassVar[type[SegmentFile]] = SegmentFile
-
     def __init__(
         self,
         path: str,
@@ -58,12 +56,11 @@ class PartitionFiles:
         partition: int | None = None,
     ) -> None:
         self.path, self.topic, self.partition = path, topic, partition
-        self.segments = tuple(segments)
+        followed, last = segments[:-1], segments[-1:]
+        self.segments = (*(one.copy(later_segment=True) for one in followed), *last)
         self.left_out = tuple(left_out)
         self.checkpoints: tuple[SegmentFile, ...] = ()
         self._folder = folder
-        for segment in self.segments[:-1]:
-            segment.later_segment = True
 
     @classmethod
     def of(
@@ -73,8 +70,9 @@ class PartitionFiles:
         partition: int | None = None,
         *,
         entries: Sequence[FolderEntry] | None = None,
+        make: Callable[..., SegmentFile] = SegmentFile,
     ) -> Self:
-        """The log in a folder. topic, partition: override those in the folder's name.
+        """The log in a folder. topic, partition: override those in the folder's name. make: makes its segments.
 
         UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store (KIP-405).
         """
@@ -91,7 +89,7 @@ class PartitionFiles:
         for entry in entries:
             if not entry.is_dir and names.is_segment(entry.name):
                 (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
-                    cls.segment_type(
+                    make(
                         folder.join(entry.name),
                         entry.name,
                         folder=folder,
@@ -112,15 +110,6 @@ class PartitionFiles:
         log.checkpoints = tuple(checkpoints)
         return log
 
-    def copy(self) -> Self:
-        """Another one of the same files: see SegmentFile.copy."""
-        segments = [segment.copy() for segment in self.segments]
-        other = type(self)(
-            self.path, segments, self.left_out, folder=self._folder, topic=self.topic, partition=self.partition
-        )
-        other.checkpoints = tuple(segment.copy() for segment in self.checkpoints)
-        return other
-
     @property
     def folder(self) -> Folder | None:
         """The folder that the log is in, also if its segments were named one by one; None: not known."""
@@ -137,7 +126,7 @@ class PartitionFiles:
         folders = [one.name for one in self.left_out if one.cause and names.is_segment(one.name)]
         if self._folder is None or not folders:
             return self.segments
-        added = [self.segment_type(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
+        added = [SegmentFile(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
         return tuple(sorted((*self.segments, *added), key=_by_base_offset))
 
     @property

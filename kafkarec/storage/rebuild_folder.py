@@ -14,8 +14,7 @@ If the log does not begin at offset 0, the earlier producers and open transactio
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain, groupby
-from operator import attrgetter
+from itertools import chain
 from typing import NamedTuple
 
 from kafkarec.damage import Damage
@@ -76,9 +75,9 @@ def rebuild_log(
     epochs, log_problems = stored_epochs(log)
     highest, lower = -1, None
     request = asked(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
-    for _, steps in groupby(walk(log.segments, request), key=attrgetter("number")):
+    for segment in log.segments:
+        steps = walk([segment], request)
         first = next(steps)
-        segment = first.segment
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import Self
+from functools import cached_property, partial
+from typing import Any, Self
 
 from kafkarec._core import Source
 from kafkarec.errors import KafkaRecordError
@@ -46,10 +46,6 @@ class SegmentFile:
     .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
     """
 
-    begin: int = 0
-    end: int | None = None
-    restore: bool = True
-
     def __init__(
         self,
         path: str,
@@ -60,13 +56,18 @@ class SegmentFile:
         topic: str | None = None,
         partition: int | None = None,
         size: int | None = None,
+        base_offset: int | None = None,
         later_segment: bool = False,
+        begin: int = 0,
+        end: int | None = None,
+        restore: bool = True,
+        prepared: Callable[[SegmentFile], dict[tuple[int, int], bool]] = lambda segment: {},
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
-        self.later_segment = later_segment
-        self.prepared: Callable[[], dict[tuple[int, int], bool]] = dict  # see Evidence
-        self.base_offset = names.base_offset(name)
+        self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
+        self.base_offset = names.base_offset(name) if base_offset is None else base_offset
+        self._prepared = prepared
         self._folder, self._given = folder, source
         self._size = size
         self._known_size: int | None = None
@@ -168,7 +169,7 @@ class SegmentFile:
     @property
     def evidence(self) -> Evidence:
         """What the files beside it say of its transactions."""
-        return Evidence(self._aborted, self._producers, self._folder_snapshots, self.prepared)
+        return Evidence(self._aborted, self._producers, self._folder_snapshots, partial(self._prepared, self))
 
     def _aborted(self) -> Sequence[AbortedTransaction] | None:
         data = self.sidecar(txn_index.SUFFIX)
@@ -235,28 +236,31 @@ class SegmentFile:
         """
         if not 0 <= begin <= end <= self.size:
             raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
-        part = self.copy()
-        part.begin, part.end = begin, end
-        if has_grown:
-            part._size = part._known_size = end
-        elif end < self.size:
-            part.later_segment = True
+        if not has_grown:
+            return self.copy(begin=begin, end=end, later_segment=self.later_segment or end < self.size)
+        part = self.copy(begin=begin, end=end, size=end)
+        part._known_size = end
         return part
 
-    def copy(self) -> Self:
-        """Another Segment of the same bytes: what an operation sets on it is not set on this one."""
-        other = type(self)(
-            self.path,
-            self.name,
-            folder=self._folder,
-            source=self._given,
-            topic=self.topic,
-            partition=self.partition,
-            size=self._size,
-            later_segment=self.later_segment,
-        )
-        other.base_offset, other.begin, other.end = self.base_offset, self.begin, self.end
-        other.restore, other.prepared, other._known_size = self.restore, self.prepared, self._known_size
+    def copy(self, **changes: Any) -> Self:
+        """Another Segment of the same bytes. changes: parameters of the constructor that differ."""
+        same = {
+            "path": self.path,
+            "name": self.name,
+            "folder": self._folder,
+            "source": self._given,
+            "topic": self.topic,
+            "partition": self.partition,
+            "size": self._size,
+            "base_offset": self.base_offset,
+            "later_segment": self.later_segment,
+            "begin": self.begin,
+            "end": self.end,
+            "restore": self.restore,
+            "prepared": self._prepared,
+        }
+        other = type(self)(**(same | changes))
+        other._known_size = self._known_size
         return other
 
     def _names(self) -> str:

@@ -169,6 +169,11 @@ def test_every_public_name_is_on_the_page() -> None:
         assert f"#### Segment.{method}\n" in page, method
 
 
+def test_the_modules_on_the_page_of_kafkas_classes_are_there() -> None:
+    named = re.findall(r"`([a-z_0-9/]+(?:/|\.py|\.pxd))`", (ROOT / "docs/explanation/kafka-classes.md").read_text())
+    assert len(named) > 25 and [name for name in named if not (ROOT / "kafkarec" / name).exists()] == []
+
+
 def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:
     from kafkarec.errors import REASONS
     from kafkarec.ops.verify.finding_kinds import KINDS

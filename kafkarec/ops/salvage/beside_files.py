@@ -189,8 +189,8 @@ def _name_by_content(source: SalvageSource) -> list[BesideFile]:
             moved.append((segment, place))
     if len({place for _, place in moved}) < len(moved):
         return []
-    for segment, place in moved:
-        segment.base_offset = place
+    places = {segment: segment.copy(base_offset=place) for segment, place in moved}
+    source.segments[:] = [places.get(segment, segment) for segment in source.segments]
     source.segments.sort(key=lambda one: one.base_offset or 0)
     return [BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True) for one, at in moved]
 

@@ -104,8 +104,7 @@ class SalvageInput:
         """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
         files were named one by one."""
         for source in (source for one in self.partitions for source in one.sources if not source.unordered):
-            for segment in source.segments[:-1]:
-                segment.later_segment = True
+            source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
 
 
 def find_partitions(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> SalvageInput:
@@ -271,7 +270,7 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | 
 def _add(
     by_key: dict[Any, SalvagePartition], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
 ) -> None:
-    """Adds copies of the log's segments, since more is set on them, to a source of their partition."""
+    """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""
     segments = [segment.copy() for segment in log.all_segments]
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition

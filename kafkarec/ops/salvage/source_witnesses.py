@@ -35,7 +35,7 @@ class SourceWitnesses:
             if end is None:
                 continue
             if end_witnesses.above(witnesses, end):
-                source.segments[-1].later_segment = True
+                source.segments[-1] = source.segments[-1].copy(later_segment=True)
             found += end_witnesses.credible(witnesses, end)
         return found
 

@@ -62,7 +62,7 @@ def verify(
         if not isinstance(x, SegmentFile | PartitionFiles | DataFolderFiles):
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
-        logs = [log.copy() for log in opening.logs(x)]  # what is found out about their ends is set on them
+        logs = opening.logs(x)
         witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
         workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
