@@ -48,8 +48,8 @@ class EndedAndOpen(NamedTuple):
 def ended_and_open(inputs: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     """The ended and the open transactions of one log, by its markers.
 
-    inputs: the log's segments in order, or buffers (see MarkerInput.of); a transaction that began before the first one
-        has its first offset from the .txnindex, or else from its first data in the input
+    inputs: the log's segments in order, or buffers; a transaction that began before the first one has its first offset
+        from the .txnindex, or else from its first data in the input
     skip: the caller skips damage, so the checksum of every batch is checked, and a marker that cannot be read ends no
         transaction; otherwise InvalidRecordError for such a marker
     """
