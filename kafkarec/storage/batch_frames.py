@@ -1,9 +1,6 @@
 """The first bytes and the checksum of single batches: what those need who follow a log while a broker writes to it.
 
-A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length, leader epoch, magic and
-checksum. They differ between any two batches of a log, so a follower detects by them that a log was truncated and
-written again. In a file that the broker preallocated, zeros follow the last batch. A file that is cut, or whose last
-batch is still being written, ends in an incomplete batch.
+What a fingerprint, preallocated zeros and an incomplete batch are: see kafkarec.distributed.
 """
 
 from __future__ import annotations
@@ -46,11 +43,6 @@ def first_offset(segment: SegmentFile, position: int) -> int | None:
     wrapper."""
     start = start_of(segment.raw(position, UP_TO_MAGIC))
     return start.base_offset if start.magic >= BATCH_MAGIC else None
-
-
-def is_preallocated(segment: SegmentFile, position: int) -> bool:
-    """Whether zeros and no batch begin at `position`."""
-    return _are_zeros(segment.raw(position, UP_TO_MAGIC))
 
 
 def preallocated_from(segment: SegmentFile, position: int) -> int | None:

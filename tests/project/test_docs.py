@@ -16,6 +16,7 @@ import pytest
 from paths import ROOT
 
 import kafkarec
+from kafkarec import distributed
 
 PAGES = [page for page in map(doc_blocks.read, doc_blocks.pages()) if page.blocks]
 
@@ -165,6 +166,9 @@ def test_every_public_name_is_on_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text()
     for name in kafkarec.__all__:
         assert name.startswith("__") or f"\n### {name}\n" in page, name
+    of_distributed = page.split("\n## kafkarec.distributed\n")[1].split("\n## ")[0]
+    for name in distributed.__all__:
+        assert f"\n### {name}\n" in of_distributed, name
     for method in ("read", "stream", "scan", "batches", "verify", "salvage", "offset_for_timestamp"):
         assert f"#### Segment.{method}\n" in page, method
 

@@ -38,7 +38,7 @@ class Sample(NamedTuple):
     data: bytes
 
 
-def shares(sizes: Sequence[int], sample: int) -> list[int]:
+def sample_shares(sizes: Sequence[int], sample: int) -> list[int]:
     """How many bytes to read of each log, about `sample` bytes of all: in proportion to their sizes, but all of a small
     log, at least 256 KiB of another one, or nothing. Those that are read are spread evenly over all."""
     found, total, reached = [], max(1, sum(sizes)), 0.5

@@ -62,7 +62,6 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND, bytes(100))
     end = len(FIRST + SECOND)
     assert [batch_frames.preallocated_from(log, position) for position in (0, len(FIRST), end)] == [end] * 3
-    assert [batch_frames.is_preallocated(log, position) for position in (0, len(FIRST), end)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +72,6 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
 def test_what_is_no_preallocated_tail(tmp_path: Path, tail: bytes) -> None:
     log = segment(tmp_path, FIRST, tail)
     assert batch_frames.preallocated_from(log, 0) is None
-    assert not batch_frames.is_preallocated(log, len(FIRST))
 
 
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])
