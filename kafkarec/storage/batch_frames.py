@@ -16,6 +16,7 @@ from kafkarec.read.incomplete import incomplete_batch
 from .segment import Segment
 
 _FINGERPRINT_BYTES = V2_AT.attributes
+_ZEROS = 1 << 20
 
 
 def fingerprint(segment: Segment, position: int) -> bytes:
@@ -53,12 +54,25 @@ def is_preallocated(segment: Segment, position: int) -> bool:
     return _are_zeros(segment.raw(position, UP_TO_MAGIC))
 
 
-def preallocated_from(segment: Segment, position: int) -> int | None:
-    """Where zeros follow the batches from `position` on; None: there are none, or a length before them is wrong."""
-    while not _are_zeros(head := segment.raw(position, UP_TO_MAGIC)):
-        if len(head) < UP_TO_MAGIC or batch_length(head) <= 0:
-            return None
-        position += LOG_OVERHEAD + batch_length(head)
+def ends_in_zeros(segment: Segment, position: int) -> bool:
+    """Whether the zeros at `position` seem to be preallocated, and no damage before more batches: for so many bytes,
+    and at the end of the file, there is nothing else."""
+    with segment.opened() as source:
+        end = segment.raw(max(source.size - UP_TO_MAGIC, position), UP_TO_MAGIC)
+    return not any(end) and not any(segment.raw(position, _ZEROS))
+
+
+def frames_end(segment: Segment, position: int) -> int | None:
+    """Where the batches from `position` on end by their lengths: at the file's end, at preallocated zeros, or at a
+    batch that is longer than its file. None: a length or a magic before that is wrong."""
+    with segment.opened() as source:
+        while not _are_zeros(head := segment.raw(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+            start = start_of(head)
+            if start.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or start.magic not in MAGICS:
+                return None
+            if start.batch_length > source.size - position - LOG_OVERHEAD:
+                break
+            position += LOG_OVERHEAD + start.batch_length
     return position
 
 

@@ -49,11 +49,11 @@ def open(  # the name that users call: kafkarec.open
     opened = _open(path, topic, partition, storage_options)
     for segment in (segment for group in opened.groups() for segment in group):
         segment.restore = restore
-        segment.prepared = partial(_prepared, segment)
+        segment.prepared = partial(prepared_transactions, segment)
     return opened
 
 
-def _prepared(segment: Segment) -> dict[tuple[int, int], bool]:
+def prepared_transactions(segment: Segment) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the log of a segment says of the log's transactions."""
     if segment.topic is None or segment.partition is None or not os.path.exists(segment.path):
         return {}

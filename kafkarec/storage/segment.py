@@ -36,6 +36,7 @@ from kafkarec.sources.files import ByteSource, LocalFile
 from kafkarec.sources.folders import FetchCounter, Folder
 from kafkarec.sources.remote_errors import display_url
 from kafkarec.state import transactions
+from kafkarec.support.package_logger import logger
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 
 from . import names, ranges
@@ -46,6 +47,8 @@ from .raw_batches import BatchSlice, SegmentBytes
 if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
     from kafkarec.ops.verify import Report
+
+    from .follow import Follower
 
 _SPLIT_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
 _SEVERAL = ("topic", "partition", "file")
@@ -191,12 +194,15 @@ class Readable(ABC):
         threads: int,
         options: dict[str, Any],
     ) -> Generator[tuple[Segment, RecordColumns]]:
+        checked_threads(threads)
+        decode_request = self._chunked_request(batch_bytes, options)
+        return self._pieces(decode_request, record_range, threads, Isolation.of(isolation), aborted, stable)
+
+    def _chunked_request(self, batch_bytes: int, options: dict[str, Any]) -> DecodeRequest:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
-        checked_threads(threads)
         decode_request = self._request(options)
-        decode_request = decode_request._replace(options=replace(decode_request.options, chunk_bytes=batch_bytes))
-        return self._pieces(decode_request, record_range, threads, Isolation.of(isolation), aborted, stable)
+        return decode_request._replace(options=replace(decode_request.options, chunk_bytes=batch_bytes))
 
     def _pieces(
         self, decode_request: DecodeRequest, record_range: RecordRange, threads: int, *isolation: Any
@@ -206,6 +212,59 @@ class Readable(ABC):
                 with closing(segment.parts(reading.decode_request, record_range, threads)) as parts:
                     for part in parts:
                         yield segment, as_columns(decode_request, part, reading.left_out)
+
+    def follow(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        interval: float = 0.25,
+        on_note: Callable[[str], object] = logger.warning,
+        **options: Any,
+    ) -> Generator[RecordColumns]:
+        """As stream, and then what is appended, as it arrives: an iterator without an end. Closing it closes the files.
+
+        interval: seconds between two polls, in which the iterator blocks
+        on_note: called with a sentence when the log was truncated, or segments were deleted before they were read
+        Of a Log the segments that appear later too; of a LogDir each of its logs in turn. Files of this machine only,
+        else ValueError; FileNotFoundError when the folder (or the file that is followed alone) is no longer there.
+        Incomplete batches and preallocated zeros at the end are waited for. Damage is reported, or raised after the
+        records before it, when a good batch is behind it and it has been there for 2 seconds; records behind it wait,
+        and with errors="skip" also a batch at the end that does not continue the one before it by offset and leader
+        epoch: then header fields may be restored.
+        """
+        from .follow import follow
+
+        if not interval >= 0:
+            raise ValueError(f"interval {interval!r}: seconds, 0 or more")
+        followers = self.followers(
+            start_offset=start_offset,
+            start_timestamp=start_timestamp,
+            isolation=isolation,
+            batch_bytes=batch_bytes,
+            on_note=on_note,
+            **options,
+        )
+        return follow(followers, interval)
+
+    def followers(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        on_note: Callable[[str], object] = logger.warning,
+        **options: Any,
+    ) -> list[Follower]:
+        """As follow, without waiting: a Follower of each log, whose `poll()` yields what is new and ends."""
+        from .follow import followers
+
+        decode_request = self._chunked_request(batch_bytes, options)
+        record_range = RecordRange.of(start_offset, None, start_timestamp, None)
+        return followers(self, decode_request, record_range, Isolation.of(isolation), on_note)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
