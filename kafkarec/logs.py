@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -17,12 +17,14 @@ from kafkarec.sources.folders import FetchCounter
 from kafkarec.state import transactions
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.follow import Follower, follow, followers
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.ranges import RecordRange
 from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.storage.splits import splits
+from kafkarec.support.package_logger import logger
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 if TYPE_CHECKING:
@@ -130,11 +132,67 @@ class Readable(ABC):
     def _stream(
         self, record_range: RecordRange, isolated: Isolated, batch_bytes: int, threads: int, options: dict[str, Any]
     ) -> Generator[tuple[Any, RecordColumns]]:
+        wanted = self._pieces(batch_bytes, options)
+        return log_reading.pieces(self.groups(), wanted, record_range, isolated, checked_threads(threads))
+
+    def _pieces(self, batch_bytes: int, options: dict[str, Any]) -> DecodeRequest:
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = self._request(options)
-        wanted = wanted._replace(options=replace(wanted.options, chunk_bytes=batch_bytes))
-        return log_reading.pieces(self.groups(), wanted, record_range, isolated, checked_threads(threads))
+        return wanted._replace(options=replace(wanted.options, chunk_bytes=batch_bytes))
+
+    def follow(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        interval: float = 0.25,
+        on_note: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> Generator[RecordColumns]:
+        """As stream, and then what is appended, as it arrives: an iterator without an end. Closing it closes the files.
+
+        interval: seconds between two polls, in which the iterator blocks
+        on_note: called with a sentence when the log was truncated, or segments were deleted before they were read; by
+            default a warning of the logger `kafkarec`
+        Later segments of a Log are followed, too, and each log of a LogDir in turn; ValueError for what is not on this
+        machine, FileNotFoundError when the folder, or the file that is followed alone, no longer exists. Incomplete
+        batches and preallocated zeros at the end are waited for. Damage is raised, after the records before it, or with
+        errors="skip" reported, when a good batch is behind it and it has been there for 2 seconds: what is written
+        behind it meanwhile may tell more. With errors="skip" that holds as well for a batch at the end that does not
+        continue the one before it by offset and leader epoch, as its header may have to be restored.
+        """
+        if not interval >= 0:
+            raise ValueError(f"interval {interval!r}: seconds, 0 or more")
+        polled = self.followers(
+            start_offset=start_offset,
+            start_timestamp=start_timestamp,
+            isolation=isolation,
+            batch_bytes=batch_bytes,
+            on_note=on_note,
+            **options,
+        )
+        return follow(polled, interval)
+
+    def followers(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        on_note: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> list[Follower]:
+        """As follow, without blocking: a Follower of each log, whose `poll()` yields (segment, records) of what is new
+        since the last one, and ends."""
+        record_range = RecordRange.of(start_offset, None, start_timestamp, None)
+        assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
+        return followers(
+            self, self._pieces(batch_bytes, options), record_range, Isolation.of(isolation), on_note or logger.warning
+        )
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None

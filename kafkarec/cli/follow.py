@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from kafkarec.logs import Log
-from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
+from kafkarec.storage.follow import Follower
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.storage.ranges import RecordRange
 
 from . import input_logs, last_records
-from .log_follower import LogFollower
+from .problems import say
 from .record_pieces import PieceReader
 from .selection import SelectedRows, first_rows, last_rows
-from .shared_options import WrongUse
+from .shared_options import CouldNot, WrongUse
 
 INTERVAL = 0.25  # seconds between two polls
 
@@ -40,33 +38,22 @@ def demand_endless(args: argparse.Namespace) -> None:
 
 def pieces(args: argparse.Namespace, logs: Sequence[Log], reader: PieceReader) -> Generator[SelectedRows]:
     """Yield the selected rows as they arrive."""
-    followers = []
+    options = {**reader.decode, "errors": "skip", "restore": not reader.damage_reporter.stop_at_first}
+    followers: list[Follower] = []
     for log in logs:
         start = args.from_offset
         if args.last is not None:
             ((_, start),) = last_records.parts(reader, [log], max(args.last, 1))
-        followers.append(_follower(args, log, reader, start))
+        followers += log.followers(start_offset=start, start_timestamp=args.from_time, on_note=_note, **options)
     with closing(_endless(followers, reader, args.last)) as pieces_read:
         yield from pieces_read if args.first is None else first_rows(pieces_read, args.first)
 
 
-def _follower(args: argparse.Namespace, log: Log, reader: PieceReader, start: int | None) -> LogFollower:
-    named = {os.path.realpath(path) for path in args.paths if not os.path.isdir(path)}
-    alone = all(os.path.realpath(segment.path) in named for segment in log.segments)
-    options = dict(reader.decode)
-    committed = options.pop("isolation") == "read_committed"
-    return LogFollower(
-        os.path.dirname(log.segments[0].path) or os.curdir,
-        log.topic,
-        log.partition,
-        request(**options, errors="skip", restore=not reader.damage_reporter.stop_at_first),
-        RecordRange.of(start, None, args.from_time, None),
-        committed=committed,
-        only=[segment.name for segment in log.segments] if alone else (),
-    )
+def _note(text: str) -> None:
+    say(f"note: {text}")
 
 
-def _endless(followers: Sequence[LogFollower], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
+def _endless(followers: Sequence[Follower], reader: PieceReader, last: int | None) -> Generator[SelectedRows]:
     for one in followers:
         rows = _rows(one, reader)
         yield from rows if last is None else last_rows(rows, last)
@@ -76,17 +63,20 @@ def _endless(followers: Sequence[LogFollower], reader: PieceReader, last: int | 
             yield from _rows(one, reader)
 
 
-def _rows(one: LogFollower, reader: PieceReader) -> Generator[SelectedRows]:
+def _rows(one: Follower, reader: PieceReader) -> Generator[SelectedRows]:
     if reader.damage_reporter.stopped:
         return
     stops = reader.damage_reporter.stop_at_first
-    for segment, records in one.poll():
-        damage = list(records.damage)[: 1 if stops else None]
-        stop_at = damage[0].position if damage and stops else None
-        yield from reader.selection.choose(segment, records, stop_at)
-        for each in damage:
-            reader.damage_reporter.add(segment, each)
-        for restored in records.restored:
-            reader.damage_reporter.restored(segment, restored)
-        if reader.damage_reporter.stopped:
-            return
+    try:
+        for segment, records in one.poll():
+            damage = list(records.damage)[: 1 if stops else None]
+            stop_at = damage[0].position if damage and stops else None
+            yield from reader.selection.choose(segment, records, stop_at)
+            for each in damage:
+                reader.damage_reporter.add(segment, each)
+            for restored in records.restored:
+                reader.damage_reporter.restored(segment, restored)
+            if reader.damage_reporter.stopped:
+                return
+    except FileNotFoundError as gone:
+        raise CouldNot(str(gone)) from gone

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -115,6 +116,58 @@ def read_pieces(
     return _pieces(decoder)
 
 
+class ReadTo(NamedTuple):
+    """How far an input was read, and what the next decoder has to know to go on as the last one would.
+
+    position  where reading goes on
+    border    see Decoder.continue_after; None: nothing is known of what is before the position
+    before    the last batches before it
+    """
+
+    position: int = 0
+    border: Any = None
+    before: Sequence[Rows] = ()
+
+
+def read_on(decode_request: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple[PassResult, ReadTo]]:
+    """As read_pieces, from where the input was read to; each part with how far it was read then."""
+    return _read_on(decode_request.for_pieces, source, at)
+
+
+def read_until(decode_request: DecodeRequest, source: Source, at: ReadTo, end: int) -> tuple[PassResult, ReadTo]:
+    """The parts of read_on up to the byte `end`, where a batch or damage begins, as one. What is behind it counts for
+    damage before it, as it does in read_on."""
+    by_batch = decode_request._replace(options=replace(decode_request.options, stretch_bytes=1))
+    parts = []
+    for part, after in _read_on(by_batch, source, at):
+        if after.position > end:
+            break
+        parts.append(part)
+        at = after
+    return joined(parts), at
+
+
+def _read_on(asked: DecodeRequest, source: Source, at: ReadTo) -> Iterator[tuple[PassResult, ReadTo]]:
+    decoder = asked.decoder()
+    decoder.feed(source, at.position)
+    if at.border is not None:
+        decoder.continue_after(at.border, at.before)
+    before, parts = deque(at.before), list[PassResult]()
+    for part in _pieces(decoder):
+        parts.append(part)
+        _keep_window(before, part)
+        if decoder.border is not None:  # else the next part has damage that is before it
+            yield joined(parts), ReadTo(decoder.border[0], decoder.border, tuple(before))
+            parts.clear()
+
+
+def _keep_window(before: deque[Rows], part: PassResult) -> None:
+    """Adds the batches of a part, and drops those that a decoder does not compare with what it finds next."""
+    before.extend(part.tables)
+    while sum(map(len, before)) - len(before[0]) >= WINDOW:
+        before.popleft()
+
+
 def _pieces_ahead(
     asked: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
 ) -> Iterator[PassResult]:
@@ -131,10 +184,7 @@ def _pieces_ahead(
             begin = end
 
     def passed(part: PassResult) -> PassResult:
-        """Keeps the batches that a decoder compares with those it finds."""
-        before.extend(part.tables)
-        while sum(map(len, before)) - len(before[0]) >= WINDOW:
-            before.popleft()
+        _keep_window(before, part)
         return part
 
     with closing(in_order(calls(), threads)) as found:

@@ -1,6 +1,9 @@
 """The first bytes and the checksum of single batches: what those need who follow a log while a broker writes to it.
 
-What a fingerprint, preallocated zeros and an incomplete batch are: see kafkarec.distributed.
+A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length, leader epoch, magic and
+checksum. They differ between any two batches of a log, so a follower detects by them that a log was truncated and
+written again. In a file that the broker preallocated, zeros follow the last batch. A file that is cut, or whose last
+batch is still being written, ends in an incomplete batch.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from kafkarec.read.incomplete import incomplete_batch
 from .segment_file import SegmentFile
 
 _FINGERPRINT_BYTES = V2_AT.attributes
+_ZEROS = 1 << 20
 
 
 def fingerprint(segment: SegmentFile, position: int) -> bytes:
@@ -45,12 +49,35 @@ def first_offset(segment: SegmentFile, position: int) -> int | None:
     return start.base_offset if start.magic >= BATCH_MAGIC else None
 
 
-def preallocated_from(segment: SegmentFile, position: int) -> int | None:
-    """Where zeros follow the batches from `position` on; None: there are none, or a length before them is wrong."""
-    while not _are_zeros(head := segment.raw(position, UP_TO_MAGIC)):
-        if len(head) < UP_TO_MAGIC or batch_length(head) <= 0:
-            return None
-        position += LOG_OVERHEAD + batch_length(head)
+def is_preallocated(segment: SegmentFile, position: int) -> bool:
+    """Whether zeros and no batch begin at `position`."""
+    return _are_zeros(segment.raw(position, UP_TO_MAGIC))
+
+
+def has_zeros_at_end(segment: SegmentFile) -> bool:
+    """Whether the last bytes of the file are zeros, as in one that is preallocated."""
+    with segment.opened() as source:
+        return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
+
+
+def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
+    """Whether the zeros at `position` seem to be preallocated, and no damage before more batches: there is nothing else
+    for so many bytes, and at the end of the file."""
+    return has_zeros_at_end(segment) and not any(segment.raw(position, _ZEROS))
+
+
+def frames_end(segment: SegmentFile, position: int) -> int | None:
+    """Where the batches from `position` on end by their lengths: at the file's end, at preallocated zeros, or at a
+    batch that is longer than its file. None: a length or a magic before that is wrong."""
+    with segment.opened() as source:
+        read_at = segment.source.read_at
+        while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+            start = start_of(head)
+            if start.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or start.magic not in MAGICS:
+                return None
+            if start.batch_length > source.size - position - LOG_OVERHEAD:
+                break
+            position += LOG_OVERHEAD + start.batch_length
     return position
 
 

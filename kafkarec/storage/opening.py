@@ -38,7 +38,7 @@ class Opener:
         restore: bool = True,
     ) -> None:
         self.folder_type, self.log_type = folder_type, folder_type.log_type
-        self.make = partial(segment_type, restore=restore, prepared=_prepared)
+        self.make = partial(segment_type, restore=restore, prepared=prepared_transactions)
 
     def open(
         self,
@@ -153,7 +153,7 @@ class Opener:
         )
 
 
-def _prepared(segment: SegmentFile) -> dict[tuple[int, int], bool]:
+def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the log of a segment says of the log's transactions."""
     if segment.topic is None or segment.partition is None or not os.path.exists(segment.path):
         return {}

@@ -115,6 +115,11 @@ class PartitionFiles:
         """The folder that the log is in, also if its segments were named one by one; None: not known."""
         return self._folder or (self.segments[-1].folder if self.segments else None)
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether it was opened as a folder; False: segments that were named one by one."""
+        return self._folder is not None
+
     def folder_file(self, name: str) -> bytes | None:
         """A whole file of the folder, such as "leader-epoch-checkpoint"; None: there is none."""
         return None if self._folder is None else self._folder.read(name)

@@ -1,4 +1,4 @@
-"""Fingerprints and checksums of single batches of a file, and where preallocated zeros begin."""
+"""Fingerprints and checksums of single batches of a file, and where its whole batches end."""
 
 from __future__ import annotations
 
@@ -61,17 +61,45 @@ def test_the_first_offset_is_unknown_below_magic_2(tmp_path: Path) -> None:
 def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND, bytes(100))
     end = len(FIRST + SECOND)
-    assert [batch_frames.preallocated_from(log, position) for position in (0, len(FIRST), end)] == [end] * 3
+    assert [batch_frames.frames_end(log, position) for position in (0, len(FIRST), end)] == [end] * 3
+    assert [batch_frames.is_preallocated(log, position) for position in (0, len(FIRST), end)] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        (bytes(100), True),
+        (bytes(100) + SECOND, False),
+        (bytes(1 << 21), True),
+        (bytes(100) + SECOND + bytes(50), False),
+    ],
+    ids=["zeros", "a batch behind them", "more zeros", "a batch between them"],
+)
+def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> None:
+    assert batch_frames.ends_in_zeros(segment(tmp_path, FIRST, tail), len(FIRST)) is expected
 
 
 @pytest.mark.parametrize(
     "tail",
-    [b"", SECOND[:30], bytes(16), bytes(12) + b"\1" + bytes(20), builders.patched(SECOND, 8, b"\xff")],
-    ids=["the end", "a cut batch", "fewer zeros than a batch's start", "no length", "a negative length"],
+    [b"", SECOND[:30], SECOND[:-1], SECOND[:7], bytes(16)],
+    ids=["the end", "a cut batch", "a byte is missing", "a cut header", "fewer zeros than a batch's start"],
 )
-def test_what_is_no_preallocated_tail(tmp_path: Path, tail: bytes) -> None:
-    log = segment(tmp_path, FIRST, tail)
-    assert batch_frames.preallocated_from(log, 0) is None
+def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> None:
+    log = segment(tmp_path, FIRST, *MESSAGES, tail)
+    end = len(FIRST + b"".join(MESSAGES))
+    assert batch_frames.frames_end(log, 0) == end
+    assert not batch_frames.is_preallocated(log, end)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [bytes(12) + b"\1" + bytes(20), builders.patched(SECOND, 8, b"\xff"), builders.patched(SECOND, 16, b"\3")],
+    ids=["no length", "a negative length", "no magic"],
+)
+def test_frames_do_not_lead_over_a_wrong_header(tmp_path: Path, broken: bytes) -> None:
+    log = segment(tmp_path, FIRST, broken, SECOND)
+    assert batch_frames.frames_end(log, 0) is None
+    assert not batch_frames.is_preallocated(log, len(FIRST))
 
 
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])

@@ -1,0 +1,472 @@
+"""Follows a log while a broker writes to it: `Log.follow`, and `kafkarec cat --follow`.
+
+    good good good | a write in progress, zeros, or damage: for a later poll
+                   position
+
+A poll lists names, calls stat, and reads what is behind the last batch; the decoder goes on with what it knew of the
+batches before, so batches and damage are those of one reading of the file. The broker may roll (a later segment
+appears; the earlier one is read to its end first), delete old segments, and truncate. Every poll compares the last
+batch that was read with the file, so it also detects a log that was truncated and has grown again.
+
+What waits for a later poll:
+
+    an incomplete batch, preallocated zeros                               until it is complete
+    damage                                                                until a good batch is behind it
+    damage, a restored batch, a length beyond the file's end, and where   for SETTLED seconds from when it is first
+    header fields are restored a batch that does not continue the one     seen: what is written behind it meanwhile
+    before it by offset and leader epoch                                  may tell more about it
+    read_committed: a batch at or above the last stable offset            until its transaction has ended
+
+In a segment that a later one follows nothing waits but the last of these.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from kafkarec._core import Source
+from kafkarec.format.enums import Isolation
+from kafkarec.read import isolation
+from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
+from kafkarec.read.passes import Excluded, PassResult, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
+from kafkarec.recover.offset_order import WINDOW
+from kafkarec.recover.restoring import NO_EPOCH
+from kafkarec.sources.files import LocalFile
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.tables.records import BatchTable, RecordColumns
+
+from . import batch_frames, names, opening, ranges
+from .partition_folder import PartitionFiles
+from .ranges import RecordRange
+from .segment_file import SegmentFile
+
+SETTLED = 2.0  # seconds; also longer than a tick of a file system's clock, for which a changed file may keep its mtime
+_REMEMBERED = 4096  # batches
+_ALL = 1 << 63  # bytes
+_FAR = 4 << 20  # bytes to the file's end: fewer frames are followed before they are read
+_FURTHER_BACK = 8
+_WAITS, _RAISES, _OPEN = range(3)
+
+
+class ReadBatch(NamedTuple):
+    """The position and the fingerprint (see batch_frames) of a batch that was read."""
+
+    name: str
+    position: int
+    end: int
+    fingerprint: bytes
+    next_offset: int
+
+
+class _Stop(NamedTuple):
+    """Where reading ends for now, and why; of an open transaction the base offset there."""
+
+    position: int
+    why: int
+    base_offset: int | None = None
+
+
+class Follower:
+    """Reads what is new in one log since the last poll; see `kafkarec.logs.Readable.followers`."""
+
+    def __init__(
+        self,
+        log: PartitionFiles,
+        decode_request: DecodeRequest,
+        record_range: RecordRange,
+        *,
+        committed: bool,
+        on_note: Callable[[str], object],
+    ) -> None:
+        folder = log.folder
+        if not isinstance(folder, LocalFolder) or any(
+            one.folder is None or one.folder.path != folder.path for one in log.segments
+        ):
+            raise ValueError(f"{log.path}: only files of one folder on this machine can be followed")
+        self.log, self._folder, self._on_note = log, folder, on_note
+        self._only = None if log.is_folder else {one.name for one in log.segments}
+        self._owners = {_owner(one.name) for one in log.segments}
+        self._raises, self._committed, self._range = not decode_request.skip, committed, record_range
+        options = replace(decode_request.options, times=record_range.times)
+        if self._raises:  # at the first damage: nothing is restored before that
+            options = replace(options, restore=False)
+        self._request = decode_request._replace(options=options, skip=True)
+        self._headers = self._request._replace(options=replace(options, times=None)).of_headers(check_crcs=True)
+        restore = all(one.restore for one in log.segments)
+        self._made = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
+        self._restores = restore and options.restore and options.check_crc == ALL_CHECKS
+        self._marks: deque[ReadBatch] = deque(maxlen=_REMEMBERED)
+        self._last_seen: tuple[object, ...] | None = None  # of the last segment, when all of it was settled
+        self._name = ""  # the segment that is read, "" before the first poll
+        self._at = ReadTo()
+        self._first_end: int | None = None  # where the first batch in the range ends, while it is not read
+        self._waits = False  # what is at the position may not be judged yet, although a good batch is behind it
+        self._unsettled: tuple[float, int] | None = None  # when the file ended in something to wait for, and its size
+        self._unstable: int | None = None  # the base offset of the batch at the position, if its transaction is open
+        self._stable_from = ""  # the segment in which the first open transaction may begin
+
+    def poll(self) -> Generator[tuple[SegmentFile, RecordColumns]]:
+        """Yields (segment, records) that are new since the last poll, and ends. Each piece has its own batches and
+        damage; good batches are behind its damage.
+
+        With errors="raise" it yields everything before the damage, then raises. FileNotFoundError if the folder, or the
+        file that is followed alone, was deleted or moved.
+        """
+        listed = self._listing()
+        try:
+            yield from self._new_records(listed)
+        except FileNotFoundError:
+            return  # deleted since it was listed; the next poll continues there
+
+    def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[SegmentFile, RecordColumns]]:
+        if not listed:
+            return
+        if not self._name:
+            self._begin(listed)
+        elif not self._is_unchanged(listed):
+            self._rewind(listed)
+        settled, seen = self._settled(listed)
+        if settled is None or (seen is not None and seen == self._last_seen):
+            return
+        left_out = self._excluded(listed, settled) if self._committed else None
+        while True:
+            later = [name for name in listed if _place(name) > _place(self._name)]
+            yield from self._read(settled, left_out, final=bool(later))
+            if not later or self._unstable is not None:
+                break
+            self._enter(later[0])
+        self._last_seen = seen
+
+    # ---- the position in the log
+
+    def _listing(self) -> list[str]:
+        try:
+            with os.scandir(self._folder.path or os.curdir) as entries:
+                found = [entry.name for entry in entries if self._is_followed(entry.name) and not entry.is_dir()]
+        except FileNotFoundError:
+            where = self._folder.path or os.curdir
+            raise FileNotFoundError(f"{where} no longer exists: the partition was deleted or moved") from None
+        if self._only and not found and self._name:
+            raise FileNotFoundError(f"{self._folder.join(self._name)} no longer exists: it was deleted or moved")
+        return sorted(found, key=_place)
+
+    def _is_followed(self, name: str) -> bool:
+        if self._only is not None:
+            return name in self._only
+        is_segment = names.is_segment(name) and not name.endswith(".checkpoint")
+        return is_segment and (not self._owners or _owner(name) in self._owners)
+
+    def _begin(self, listed: Sequence[str]) -> None:
+        """Starts at the segment that contains the first offset of the range."""
+        first = self._range.first_offset
+        below = [name for name in listed if first is not None and (names.base_offset(name) or 0) <= first]
+        self._enter(below[-1] if below else listed[0])
+        self._stable_from = listed[0]
+
+    def _enter(self, name: str) -> None:
+        """Starts a segment at the first batch in the range."""
+        self._go_to(name, ReadTo())
+        first, base = self._range.first_offset, names.base_offset(name)
+        if self._range.times is None and (first is None or (base is not None and first <= base)):
+            return
+        with self._segment(name) as segment:
+            start = ranges.start_position(segment, self._range)
+            offset = batch_frames.first_offset(segment, start) if start else None
+            self._at, self._first_end = self._looked_back(segment, offset, self._first_in_range)
+            self._remember(segment, BatchTable(self._at.before))
+
+    def _go_to(self, name: str, at: ReadTo) -> None:
+        self._name, self._at, self._first_end = name, at, None
+        self._waits, self._unsettled, self._unstable = False, None, None
+
+    def _is_unchanged(self, listed: Sequence[str]) -> bool:
+        """Whether the last batch that was read is still at its position; True also if its segment was deleted."""
+        if self._name not in listed and any(_place(name) > _place(self._name) for name in listed):
+            self._skip_deleted(listed)
+            return True
+        mark = self._marks[-1] if self._marks else None
+        if mark is None or mark.name != self._name:
+            path = self._folder.join(self._name)
+            return self._name in listed and os.stat(path).st_size >= self._at.position
+        return self._holds(mark)
+
+    def _skip_deleted(self, listed: Sequence[str]) -> None:
+        """Continues at the first segment after a deleted one; notes offsets that were not read."""
+        expected = self._marks[-1].next_offset if self._marks else None
+        self._enter(next(name for name in listed if _place(name) > _place(self._name)))
+        base = names.base_offset(self._name)
+        if expected is not None and base is not None and base > expected:
+            self._note(f"offsets {expected} to {base - 1} were deleted before they were read")
+
+    def _holds(self, mark: ReadBatch) -> bool:
+        try:
+            with self._segment(mark.name) as segment:
+                return batch_frames.is_unchanged(segment, mark.position, mark.end, mark.fingerprint)
+        except FileNotFoundError:
+            return False
+
+    def _rewind(self, listed: Sequence[str]) -> None:
+        """Continues, after a truncation, after the last batch that still exists."""
+        while self._marks and not (self._marks[-1].name in listed and self._holds(self._marks[-1])):
+            self._marks.pop()
+        if self._marks:
+            mark = self._marks[-1]
+            with self._segment(mark.name) as segment:
+                at, _ = self._looked_back(segment, mark.next_offset, lambda part, begin: (mark.end, None))
+            self._go_to(mark.name, at)
+            place = f"offset {mark.next_offset}"
+        else:
+            self._enter(listed[0])
+            place = "its beginning"
+        self._stable_from = listed[0]
+        self._note(f"the log was truncated; continuing from {place}")
+
+    def _note(self, what: str) -> None:
+        self._on_note(f"{self._folder.path}: {what}")
+
+    def _segment(self, name: str, later_segment: bool = False) -> SegmentFile:
+        return self._made(
+            self._folder.join(name),
+            name,
+            folder=self._folder,
+            topic=self.log.topic,
+            partition=self.log.partition,
+            later_segment=later_segment,
+        )
+
+    def _looked_back(
+        self, segment: SegmentFile, offset: int | None, ends: Callable[[PassResult, int], tuple[int | None, int | None]]
+    ) -> tuple[ReadTo, int | None]:
+        """As if the file had been read from its start to the position that `ends` returns for a part and where that
+        begins; with what else it returns. None: not yet.
+
+        offset: of a batch there. The index tells from where on enough batches are before it; None: from the start.
+        """
+        asked, back, more = segment.named(self._headers), WINDOW, None
+        while True:
+            at = ReadTo(
+                0 if offset is None else ranges.start_position(segment, RecordRange((max(offset - back, 0), None)))
+            )
+            begin = at.position
+            with segment.opened() as source:
+                for part, after in read_on(asked, source, at):
+                    end, more = ends(part, at.position)
+                    if end is not None and end <= after.position:
+                        _, at = read_until(asked, source, at, end)
+                        break
+                    at = after
+            if not begin or sum(map(len, at.before)) >= WINDOW:
+                return at, more
+            back *= _FURTHER_BACK
+
+    def _first_in_range(self, part: PassResult, begin: int) -> tuple[int | None, int | None]:
+        """Where the last batch ends before the first one in the range, and where that one ends; of a part without one
+        where damage begins that no batch follows. None: nowhere."""
+        first, oldest = self._range.first_offset, self._range.start_timestamp
+        columns = map(batch_table(part).column, ("position", "size_in_bytes", "last_offset", "max_timestamp"))
+        for position, size, last, newest in zip(*columns, strict=True):
+            is_late = oldest is None or (newest is not None and newest >= oldest)
+            if is_late and (first is None or last >= first):
+                return begin, position + size
+            begin = position + size
+        return begin if any(one.lost_to is None for one in part.damage) else None, None
+
+    # ---- what waits for a later poll
+
+    def _settled(self, listed: Sequence[str]) -> tuple[int | None, tuple[object, ...] | None]:
+        """Up to which byte of the last segment everything has been there for SETTLED seconds, None: there is nothing to
+        read; and what tells whether that is read already, None: the file's clock may not."""
+        about, now = os.stat(self._folder.join(listed[-1])), time.time()
+        is_last, is_old = self._name == listed[-1], now - about.st_mtime > SETTLED
+        settled = _ALL if is_old else 0
+        if is_last and self._unsettled is not None and now - self._unsettled[0] >= SETTLED:
+            settled = max(settled, self._unsettled[1])
+        seen = (listed[-1], about.st_ino, about.st_size, about.st_mtime_ns) if is_old else None
+        nothing_new = about.st_size <= self._at.position or (self._waits and settled <= self._at.position)
+        return None if is_last and nothing_new else settled, seen
+
+    def _source(self, segment: SegmentFile, begin: int, settled: int) -> Source:
+        """The open file without zeros and, if its end is near, the incomplete batch there."""
+        file = segment.source
+        is_far = file.size - begin > _FAR and not batch_frames.has_zeros_at_end(segment)
+        end = None if is_far else batch_frames.frames_end(segment, begin)
+        if end is not None and end < settled and not batch_frames.ends_in_zeros(segment, end):
+            end = None  # the zeros, or the length of the last batch, may be wrong
+        if end is not None and isinstance(file, LocalFile):
+            file = copy(file)
+            file.size = end
+        return Source(file=file)
+
+    def _doubt(self, part: PassResult, at: ReadTo, settled: int) -> int | None:
+        """The first position in a part of the last segment that waits; None: nothing does. at: what was read before."""
+        doubts = [one.position for one in part.damage if one.position >= settled or one.lost_to is None]
+        doubts += [one.position for one in part.restored if one.position >= settled]
+        if self._restores and settled < _ALL:
+            columns = ("position", "base_offset", "partition_leader_epoch", "next_offset")
+            _, *expected = at.border[:3] if at.border else (0, None, None)
+            for position, base, epoch, after in zip(*map(batch_table(part).column, columns), strict=True):
+                epoch = NO_EPOCH if epoch is None else epoch
+                if position >= settled and [base, epoch] != expected:
+                    doubts.append(position)
+                    break
+                expected = [after, epoch]
+        return min(doubts, default=None)
+
+    def _trusted(self, segment: SegmentFile, settled: int) -> SegmentFile:
+        """The last segment up to what waits: a marker may still be found behind damage."""
+        at = self._at if segment.name == self._name else ReadTo()
+        with segment:
+            source = self._source(segment, at.position, settled)
+            for part, after in read_on(segment.named(self._headers), source, at):
+                doubt = self._doubt(part, at, settled)
+                if doubt is not None:
+                    return segment.between(0, doubt, has_grown=True)
+                at = after
+        return segment.between(0, at.position, has_grown=True)
+
+    def _excluded(self, listed: Sequence[str], settled: int) -> Excluded:
+        """What read_committed leaves out now. Reads the markers from the segment of the first open transaction on."""
+        start = self._stable_from if self._stable_from in listed else listed[0]
+        chosen = [name for name in listed if _place(name) >= _place(start)]
+        group = [self._segment(name, name != chosen[-1]) for name in chosen]
+        group[-1] = self._trusted(group[-1], settled)
+        left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
+        stable = left_out.stable_offset
+        reached = self._marks[-1].next_offset if self._marks else 0
+        least = reached if stable is None else min(reached, stable)
+        bases = [(names.base_offset(name) or 0, name) for name in listed]
+        self._stable_from = max([(base, name) for base, name in bases if base <= least] or [(0, start)])[1]
+        return left_out
+
+    # ---- reading
+
+    def _read(
+        self, settled: int, left_out: Excluded | None, *, final: bool
+    ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
+        """Yields what may be judged of the current segment. final: a later segment exists."""
+        stable = None if left_out is None else left_out.stable_offset
+        if self._unstable is not None and stable is not None and stable <= self._unstable:
+            return
+        self._waits, self._unstable = False, None
+        options = self._request.options
+        if left_out is not None:
+            options = replace(options, aborted=left_out.aborted, stable_offset=stable)
+        with self._segment(self._name, final) as segment:
+            decode_request = segment.named(self._request._replace(options=options))
+            source = Source(file=segment.source) if final else self._source(segment, self._at.position, settled)
+            stop = None
+            for part, after in self._parts(decode_request, source):
+                stop = self._stop(part, None if final else settled, stable)
+                if stop is not None:
+                    followed = all(one.lost_to is not None for one in part.damage if one.position == stop.position)
+                    self._waits, self._unstable = stop.why == _WAITS and followed, stop.base_offset
+                    part, after = read_until(decode_request, source, self._at, stop.position)
+                yield from self._taken(segment, decode_request, source, part, after, left_out)
+                if stop is not None:
+                    break
+            if stop is not None and stop.why == _RAISES:
+                for _ in read_pieces(decode_request._replace(skip=False), source, stop.position):
+                    pass
+            if not final and self._unstable is None:
+                self._wait_for(segment, settled)
+
+    def _stop(self, part: PassResult, settled: int | None, stable: int | None) -> _Stop | None:
+        """Where the part ends for this poll; None: it is read whole. settled: None in a segment that a later one
+        follows."""
+        stops = []
+        doubt = None if settled is None else self._doubt(part, self._at, settled)
+        if doubt is not None:
+            stops.append(_Stop(doubt, _WAITS))
+        if self._raises and part.damage:
+            stops.append(_Stop(part.damage[0].position, _RAISES))
+        if stable is not None:
+            for position, base in zip(*map(batch_table(part).column, ("position", "base_offset")), strict=True):
+                if base is not None and base >= stable:
+                    stops.append(_Stop(position, _OPEN, base))
+                    break
+        return min(stops, default=None)
+
+    def _parts(self, decode_request: DecodeRequest, source: Source) -> Iterator[tuple[PassResult, ReadTo]]:
+        """As read_on; the first batch in the range is a part of its own, with damage before it."""
+        if self._first_end is not None:
+            yield read_until(decode_request, source, self._at, self._first_end)
+        yield from read_on(decode_request, source, self._at)
+
+    def _taken(
+        self,
+        segment: SegmentFile,
+        decode_request: DecodeRequest,
+        source: Source,
+        part: PassResult,
+        after: ReadTo,
+        left_out: Excluded | None,
+    ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
+        records = as_columns(decode_request, part._replace(remaining=0), left_out)
+        if after.position == self._first_end:
+            records = records[self._count_below(decode_request, source, after.position) :]
+            self._first_end = None
+        self._at = after
+        self._remember(segment, records.batches)
+        if part.damage or len(records.batches):
+            yield segment, records
+
+    def _count_below(self, decode_request: DecodeRequest, source: Source, end: int) -> int:
+        """How many records before the byte `end` are below the range of offsets."""
+        of_offsets = decode_request._replace(layout=request(columns=("offset",)).layout)
+        offsets = as_columns(of_offsets, read_until(of_offsets, source, self._at, end)[0]).column("offset")
+        return sum(offset < (self._range.first_offset or 0) for offset in offsets)
+
+    def _remember(self, segment: SegmentFile, batches: BatchTable) -> None:
+        columns = map(batches[-_REMEMBERED:].column, ("position", "size_in_bytes", "next_offset"))
+        for position, size, after in zip(*columns, strict=True):
+            head = batch_frames.fingerprint(segment, position)
+            self._marks.append(ReadBatch(self._name, position, position + size, head, after))
+
+    def _wait_for(self, segment: SegmentFile, settled: int) -> None:
+        """Keeps since when what is behind the position is there."""
+        if self._at.position >= segment.size:
+            self._unsettled = None
+        elif self._unsettled is None or self._unsettled[1] <= max(settled, self._at.position):
+            self._unsettled = (time.time(), segment.size)
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (names.base_offset(name) or 0, name)
+
+
+def _owner(name: str) -> tuple[str | None, int | None] | None:
+    parsed = names.segment(name)
+    return None if parsed is None else (parsed.topic, parsed.partition)
+
+
+def followers(
+    opened: opening.Opened,
+    decode_request: DecodeRequest,
+    record_range: RecordRange,
+    isolation_level: Isolation,
+    on_note: Callable[[str], object],
+) -> list[Follower]:
+    """See Readable.followers."""
+    committed = isolation_level is Isolation.READ_COMMITTED
+    return [
+        Follower(log, decode_request, record_range, committed=committed, on_note=on_note)
+        for log in opening.logs(opened)
+    ]
+
+
+def follow(polled: Sequence[Follower], interval: float) -> Generator[RecordColumns]:
+    """See Readable.follow."""
+    while True:
+        for one in polled:
+            with closing(one.poll()) as pieces:
+                for _, records in pieces:
+                    yield records
+        time.sleep(interval)

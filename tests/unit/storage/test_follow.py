@@ -1,0 +1,389 @@
+"""Log.follow, and its polls while a simulated broker appends, rolls, deletes and truncates at random."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import random
+import tempfile
+import threading
+import time
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import builders
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import kafkarec
+from kafkarec.errors import CorruptRecordError
+from kafkarec.sources import folders
+from kafkarec.sources.files import LocalFile
+from kafkarec.storage import follow
+from kafkarec.storage.follow import Follower
+
+PREALLOCATED = 4096
+
+
+class SimulatedLog:
+    """A simulated broker's log: segments of batches, each with a unique value."""
+
+    def __init__(self, folder: Path, preallocate: bool) -> None:
+        self.folder, self.preallocate = folder, preallocate
+        self.segments: dict[int, list[tuple[int, bytes]]] = {0: []}
+        self.next_offset = self.made = 0
+        self.cut = 0  # bytes of the last batch that are not yet written
+        self.write()
+
+    def write(self) -> None:
+        for base, batches in self.segments.items():
+            data = b"".join(raw for _, raw in batches)
+            last = base == max(self.segments)
+            if last and self.cut:
+                data = data[: -self.cut]
+            if last and self.preallocate:
+                data = data.ljust(PREALLOCATED, b"\0")
+            path = self.folder / f"{base:020}.log"
+            with path.open("r+b" if path.exists() else "w+b") as file:
+                file.write(data)
+                file.truncate()
+        for path in self.folder.glob("*.log"):
+            if int(path.stem) not in self.segments:
+                path.unlink()
+
+    def batch(self, count: int, **fields: Any) -> None:
+        self.cut = 0
+        self.made += 1
+        records = [builders.record(offset_delta=i, value=b"%d.%d" % (self.made, i)) for i in range(count)]
+        self.add(builders.batch(records, base_offset=self.next_offset, **fields), count)
+
+    def add(self, raw: bytes, count: int) -> None:
+        self.segments[max(self.segments)].append((self.next_offset, raw))
+        self.next_offset += count
+
+    def play(self, what: str, number: int) -> None:
+        batches = self.segments[max(self.segments)]
+        if what == "append":
+            self.batch(number)
+        elif what == "append half of it":
+            self.batch(number)
+            self.cut = len(self.segments[max(self.segments)][-1][1]) // 2
+        elif what == "finish":
+            self.cut = 0
+        elif what == "roll" and batches and not self.cut:
+            self.segments[self.next_offset] = []
+        elif what == "delete" and len(self.segments) > 1:
+            del self.segments[min(self.segments)]
+        elif what == "truncate" and any(self.segments.values()):
+            self.cut = 0
+            for _ in range(number):
+                if len(self.segments) > 1 and not self.segments[max(self.segments)]:
+                    del self.segments[max(self.segments)]
+                if self.segments[max(self.segments)]:
+                    self.next_offset = self.segments[max(self.segments)].pop()[0]
+        self.write()
+
+
+def follower(folder: Path | str, **options: Any) -> Follower:
+    """Without restoring: so only damage waits."""
+    chosen = {"columns": ["offset", "value"], "errors": "skip", "restore": False} | options
+    (one,) = kafkarec.open(folder).followers(**chosen)
+    return one
+
+
+def polled(one: Follower) -> list[tuple[int, bytes]]:
+    rows = []
+    for _, records in one.poll():
+        assert not records.damage
+        rows += zip(records.column("offset"), records.column("value"), strict=True)
+    return rows
+
+
+OPERATIONS = ("append", "append half of it", "finish", "append", "roll", "delete", "truncate")
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(OPERATIONS), st.integers(1, 3), st.booleans()), min_size=6, max_size=30),
+    preallocate=st.booleans(),
+)
+def test_every_record_is_returned_once(steps: list[tuple[str, int, bool]], preallocate: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        broker = SimulatedLog(Path(name), preallocate)
+        one = follower(name)
+        returned = []
+        for what, number, then_poll in steps:
+            broker.play(what, number)
+            if then_poll:
+                returned += polled(one)
+        broker.play("finish", 0)
+        returned += polled(one)
+        assert polled(one) == []
+        values = [value for _, value in returned]
+        assert len(set(values)) == len(values)
+        if any(broker.segments.values()):
+            with kafkarec.open(name) as log:
+                kept = log.read(columns=["offset", "value"])
+            latest = dict(returned)
+            assert [latest.get(offset) for offset in kept.column("offset")] == kept.column("value")
+
+
+TRANSACTIONS = st.tuples(
+    st.sampled_from(["data", "data", "plain", "commit", "abort", "roll"]), st.integers(1, 3), st.booleans()
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(steps=st.lists(TRANSACTIONS, min_size=6, max_size=30), preallocate=st.booleans())
+def test_committed_records_are_returned_at_their_commit(steps: list[tuple[str, int, bool]], preallocate: bool) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        broker = SimulatedLog(Path(name), preallocate)
+        one = follower(name, isolation="read_committed")
+        returned = []
+        for what, producer, then_poll in steps:
+            if what == "data":
+                broker.batch(2, producer_id=producer, attributes=builders.TRANSACTIONAL)
+            elif what == "plain":
+                broker.batch(1)
+            elif what == "roll":
+                broker.play("roll", 0)
+            else:
+                marker = builders.end_marker(
+                    commit=what == "commit", producer_id=producer, base_offset=broker.next_offset
+                )
+                broker.add(marker, 1)
+            broker.write()
+            if then_poll:
+                returned += polled(one)
+                with kafkarec.open(name) as log:
+                    now = log.read(columns=["offset"], isolation="read_committed").column("offset")
+                assert [offset for offset, _ in returned] == now
+
+
+def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = SimulatedLog(tmp_path, preallocate=True)
+    broker.play("append", 1)
+    one = follower(tmp_path)
+    path = tmp_path / f"{0:020}.log"
+    before = path.stat().st_mtime_ns
+    assert len(polled(one)) == 1
+    broker.play("append", 1)
+    os.utime(path, ns=(before, before))  # the same tick of the file system's clock, the same size
+    assert len(polled(one)) == 1
+    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    assert polled(one) == []
+    broker.play("append", 1)
+    assert len(polled(one)) == 1
+
+
+def test_a_compressed_segment_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / f"{0:020}.log.gz").write_bytes(gzip.compress(builders.good_batch(2)))
+    notes: list[str] = []
+    one = follower(tmp_path, on_note=notes.append)
+    assert [len(polled(one)) for _ in range(3)] == [2, 0, 0]
+    assert notes == []
+
+
+def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    path = folder / f"{0:020}.log"
+    path.write_bytes(b"".join(batches))
+    os.utime(path, (1, 1))  # what is there is old
+    return folder
+
+
+def append(folder: Path, *batches: bytes) -> None:
+    with (folder / f"{0:020}.log").open("ab") as file:
+        file.write(b"".join(batches))
+
+
+def good(base: int, **fields: Any) -> bytes:
+    return builders.good_batch(1, base_offset=base, **fields)
+
+
+def bad(base: int) -> bytes:
+    raw = good(base)
+    return raw[:-1] + bytes([raw[-1] ^ 1])
+
+
+def offsets(pieces: Any) -> list[int]:
+    return [offset for piece in pieces for offset in piece.column("offset")]
+
+
+def test_follow_yields_what_is_there_and_what_arrives_until_it_is_closed(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    before = os.listdir("/proc/self/fd")
+    with kafkarec.open(folder) as log:
+        pieces = log.follow(columns=["offset"], interval=0.01, batch_bytes=1)
+        assert offsets(islice(pieces, 2)) == [0, 1]
+        writer = threading.Timer(0.3, append, (folder, good(2), good(3)))
+        writer.start()
+        assert offsets(islice(pieces, 1)) == [2]
+        pieces.close()
+        writer.join()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = log_folder(tmp_path, good(0), bad(1))
+    one = follower(folder, errors="raise", restore=True)
+    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    assert [offset for offset, _ in polled(one)] == [0]
+    append(folder, good(2))
+    with pytest.raises(CorruptRecordError) as of_stream:
+        list(kafkarec.open(folder).stream())
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError) as raised:
+            list(one.poll())
+        assert vars(raised.value) == vars(of_stream.value)
+
+
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
+    ids=["an offset is skipped", "another leader epoch", "damage"],
+)
+def test_what_may_be_damage_waits_for_what_tells_more(
+    batch: bytes, field: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    one = follower(folder, restore=True)
+    assert len(polled(one)) == 2
+    append(folder, batch)
+    assert polled(one) == []
+    append(folder, good(3), good(4))
+    assert polled(one) == []
+    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    ((_, records),) = one.poll()
+    assert records.column("offset") == ([2, 3, 4] if field else [3, 4])
+    assert [list(restored.fields) for restored in records.restored] == ([[field]] if field else [])
+    assert [damage.position for damage in records.damage] == ([] if field else [2 * len(good(0))])
+
+
+def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log_folder(tmp_path, good(0))
+    one = follower(folder, restore=True)
+    assert len(polled(one)) == 1
+    monkeypatch.setattr(follow, "SETTLED", 0.3)
+    append(folder, good(5))
+    found, deadline = polled(one), time.monotonic() + 20
+    assert found == []
+    while not found:
+        assert time.monotonic() < deadline
+        append(folder, b"\0")  # the file always changes
+        time.sleep(0.05)
+        found = polled(one)
+    assert [offset for offset, _ in found] == [5]
+
+
+def test_zeros_before_more_batches_are_damage(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0), bytes(4096), good(9))
+    one = follower(folder)
+    ((_, records),) = one.poll()
+    assert records.column("offset") == [0, 9]
+    assert [(damage.position, damage.length) for damage in records.damage] == [(len(good(0)), 4096)]
+
+
+def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
+    folder = log_folder(tmp_path, data, bad(1))
+    one = follower(folder, isolation="read_committed")
+    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    assert polled(one) == []
+    append(folder, builders.end_marker(commit=True, producer_id=1, base_offset=2))
+    assert offsets(piece for _, piece in one.poll()) == [0]
+
+
+class CountedFile(LocalFile):
+    """Counts the bytes that are read."""
+
+    read = 0
+
+    def __init__(self, path: str, disk: bool = False) -> None:
+        super().__init__(path, disk)
+        self._number, self.descriptor = self.descriptor or 0, None
+
+    def read_at(self, position: int, length: int) -> bytes:
+        data = os.pread(self._number, length, position)
+        CountedFile.read += len(data)
+        return data
+
+    def close(self) -> None:
+        os.close(self._number)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_each_byte_is_read_about_once(cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll for each batch of 12 KB; with `cut` the last batch is incomplete at most polls."""
+    monkeypatch.setattr(folders, "LocalFile", CountedFile)
+    monkeypatch.setattr(CountedFile, "read", 0)
+    folder, chance, left = log_folder(tmp_path, good(0)), random.Random(1), b""
+    one = follower(folder, restore=True)
+    found = len(polled(one))
+    for number in range(300):
+        records = [builders.record(offset_delta=i, value=chance.randbytes(3000)) for i in range(4)]
+        raw = left + builders.batch(records, base_offset=1 + 4 * number)
+        stop = chance.randrange(len(raw)) if cut else len(raw)
+        append(folder, raw[:stop])
+        left = raw[stop:]
+        found += len(polled(one))
+    append(folder, left)
+    assert found + len(polled(one)) == 1201
+    assert CountedFile.read < 1.02 * (folder / f"{0:020}.log").stat().st_size
+
+
+def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:
+    for number in range(2):
+        log_folder(tmp_path, good(number), name=f"t-{number}")
+    with kafkarec.open(tmp_path) as log_dir, closing(log_dir.follow(interval=0)) as pieces:
+        first = [next(pieces) for _ in range(2)]
+        append(tmp_path / "t-0", good(1))
+        first.append(next(pieces))
+    assert [piece.column("partition") for piece in first] == [[0], [1], [0]]
+    assert [piece.column("offset") for piece in first] == [[0], [1], [1]]
+
+
+def test_the_files_of_one_partition_among_several_in_a_folder(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"t-{number}-{0:020}.log").write_bytes(good(number))
+    found = [polled(one) for one in kafkarec.open(tmp_path).followers(columns=["offset", "value"])]
+    assert [[offset for offset, _ in rows] for rows in found] == [[0], [1]]
+
+
+def test_notes_are_warnings_unless_they_are_asked_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    notes: list[str] = []
+    both = [follower(folder), follower(folder, on_note=notes.append)]
+    assert [len(polled(one)) for one in both] == [2, 2]
+    os.truncate(folder / f"{0:020}.log", len(good(0)))
+    assert [polled(one) for one in both] == [[], []]
+    assert notes == caplog.messages == [f"{folder}: the log was truncated; continuing from offset 1"]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_no_longer_exists(alone: bool, tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0))
+    one = follower(folder / f"{0:020}.log" if alone else folder)
+    assert len(polled(one)) == 1
+    folder.rename(tmp_path / "t-0.1-delete")
+    with pytest.raises(FileNotFoundError, match="no longer exists: "):
+        polled(one)
+
+
+def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0))
+    with pytest.raises(ValueError, match="on this machine"):
+        kafkarec.open(io.BytesIO(good(0))).follow()
+    with pytest.raises(ValueError, match="of one folder"):
+        kafkarec.open([folder / f"{0:020}.log", log_folder(tmp_path / "t-0", name="t-0") / f"{0:020}.log"]).follow()
+    with pytest.raises(ValueError, match="interval -1"):
+        kafkarec.open(folder).follow(interval=-1)
+    with pytest.raises(TypeError, match="no such option: end_offset"):
+        kafkarec.open(folder).follow(end_offset=3)
