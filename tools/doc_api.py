@@ -82,7 +82,6 @@ MODULES: dict[str, tuple[str, ...]] = {
         "has_valid_checksum",
         "first_offset",
         "is_preallocated",
-        "preallocated_from",
     ),
     "storage.segment_summary": ("summarize", "SegmentSummary"),
 }

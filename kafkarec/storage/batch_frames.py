@@ -54,19 +54,24 @@ def is_preallocated(segment: Segment, position: int) -> bool:
     return _are_zeros(segment.raw(position, UP_TO_MAGIC))
 
 
-def ends_in_zeros(segment: Segment, position: int) -> bool:
-    """Whether the zeros at `position` seem to be preallocated, and no damage before more batches: for so many bytes,
-    and at the end of the file, there is nothing else."""
+def has_zeros_at_end(segment: Segment) -> bool:
+    """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
-        end = segment.raw(max(source.size - UP_TO_MAGIC, position), UP_TO_MAGIC)
-    return not any(end) and not any(segment.raw(position, _ZEROS))
+        return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
+
+
+def ends_in_zeros(segment: Segment, position: int) -> bool:
+    """Whether the zeros at `position` seem to be preallocated, and no damage before more batches: there is nothing else
+    for so many bytes, and at the end of the file."""
+    return has_zeros_at_end(segment) and not any(segment.raw(position, _ZEROS))
 
 
 def frames_end(segment: Segment, position: int) -> int | None:
     """Where the batches from `position` on end by their lengths: at the file's end, at preallocated zeros, or at a
     batch that is longer than its file. None: a length or a magic before that is wrong."""
     with segment.opened() as source:
-        while not _are_zeros(head := segment.raw(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
+        read_at = segment.source.read_at
+        while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
             start = start_of(head)
             if start.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or start.magic not in MAGICS:
                 return None

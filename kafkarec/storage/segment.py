@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from kafkarec.ops.salvage import SalvageReport
     from kafkarec.ops.verify import Report
 
-    from .follow import Follower
+    from .follower import Follower
 
 _SPLIT_COLUMNS = ("position", "size_in_bytes", "last_offset", "next_offset", "partition_leader_epoch")
 _SEVERAL = ("topic", "partition", "file")
@@ -221,21 +221,22 @@ class Readable(ABC):
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
         interval: float = 0.25,
-        on_note: Callable[[str], object] = logger.warning,
+        on_note: Callable[[str], object] | None = None,
         **options: Any,
     ) -> Generator[RecordColumns]:
         """As stream, and then what is appended, as it arrives: an iterator without an end. Closing it closes the files.
 
         interval: seconds between two polls, in which the iterator blocks
-        on_note: called with a sentence when the log was truncated, or segments were deleted before they were read
-        Of a Log the segments that appear later too; of a LogDir each of its logs in turn. Files of this machine only,
-        else ValueError; FileNotFoundError when the folder (or the file that is followed alone) is no longer there.
-        Incomplete batches and preallocated zeros at the end are waited for. Damage is reported, or raised after the
-        records before it, when a good batch is behind it and it has been there for 2 seconds; records behind it wait,
-        and with errors="skip" also a batch at the end that does not continue the one before it by offset and leader
-        epoch: then header fields may be restored.
+        on_note: called with a sentence when the log was truncated, or segments were deleted before they were read; by
+            default a warning of the logger `kafkarec`
+        Later segments of a Log are followed, too, and each log of a LogDir in turn; ValueError for what is not on this
+        machine, FileNotFoundError when the folder, or the file that is followed alone, no longer exists. Incomplete
+        batches and preallocated zeros at the end are waited for. Damage is raised, after the records before it, or with
+        errors="skip" reported, when a good batch is behind it and it has been there for 2 seconds: what is written
+        behind it meanwhile may tell more. With errors="skip" that holds as well for a batch at the end that does not
+        continue the one before it by offset and leader epoch, as its header may have to be restored.
         """
-        from .follow import follow
+        from .follower import follow
 
         if not interval >= 0:
             raise ValueError(f"interval {interval!r}: seconds, 0 or more")
@@ -256,15 +257,16 @@ class Readable(ABC):
         start_timestamp: int | datetime | None = None,
         isolation: Isolation | str = "read_uncommitted",
         batch_bytes: int = CHUNK_BYTES,
-        on_note: Callable[[str], object] = logger.warning,
+        on_note: Callable[[str], object] | None = None,
         **options: Any,
     ) -> list[Follower]:
-        """As follow, without waiting: a Follower of each log, whose `poll()` yields what is new and ends."""
-        from .follow import followers
+        """As follow, without blocking: a Follower of each log. Its `poll()` yields pairs (segment, records) of what is
+        new since the last one, and ends."""
+        from .follower import followers
 
         decode_request = self._chunked_request(batch_bytes, options)
         record_range = RecordRange.of(start_offset, None, start_timestamp, None)
-        return followers(self, decode_request, record_range, Isolation.of(isolation), on_note)
+        return followers(self, decode_request, record_range, Isolation.of(isolation), on_note or logger.warning)
 
     def scan(
         self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None

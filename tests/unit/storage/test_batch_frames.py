@@ -66,6 +66,20 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("tail", "expected"),
+    [
+        (bytes(100), True),
+        (bytes(100) + SECOND, False),
+        (bytes(1 << 21), True),
+        (bytes(100) + SECOND + bytes(50), False),
+    ],
+    ids=["zeros", "a batch behind them", "more zeros", "a batch between them"],
+)
+def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> None:
+    assert batch_frames.ends_in_zeros(segment(tmp_path, FIRST, tail), len(FIRST)) is expected
+
+
+@pytest.mark.parametrize(
     "tail",
     [b"", SECOND[:30], SECOND[:-1], SECOND[:7], bytes(16)],
     ids=["the end", "a cut batch", "a byte is missing", "a cut header", "fewer zeros than a batch's start"],

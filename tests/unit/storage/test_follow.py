@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import io
 import os
+import random
 import tempfile
+import threading
+import time
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec.storage import follow
-from kafkarec.storage.follow import Follower
+from kafkarec.errors import CorruptRecordError
+from kafkarec.sources import folders
+from kafkarec.sources.files import LocalFile
+from kafkarec.storage import follower as module
+from kafkarec.storage.follower import Follower
 
 PREALLOCATED = 4096
 
@@ -165,7 +174,7 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatc
     broker.play("append", 1)
     os.utime(path, ns=(before, before))  # the same tick of the file system's clock, the same size
     assert len(polled(one)) == 1
-    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
     assert polled(one) == []
     broker.play("append", 1)
     assert len(polled(one)) == 1
@@ -177,3 +186,204 @@ def test_a_compressed_segment_is_read_once(tmp_path: Path) -> None:
     one = follower(tmp_path, on_note=notes.append)
     assert [len(polled(one)) for _ in range(3)] == [2, 0, 0]
     assert notes == []
+
+
+def log_folder(tmp_path: Path, *batches: bytes, name: str = "t-0") -> Path:
+    folder = tmp_path / name
+    folder.mkdir()
+    path = folder / f"{0:020}.log"
+    path.write_bytes(b"".join(batches))
+    os.utime(path, (1, 1))  # what is there is old
+    return folder
+
+
+def append(folder: Path, *batches: bytes) -> None:
+    with (folder / f"{0:020}.log").open("ab") as file:
+        file.write(b"".join(batches))
+
+
+def good(base: int, **fields: Any) -> bytes:
+    return builders.good_batch(1, base_offset=base, **fields)
+
+
+def bad(base: int) -> bytes:
+    raw = good(base)
+    return raw[:-1] + bytes([raw[-1] ^ 1])
+
+
+def offsets(pieces: Any) -> list[int]:
+    return [offset for piece in pieces for offset in piece.column("offset")]
+
+
+def test_follow_yields_what_is_there_and_what_arrives_until_it_is_closed(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    before = os.listdir("/proc/self/fd")
+    with kafkarec.open(folder) as log:
+        pieces = log.follow(columns=["offset"], interval=0.01, batch_bytes=1)
+        assert offsets(islice(pieces, 2)) == [0, 1]
+        writer = threading.Timer(0.3, append, (folder, good(2), good(3)))
+        writer.start()
+        assert offsets(islice(pieces, 1)) == [2]
+        pieces.close()
+        writer.join()
+    assert os.listdir("/proc/self/fd") == before
+
+
+def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = log_folder(tmp_path, good(0), bad(1))
+    one = follower(folder, errors="raise", restore=True)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
+    assert [offset for offset, _ in polled(one)] == [0]
+    append(folder, good(2))
+    with pytest.raises(CorruptRecordError) as of_stream:
+        list(kafkarec.open(folder).stream())
+    for _ in range(2):
+        with pytest.raises(CorruptRecordError) as raised:
+            list(one.poll())
+        assert vars(raised.value) == vars(of_stream.value)
+
+
+@pytest.mark.parametrize(
+    ("batch", "field"),
+    [(good(900), "base_offset"), (good(2, leader_epoch=900), "partition_leader_epoch"), (bad(2), None)],
+    ids=["an offset is skipped", "another leader epoch", "damage"],
+)
+def test_what_may_be_damage_waits_for_what_tells_more(
+    batch: bytes, field: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    one = follower(folder, restore=True)
+    assert len(polled(one)) == 2
+    append(folder, batch)
+    assert polled(one) == []
+    append(folder, good(3), good(4))
+    assert polled(one) == []
+    monkeypatch.setattr(module, "SETTLED", -1.0)
+    ((_, records),) = one.poll()
+    assert records.column("offset") == ([2, 3, 4] if field else [3, 4])
+    assert [list(restored.fields) for restored in records.restored] == ([[field]] if field else [])
+    assert [damage.position for damage in records.damage] == ([] if field else [2 * len(good(0))])
+
+
+def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = log_folder(tmp_path, good(0))
+    one = follower(folder, restore=True)
+    assert len(polled(one)) == 1
+    monkeypatch.setattr(module, "SETTLED", 0.3)
+    append(folder, good(5))
+    found, deadline = polled(one), time.monotonic() + 20
+    assert found == []
+    while not found:
+        assert time.monotonic() < deadline
+        append(folder, b"\0")  # the file always changes
+        time.sleep(0.05)
+        found = polled(one)
+    assert [offset for offset, _ in found] == [5]
+
+
+def test_zeros_before_more_batches_are_damage(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0), bytes(4096), good(9))
+    one = follower(folder)
+    ((_, records),) = one.poll()
+    assert records.column("offset") == [0, 9]
+    assert [(damage.position, damage.length) for damage in records.damage] == [(len(good(0)), 4096)]
+
+
+def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
+    folder = log_folder(tmp_path, data, bad(1))
+    one = follower(folder, isolation="read_committed")
+    monkeypatch.setattr(module, "SETTLED", -1.0)
+    assert polled(one) == []
+    append(folder, builders.end_marker(commit=True, producer_id=1, base_offset=2))
+    assert offsets(piece for _, piece in one.poll()) == [0]
+
+
+class CountedFile(LocalFile):
+    """Counts the bytes that are read."""
+
+    read = 0
+
+    def __init__(self, path: str, disk: bool = False) -> None:
+        super().__init__(path, disk)
+        self._number, self.descriptor = self.descriptor or 0, None
+
+    def read_at(self, position: int, length: int) -> bytes:
+        data = os.pread(self._number, length, position)
+        CountedFile.read += len(data)
+        return data
+
+    def close(self) -> None:
+        os.close(self._number)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_each_byte_is_read_about_once(cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A poll for each batch of 12 KB; with `cut` the last batch is incomplete at most polls."""
+    monkeypatch.setattr(folders, "LocalFile", CountedFile)
+    monkeypatch.setattr(CountedFile, "read", 0)
+    folder, chance, left = log_folder(tmp_path, good(0)), random.Random(1), b""
+    one = follower(folder, restore=True)
+    found = len(polled(one))
+    for number in range(300):
+        records = [builders.record(offset_delta=i, value=chance.randbytes(3000)) for i in range(4)]
+        raw = left + builders.batch(records, base_offset=1 + 4 * number)
+        stop = chance.randrange(len(raw)) if cut else len(raw)
+        append(folder, raw[:stop])
+        left = raw[stop:]
+        found += len(polled(one))
+    append(folder, left)
+    assert found + len(polled(one)) == 1201
+    assert CountedFile.read < 1.02 * (folder / f"{0:020}.log").stat().st_size
+
+
+def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:
+    for number in range(2):
+        log_folder(tmp_path, good(number), name=f"t-{number}")
+    with kafkarec.open(tmp_path) as log_dir, closing(log_dir.follow(interval=0)) as pieces:
+        first = [next(pieces) for _ in range(2)]
+        append(tmp_path / "t-0", good(1))
+        first.append(next(pieces))
+    assert [piece.column("partition") for piece in first] == [[0], [1], [0]]
+    assert [piece.column("offset") for piece in first] == [[0], [1], [1]]
+
+
+def test_the_files_of_one_partition_among_several_in_a_folder(tmp_path: Path) -> None:
+    for number in range(2):
+        (tmp_path / f"t-{number}-{0:020}.log").write_bytes(good(number))
+    found = [polled(one) for one in kafkarec.open(tmp_path).followers(columns=["offset", "value"])]
+    assert [[offset for offset, _ in rows] for rows in found] == [[0], [1]]
+
+
+def test_notes_are_warnings_unless_they_are_asked_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = log_folder(tmp_path, good(0), good(1))
+    notes: list[str] = []
+    both = [follower(folder), follower(folder, on_note=notes.append)]
+    assert [len(polled(one)) for one in both] == [2, 2]
+    os.truncate(folder / f"{0:020}.log", len(good(0)))
+    assert [polled(one) for one in both] == [[], []]
+    assert notes == caplog.messages == [f"{folder}: the log was truncated; continuing from offset 1"]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_what_no_longer_exists(alone: bool, tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0))
+    one = follower(folder / f"{0:020}.log" if alone else folder)
+    assert len(polled(one)) == 1
+    folder.rename(tmp_path / "t-0.1-delete")
+    with pytest.raises(FileNotFoundError, match="no longer exists: "):
+        polled(one)
+
+
+def test_what_cannot_be_followed_is_refused_at_once(tmp_path: Path) -> None:
+    folder = log_folder(tmp_path, good(0))
+    with pytest.raises(ValueError, match="on this machine"):
+        kafkarec.open(io.BytesIO(good(0))).follow()
+    with pytest.raises(ValueError, match="of one folder"):
+        kafkarec.open([folder / f"{0:020}.log", log_folder(tmp_path / "t-0", name="t-0") / f"{0:020}.log"]).follow()
+    with pytest.raises(ValueError, match="interval -1"):
+        kafkarec.open(folder).follow(interval=-1)
+    with pytest.raises(TypeError, match="no such option: end_offset"):
+        kafkarec.open(folder).follow(end_offset=3)

@@ -51,6 +51,7 @@ from .segment import Readable, Segment
 SETTLED = 2.0  # seconds; also longer than a tick of a file system's clock, for which a changed file may keep its mtime
 _REMEMBERED = 4096  # batches
 _ALL = 1 << 63  # bytes
+_FAR = 4 << 20  # bytes to the file's end: fewer frames are followed before they are read
 _FURTHER_BACK = 8
 _WAITS, _RAISES, _OPEN = range(3)
 
@@ -286,8 +287,10 @@ class Follower:
         return None if is_last and nothing_new else settled, seen
 
     def _source(self, segment: Segment, begin: int, settled: int) -> Source:
-        """The open file without the zeros and the incomplete batch at its end."""
-        end, file = batch_frames.frames_end(segment, begin), segment.source
+        """The open file without zeros and, if its end is near, the incomplete batch there."""
+        file = segment.source
+        is_far = file.size - begin > _FAR and not batch_frames.has_zeros_at_end(segment)
+        end = None if is_far else batch_frames.frames_end(segment, begin)
         if end is not None and end < settled and not batch_frames.ends_in_zeros(segment, end):
             end = None  # the zeros, or the length of the last batch, may be wrong
         if end is not None and isinstance(file, LocalFile):
