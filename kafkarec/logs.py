@@ -17,7 +17,7 @@ from kafkarec.sources.folders import FetchCounter
 from kafkarec.state import transactions
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.follow import Follower, follow, followers
+from kafkarec.storage.follower import Follower, follow, followers
 from kafkarec.storage.log_reading import Isolated
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.ranges import RecordRange

@@ -9,7 +9,7 @@ from contextlib import closing
 
 from kafkarec.logs import Log
 from kafkarec.sources import remote
-from kafkarec.storage.follow import Follower
+from kafkarec.storage.follower import Follower
 from kafkarec.storage.output_rules import is_stream
 
 from . import input_logs, last_records

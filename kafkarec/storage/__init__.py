@@ -11,6 +11,7 @@ log_files         opens the files of a log
 tiered            objects of tiered storage (KIP-405)
 ranges            ranges of offsets and timestamps, index lookups
 batch_frames      fingerprints and checksums of single batches, preallocated zeros, for growing logs
+follower          reads a log while a broker writes to it
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
 rebuild_folder    all side files of a log, made again

@@ -21,8 +21,8 @@ from long_run import LONG
 import kafkarec
 from kafkarec.recover import offset_order
 from kafkarec.sidecars import leader_epochs, offset_index
-from kafkarec.storage import follow
-from kafkarec.storage.follow import Follower
+from kafkarec.storage import follower as module
+from kafkarec.storage.follower import Follower
 
 SEEDS = range(3000 if LONG else 300)
 AT_ONCE, NEVER = -1.0, 1e9
@@ -142,7 +142,7 @@ def some_of(chance: random.Random, one: Follower) -> Iterator[tuple[Any, kafkare
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    yield lambda seconds: monkeypatch.setattr(follow, "SETTLED", seconds)
+    yield lambda seconds: monkeypatch.setattr(module, "SETTLED", seconds)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

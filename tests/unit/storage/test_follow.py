@@ -23,8 +23,8 @@ import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.sources import folders
 from kafkarec.sources.files import LocalFile
-from kafkarec.storage import follow
-from kafkarec.storage.follow import Follower
+from kafkarec.storage import follower as module
+from kafkarec.storage.follower import Follower
 
 PREALLOCATED = 4096
 
@@ -174,7 +174,7 @@ def test_files_with_an_unchanged_mtime_are_read_again(tmp_path: Path, monkeypatc
     broker.play("append", 1)
     os.utime(path, ns=(before, before))  # the same tick of the file system's clock, the same size
     assert len(polled(one)) == 1
-    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
     assert polled(one) == []
     broker.play("append", 1)
     assert len(polled(one)) == 1
@@ -234,7 +234,7 @@ def test_damage_is_raised_after_the_records_before_it_once_a_batch_is_behind_it(
 ) -> None:
     folder = log_folder(tmp_path, good(0), bad(1))
     one = follower(folder, errors="raise", restore=True)
-    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
     assert [offset for offset, _ in polled(one)] == [0]
     append(folder, good(2))
     with pytest.raises(CorruptRecordError) as of_stream:
@@ -260,7 +260,7 @@ def test_what_may_be_damage_waits_for_what_tells_more(
     assert polled(one) == []
     append(folder, good(3), good(4))
     assert polled(one) == []
-    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
     ((_, records),) = one.poll()
     assert records.column("offset") == ([2, 3, 4] if field else [3, 4])
     assert [list(restored.fields) for restored in records.restored] == ([[field]] if field else [])
@@ -271,7 +271,7 @@ def test_a_batch_that_may_be_wrong_is_yielded_after_a_while(tmp_path: Path, monk
     folder = log_folder(tmp_path, good(0))
     one = follower(folder, restore=True)
     assert len(polled(one)) == 1
-    monkeypatch.setattr(follow, "SETTLED", 0.3)
+    monkeypatch.setattr(module, "SETTLED", 0.3)
     append(folder, good(5))
     found, deadline = polled(one), time.monotonic() + 20
     assert found == []
@@ -295,7 +295,7 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monke
     data = good(0, producer_id=1, attributes=builders.TRANSACTIONAL)
     folder = log_folder(tmp_path, data, bad(1))
     one = follower(folder, isolation="read_committed")
-    monkeypatch.setattr(follow, "SETTLED", -1.0)
+    monkeypatch.setattr(module, "SETTLED", -1.0)
     assert polled(one) == []
     append(folder, builders.end_marker(commit=True, producer_id=1, base_offset=2))
     assert offsets(piece for _, piece in one.poll()) == [0]

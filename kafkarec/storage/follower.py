@@ -252,9 +252,8 @@ class Follower:
         """
         asked, back, more = segment.named(self._headers), WINDOW, None
         while True:
-            at = ReadTo(
-                0 if offset is None else ranges.start_position(segment, RecordRange((max(offset - back, 0), None)))
-            )
+            from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
+            at = ReadTo(ranges.start_position(segment, from_there))
             begin = at.position
             with segment.opened() as source:
                 for part, after in read_on(asked, source, at):
