@@ -95,8 +95,9 @@ def _open_first_offsets(matched: Match) -> tuple[int, ...]:
 
 def _aborted(matched: Match) -> tuple[Span, ...]:
     ended = matched.ended
-    spans = zip(ended[_PRODUCER::WIDTH], ended[_FIRST::WIDTH], ended[_MARKER::WIDTH], strict=True)
-    return tuple(compress(spans, map(ABORT.__eq__, ended[_CODE::WIDTH])))
+    aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
+    columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
+    return tuple(zip(*columns, strict=True))
 
 
 def _abort_markers(matched: Match) -> dict[int, list[int]]:
