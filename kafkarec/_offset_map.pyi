@@ -2,11 +2,11 @@
 
 from typing import Any, final
 
-_Keys = tuple[Any, Any, Any]
+_Keys = tuple[Any, ...]  # validity bits or None, offsets, bytes or None
 
 @final
 class LastOffsets:
     nbytes: int
     def __len__(self) -> int: ...
-    def put(self, keys: _Keys, offsets: Any, rows: int) -> None: ...
+    def put(self, keys: _Keys, offsets: Any, rows: int, start: int = 0) -> None: ...
     def latest(self, keys: _Keys, offsets: Any, rows: int) -> bytearray: ...

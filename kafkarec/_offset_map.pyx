@@ -64,15 +64,17 @@ cdef class LastOffsets:
         """Bytes of memory that the table uses."""
         return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
 
-    def put(self, keys, offsets, rows):
-        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped.
-        MemoryError: only the first rows are added."""
+    def put(self, keys, offsets, rows, int64_t start=0):
+        """Adds rows [start, rows) in order: a later row replaces an earlier one with the same key; null keys are
+        skipped. MemoryError: only the first rows are added."""
         cdef Columns columns = Columns(keys, offsets, rows)
         cdef int64_t count = rows
         cdef bint added
+        if start < 0:
+            raise ValueError(f"from row {start} on")
         with nogil:
             added = offset_map_put(
-                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count
+                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, start, count
             )
         if not added:
             raise MemoryError

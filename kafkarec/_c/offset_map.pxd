@@ -176,11 +176,12 @@ cdef inline void offset_map_hash(
 
 cdef inline bint offset_map_put(
     OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
-    int64_t rows,
+    int64_t start, int64_t rows,
 ) noexcept nogil:
-    """Adds rows; later rows replace earlier ones, rows without key are skipped. False: out of memory, partly added."""
+    """Adds rows [start, rows); later rows replace earlier ones, rows without key are skipped. False: out of memory,
+    partly added."""
     cdef uint64_t hashes[AT_ONCE]
-    cdef int64_t start = 0, stop, i
+    cdef int64_t stop, i
     cdef uint64_t length
     cdef Slot* slot
     while start < rows:
