@@ -3,11 +3,12 @@
     steps -> waiting keys -> OffsetMap    in the log's order, batch by batch, once it is known that they belong there
 
 Keys of committed records below the first uncleanable offset belong there. That is known of a batch when all
-transactions that began at its first offset or before have ended.
+transactions that began at or before it have ended.
 
-Memory: of the steps that wait for the end of a transaction only headers, keys and offsets are kept, 64 MiB of them. If
-there are more, they are dropped; they and the rest of the log are read again when the end of the log is known, if what
-was dropped can be cleaned. The same if there is damage: only then it is known whether it must be read.
+Memory: of the steps that wait for the end of a transaction only headers, keys and offsets are kept, about 64 MiB at
+most. If there are more, all of them are dropped, and keys are read from there on in a walk of their own, when all
+transactions are known: up to where the log can be cleaned, so none if the transaction hangs. What follows damage is
+read that way, too: damage is an error only in what can be cleaned, and not in the payloads of aborted transactions.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.rewrite.batches import Progress, steps
 from kafkarec.read.decode_options import request
-from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.read.walk import MARKERS, asked
 from kafkarec.recover.steps import MARKER_COLUMNS, Step
 from kafkarec.state.producers import EndedTransaction
 
@@ -52,7 +53,7 @@ class _Waiting:
         chunk = step.chunk
         parts = () if chunk is None else (chunk.runs(), chunk.column(0, 8)[1], *chunk.column(1, 0))
         copies: list[Any] = [None if part is None else bytes(part) for part in parts] or [b"", b""]
-        self.runs, self.offsets, self.keys = copies[0], copies[1], tuple(copies[2:])
+        self.runs, self.offsets, self.keys = copies[0], memoryview(copies[1]).cast("q"), tuple(copies[2:])
         self.size = _OBJECTS + self.rows.raw().nbytes + sum(len(part) for part in copies if part)
 
 
@@ -74,42 +75,37 @@ class DirtyKeys:
             check_crcs=settings.check_crcs,
             max_decompressed_bytes=settings.max_decompressed_bytes,
         )
-        self._is_reading, self._is_dirty = True, self._first_dirty == 0
+        self._is_reading, self._is_dirty = True, self._first_dirty == 0  # whether the dirty part has begun
         self._waiting: deque[_Waiting] = deque()
         self._start = self._size = 0  # the first undecided batch of the first waiting step; bytes of all
 
-    def steps(self, segments: Sequence[Any], number: int, progress: Progress) -> Iterator[Step]:
+    def steps(self, segment: Any, number: int, progress: Progress) -> Iterator[Step]:
         """The steps of a segment with the records of its control batches; `settle` is called after each that has
         batches. KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
-        segment, position = segments[number], self._begin(segments, number)
-        if position != 0:
-            yield from steps(segment, _STATE, progress, position)
-        if position is None:
-            return
-        try:
-            for step in steps(segment, self._request, progress, start=position):
-                if len(step):
-                    self._add(step, number)
-                    position = step.rows.span(len(step) - 1)[1]
-                yield step
-                if not self._is_reading:
+        position = 0
+        if not self._is_dirty:
+            for step in steps(segment, _STATE, progress):
+                if len(step) and step.last_offset >= self._first_dirty:
                     break
+                yield step
             else:
                 return
-        except KafkaRecordError:
-            self._is_reading, self.unread = False, (number, position)
+            self._is_dirty, position = True, first_at([step], self._first_dirty) or 0
+            yield from steps(segment, _STATE, progress, position, start=step.rows.span(0)[0])
+        if self._is_reading:
+            try:
+                for step in steps(segment, self._request, progress, start=position):
+                    if len(step):
+                        self._add(step, number)
+                        position = step.rows.span(len(step) - 1)[1]
+                    yield step
+                    if not self._is_reading:
+                        break
+                else:
+                    return
+            except KafkaRecordError:
+                self._is_reading, self.unread = False, (number, position)
         yield from steps(segment, _STATE, progress, start=position)
-
-    def _begin(self, segments: Sequence[Any], number: int) -> int | None:
-        """The position of the first batch of a segment whose keys are read; None: there is none."""
-        if not self._is_reading or self._is_dirty:
-            return 0 if self._is_reading else None
-        following = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if following is not None and following <= self._first_dirty:
-            return None
-        position = first_at(walk([segments[number]], _STATE), self._first_dirty)
-        self._is_dirty = position is not None
-        return position
 
     def _add(self, step: Step, segment: int) -> None:
         self._waiting.append(_Waiting(step, segment))
@@ -143,10 +139,10 @@ class DirtyKeys:
         """Puts the batches of the first waiting step below an offset. Returns the next offset after them; None: there
         are none."""
         self._start, next_offset, spans = step.rows.committed(step.runs, step.aborted, self._start, end_offset)
-        for first, stop in spans:
-            if self._first_dirty > 0:
-                first = bisect_left(memoryview(step.offsets).cast("q"), self._first_dirty, first, stop)
-            self._offsets.put(step.keys, step.offsets, first, stop)
+        if spans and step.offsets[spans[0][0]] < self._first_dirty:
+            spans = [(bisect_left(step.offsets, self._first_dirty, *rows), rows[1]) for rows in spans]
+        if spans:
+            self._offsets.put(step.keys, step.offsets, spans)
         return next_offset
 
     def _leave(self, unread: tuple[int, int] | None) -> None:

@@ -77,7 +77,7 @@ def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: Dir
         state.steps.append(array("q"))
         markers: dict[tuple[int, int], EndedTransaction | None] = {}
         tail = None
-        for step in keys.steps(segments, number, progress):
+        for step in keys.steps(segment, number, progress):
             tail = step.tail
             if not len(step):
                 continue

@@ -8,6 +8,7 @@ Kafka's full buffer does.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kafkarec._offset_map import LastOffsets
@@ -26,16 +27,16 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._last)
 
-    def put(self, keys: tuple[Any, ...], offsets: Any, start: int, stop: int) -> None:
-        """Adds rows [start, stop) of a column of keys and one of offsets."""
+    def put(self, keys: tuple[Any, ...], offsets: memoryview, spans: Sequence[tuple[int, int]]) -> None:
+        """Adds rows of a column of keys and one of offsets, int64."""
         try:
-            self._last.put(keys, offsets, stop, start)
+            self._last.put(keys, offsets, len(offsets), spans)
         except MemoryError:
             raise LimitExceededError(
                 f"no memory for more than {len(self._last)} keys ({self._last.nbytes} bytes): see max_keys",
                 reason="out_of_memory",
             ) from None
-        self.messages_read += stop - start
+        self.messages_read += sum(stop - first for first, stop in spans)
 
     def latest(self, rows: BatchRecords) -> bytearray:
         """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""

@@ -2,7 +2,8 @@
 
     log state (headers, markers) and offset map (keys and offsets of the dirty part) -> filter (every batch once)
 
-The log is read twice. Memory: the offset map, a part of about 1 MB, and keys that wait: see dirty_keys.py.
+The log is read twice. Memory: the offset map, a part of about 1 MB, and up to 64 MiB of keys that wait for the end of
+a transaction: see dirty_keys.py.
 """
 
 from __future__ import annotations
@@ -176,7 +177,8 @@ def cleaned(
         `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
-    progress: called with the path of a segment and the position up to which it was read; segments are read twice
+    progress: called with the path of a segment and the position up to which it was read; segments are read twice, what
+        follows damage or waits too long for the end of a transaction (64 MiB of keys) once more
 
     KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path or a data folder; ValueError for a number out of range.
