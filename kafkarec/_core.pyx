@@ -8,7 +8,7 @@ from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffe
 from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
-from libc.stdint cimport INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
@@ -25,8 +25,8 @@ from kafkarec._c.columns cimport (
     columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
-    NO_CHECKS, NO_PAYLOADS, Engine, engine_begin_chunk, engine_limit, engine_payload, engine_run,
-    engine_step,
+    NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
+    is_read_as_committed,
 )
 from kafkarec._c.end_of_input cimport (
     ENDED, ENDED_UNLESS_FOUND, Ending, engine_begin_input, engine_ended, engine_skip, refused_status, remember_good,
@@ -52,7 +52,7 @@ from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
-from kafkarec._entry.arguments cimport fill_constants, fill_options
+from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
 from kafkarec._entry.fault_fields cimport fault_fields
 from kafkarec._entry.py_columns cimport (
     KNOWN_KEYS, KnownKeys, RecordView, batch_value, bytes_at, has_flag, headers_at, no_headers, record_view,
@@ -400,6 +400,43 @@ cdef class Rows:
         cdef const Mark* given = marks_of(self, marks)
         cdef int64_t i
         return {(self.at(i).producer_id, self.at(i).last_offset) for i in range(self.count) if given[i].code == code}
+
+    def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
+        """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
+        or more: (the index of that one, the next offset of the one before or None, [(first, exclusive last row) of
+        consecutive records, ...]).
+
+        runs: of the Chunk with all their records; aborted: as in EngineOptions
+        """
+        cdef Options options
+        cdef Buffer buffer
+        cdef BatchRow* batch
+        cdef list spans = []
+        cdef int64_t stop = start, row = 0, first = 0, last = 0, i
+        cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
+        if not 0 <= start <= self.count:
+            raise ValueError(f"batch {start} of {self.count}")
+        while stop < self.count and self.at(stop).last_offset < end_offset:
+            stop += 1
+        if stop == start:
+            return stop, None, spans
+        memset(&options, 0, sizeof(Options))
+        memset(&buffer, 0, sizeof(Buffer))
+        options.stable_offset = INT64_MAX
+        fill_aborted(&options, aborted, &buffer)
+        for i in range(<int64_t>(len(runs) // sizeof(Run))):
+            if run[i].batch >= stop:
+                break
+            batch = self.at(run[i].batch)
+            if run[i].batch >= start and is_read_as_committed(&options, batch):
+                if row > last > first:
+                    spans.append((first, last))
+                first, last = first if row == last else row, row + run[i].rows
+            row += run[i].rows
+        pages_free(buffer.data, buffer.capacity)
+        if last > first:
+            spans.append((first, last))
+        return stop, self.at(stop - 1).next_offset, spans
 
     def chunk(self, Layout layout):
         """All rows as one Chunk: the batch table."""

@@ -64,18 +64,21 @@ cdef class LastOffsets:
         """Bytes of memory that the table uses."""
         return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
 
-    def put(self, keys, offsets, rows):
-        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped.
-        MemoryError: only the first rows are added."""
+    def put(self, keys, offsets, int64_t rows, spans=None):
+        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped. spans: only
+        these, (first, exclusive last); None: all. MemoryError: only the first rows are added."""
         cdef Columns columns = Columns(keys, offsets, rows)
-        cdef int64_t count = rows
+        cdef int64_t first, stop
         cdef bint added
-        with nogil:
-            added = offset_map_put(
-                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count
-            )
-        if not added:
-            raise MemoryError
+        for first, stop in ((0, rows),) if spans is None else spans:
+            if not 0 <= first <= stop <= rows:
+                raise ValueError(f"rows {first} to {stop} of {rows}")
+            with nogil:
+                added = offset_map_put(
+                    &self.table, columns.ends, columns.data, columns.validity, columns.offsets, first, stop
+                )
+            if not added:
+                raise MemoryError
 
     def latest(self, keys, offsets, rows):
         """One byte per row: 1 if the key has no later offset than the row's; otherwise, and without a key, 0."""

@@ -137,6 +137,10 @@ cdef inline bint excluded(const Options* o, const BatchRow* row) noexcept nogil:
     return is_transactional(row) and not is_control(row) and o.aborted_count > 0 and was_aborted(o, row)
 
 
+cdef inline bint is_read_as_committed(const Options* o, const BatchRow* row) noexcept nogil:
+    return not is_control(row) and not excluded(o, row)
+
+
 cdef inline bint payload_wanted(const Options* o, const BatchRow* row) noexcept nogil:
     if o.payloads == NO_PAYLOADS or (o.payloads == CONTROL_PAYLOADS and not is_control(row)):
         return False

@@ -176,15 +176,16 @@ cdef inline void offset_map_hash(
 
 cdef inline bint offset_map_put(
     OffsetMap* table, const int32_t* ends, const uint8_t* data, const uint8_t* validity, const int64_t* offsets,
-    int64_t rows,
+    int64_t start, int64_t end,
 ) noexcept nogil:
-    """Adds rows; later rows replace earlier ones, rows without key are skipped. False: out of memory, partly added."""
+    """Adds rows [start, end); later rows replace earlier ones, rows without key are skipped. False: out of memory,
+    partly added."""
     cdef uint64_t hashes[AT_ONCE]
-    cdef int64_t start = 0, stop, i
+    cdef int64_t stop, i
     cdef uint64_t length
     cdef Slot* slot
-    while start < rows:
-        stop = min(start + AT_ONCE, rows)
+    while start < end:
+        stop = min(start + AT_ONCE, end)
         if (table.count + AT_ONCE) * 4 > (table.mask + 1) * 3 and not offset_map_grow(table):
             return False
         offset_map_hash(table, ends, data, start, stop, hashes)

@@ -12,7 +12,9 @@ its callers decide what that means. Numbers are those of the headers; absent one
 from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
-from kafkarec._c.batch cimport ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow
+from kafkarec._c.batch cimport (
+    ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow, is_control,
+)
 from kafkarec._c.columns cimport Buffer, Bytes, Columns, Run, buffer_reserve
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
@@ -149,8 +151,8 @@ cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept n
 
 cdef inline int64_t set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
     """Sets the mark of each of at least one batch; returns their greatest max timestamp. markers: keys, values and
-    perhaps timestamps of the control batches' records, of which only the first of each counts. A marker's value of any
-    version from 0 on (EndTransactionMarker): version int16, coordinator epoch int32."""
+    perhaps timestamps of the control batches' records, of which only the first of each counts, and perhaps of other
+    batches. A marker's value of any version from 0 on (EndTransactionMarker): version int16, coordinator epoch int32."""
     cdef const Run* runs = <const Run*>markers.runs.data
     cdef const uint8_t* field
     cdef int64_t i, length, record = 0, newest = rows[0].max_timestamp
@@ -160,14 +162,15 @@ cdef inline int64_t set_marks(const BatchRow* rows, int64_t count, const Columns
         marks[i].code, marks[i].has_value = data_code(rows[i].attributes), False
         marks[i].coordinator_epoch, marks[i].timestamp = <int32_t>ABSENT, ABSENT
     for i in range(markers.run_count):
-        mark = marks + runs[i].batch
-        field = bytes_of(&markers.key, record, &length)
-        mark.code = marker_code(field, length)
-        field = bytes_of(&markers.value, record, &length)
-        mark.has_value = length >= 6 and field[0] < 0x80
-        if mark.has_value:
-            mark.coordinator_epoch = load_i32(field + 2)
-        mark.timestamp = timestamp_of(markers, record)
+        if is_control(rows + runs[i].batch):
+            mark = marks + runs[i].batch
+            field = bytes_of(&markers.key, record, &length)
+            mark.code = marker_code(field, length)
+            field = bytes_of(&markers.value, record, &length)
+            mark.has_value = length >= 6 and field[0] < 0x80
+            if mark.has_value:
+                mark.coordinator_epoch = load_i32(field + 2)
+            mark.timestamp = timestamp_of(markers, record)
         record += runs[i].rows
     return newest
 

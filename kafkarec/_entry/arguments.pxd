@@ -12,11 +12,23 @@ cdef inline tuple bounds(object range_):
     return INT64_MIN if first is None else first, INT64_MAX if stop is None else stop
 
 
-cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
-    """Fills `o` from read.decode_options.EngineOptions; copies the aborted transactions, sorted by producer id and
-    first offset, to `aborted`."""
-    cdef list spans = sorted(options.aborted)
+cdef inline int fill_aborted(Options* o, object aborted, Buffer* to) except -1:
+    """Copies aborted transactions, (producer id, first offset, marker's offset), sorted to a buffer for `o`."""
+    cdef list spans = sorted(aborted)
     cdef Aborted* entry
+    if buffer_reserve(to, 0, <size_t>(len(spans) + 1) * sizeof(Aborted)) != 0:
+        raise MemoryError
+    entry = <Aborted*>to.data
+    for producer_id, first, last in spans:
+        entry.producer_id, entry.first_offset, entry.last_offset = producer_id, first, last
+        entry += 1
+    o.aborted = <Aborted*>to.data
+    o.aborted_count = len(spans)
+    return 0
+
+
+cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
+    """Fills `o` from read.decode_options.EngineOptions; the aborted transactions are in `aborted`."""
     o.payloads = options.payloads
     o.check_crc = options.check_crc
     o.check_inner_crc = options.check_inner_crc
@@ -33,15 +45,7 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.ticks = options.ticks
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
-    if buffer_reserve(aborted, 0, <size_t>(len(spans) + 1) * sizeof(Aborted)) != 0:
-        raise MemoryError
-    entry = <Aborted*>aborted.data
-    for producer_id, first, last in spans:
-        entry.producer_id, entry.first_offset, entry.last_offset = producer_id, first, last
-        entry += 1
-    o.aborted = <Aborted*>aborted.data
-    o.aborted_count = len(spans)
-    return 0
+    return fill_aborted(o, options.aborted, aborted)
 
 
 cdef inline int fill_constants(Constants* c, object topic, object file, object partition) except -1:

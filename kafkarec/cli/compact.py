@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         with (
             new_log.opened(args, any(map(os.path.isdir, args.paths))) as out,
-            progress.shown(input_logs.segments(logs), progress.when(args.output), 3 * args.passes) as tick,
+            progress.shown(input_logs.segments(logs), progress.when(args.output), 2 * args.passes) as tick,
         ):
             options["progress"] = tick
             for log in logs:

@@ -86,6 +86,10 @@ class Step:
             self._columns[name] = found
         return found
 
+    def cell(self, name: str, row: int) -> Any:
+        """One value of the batch table."""
+        return self.rows.value(BATCH_LAYOUT, row, _COLUMNS[name])
+
     def first_offsets(self, expected: int) -> list[int]:
         """The first offset of each batch. The header of a wrapper message has only the last one: it begins after the
         batch before, the first of the step at `expected`."""

@@ -11,7 +11,7 @@ Batches are taken in order of offsets, as by LogSegment.recover() with the origi
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -118,18 +118,12 @@ class ProducerStates:
         if start == stop:
             return Taken([], [], [])
         ended, empty, odd = (array("q", rows) for rows in self._producers.run(step.rows, step.marks, start, stop, 0))
-        bases, lasts = step.column("base_offset"), step.column("last_offset")
-        self.end_offset = lasts[stop - 1] + 1
+        self.end_offset = step.cell("last_offset", stop - 1) + 1
         aborted = [
-            EndedTransaction(row[_PRODUCER], row[_FIRST], bases[row[_BATCH]], True, row[_STABLE])
-            for row in zip(*[iter(ended)] * WIDTH, strict=True)
-            if row[_CODE] == ABORT
+            EndedTransaction(row[_PRODUCER], row[_FIRST], step.cell("base_offset", row[_BATCH]), True, row[_STABLE])
+            for row in _aborts(ended)
         ]
-        empty_aborts = [
-            (row[_PRODUCER], bases[row[_BATCH]])
-            for row in zip(*[iter(empty)] * WIDTH, strict=True)
-            if row[_CODE] == ABORT
-        ]
+        empty_aborts = [(row[_PRODUCER], step.cell("base_offset", row[_BATCH])) for row in _aborts(empty)]
         found = zip(*[iter(odd)] * len(ODDITY), strict=True)
         return Taken(aborted, empty_aborts, [(row, first) for kind, _, _, first, row in found if kind == PLAIN_DATA])
 
@@ -222,6 +216,12 @@ def at_log_start(sidecar: Callable[[str], bytes | None], base: int, policy: int 
         problem = f"the log's first snapshot is ignored: {error}"
         return LogStart(ProducerStates((), base, policy), False, problem)
     return LogStart(ProducerStates(entries, base, policy), base == 0 or data is not None, None)
+
+
+def _aborts(rows: array[int]) -> Iterator[array[int]]:
+    """Those of the rows of recover.steps.ROW that are ABORT markers."""
+    codes = enumerate(rows[_CODE::WIDTH])
+    return (rows[number * WIDTH : (number + 1) * WIDTH] for number, code in codes if code == ABORT)
 
 
 def _number(value: int | None) -> int:

@@ -20,7 +20,6 @@ from jvm_oracle import Oracle
 from random_logs import Maker
 
 import kafkarec
-from kafkarec._core import Source
 from kafkarec.ops.compact import (
     BatchRecords,
     BatchRetention,
@@ -160,7 +159,7 @@ class Run:
         self.random = random.Random(self.seed)
         self.plain = self.seed % 3 == 0
         self.log = compaction_logs.Log(self.seed, uncompressed=self.plain, magics=_MAGICS[self.seed % 3])
-        stable = isolation.excluded([Source(self.log.data)]).last_stable_offset
+        stable = isolation.excluded([self.log.data]).last_stable_offset
         assert stable is not None
         self.ours, self.theirs, self.out = (self.folder / name for name in ("ours-0", "theirs-0", "out"))
         for place in (self.ours, self.theirs, self.out):

@@ -1,7 +1,9 @@
 """Compaction: Kafka's log cleaner without a broker
 
 batch_table           the headers and records that a filter reads
+cleaner_settings      the options of compact
 log_state             producers, transactions and the first uncleanable offset of a log
+dirty_keys            its keys, read in the same walk
 offset_map            the last offset of each key
 filtering             one pass of any RecordFilter
 cleaner               the record filter of the log cleaner

@@ -1,14 +1,16 @@
-"""The state of a log before it is cleaned, from batch headers and transaction markers
+"""The state of a log before it is cleaned, from batch headers and transaction markers; the same walk reads its keys
 
     producers       last data offset and epoch: the batch that holds a producer's last sequence must be kept
     transactions    aborted ones, and the first offset of the first open one: nothing is cleaned from there on
     time            the first offset of the first batch younger than `min_compaction_lag_ms`
+    keys            see dirty_keys.py
 
 Follows ProducerStateManager and LogCleanerManager.cleanableOffsets.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,11 +18,13 @@ from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.ops.rewrite.batches import Progress, steps
-from kafkarec.read.walk import MARKERS, asked
+from kafkarec.ops.rewrite.batches import Progress
 from kafkarec.recover.steps import Step
 from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates, at_log_start
+
+from .cleaner_settings import CleanerSettings
+from .dirty_keys import DirtyKeys
 
 
 class Aborted(NamedTuple):
@@ -45,54 +49,58 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """start_offsets: first offset of each segment; first_young_offset: None if no batch is too young; remaining: bytes
-    after the last batches."""
+    """start_offsets: first offset of each segment; steps: of each segment, last offset and position of each step, one
+    after the other; remaining: bytes after the last batches."""
 
     start_offsets: list[int]
+    steps: list[array[int]]
     next_offset: int
     last_stable_offset: int
-    first_young_offset: int | None
     aborted: list[Aborted]
     last_records: dict[int, LastRecord]
     remaining: int
 
 
-def read_log_state(
-    sources: Sequence[Any], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int, progress: Progress
-) -> LogState:
-    """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
-    states = (
-        at_log_start(sources[0].sidecar, sources[0].base_offset or 0, CLEANER).states if sources else ProducerStates()
-    )
-    state = LogState([], 0, 0, None, [], {}, 0)
-    youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
-    for source in sources:
-        first = len(state.start_offsets)
-        if source.base_offset is not None:
-            state.start_offsets.append(source.base_offset)
-            state.next_offset = max(state.next_offset, source.base_offset)
+def read_log_state(segments: Sequence[Any], settings: CleanerSettings, keys: DirtyKeys, progress: Progress) -> LogState:
+    """Reads a log; `keys` gets those of its dirty part, and no later end than the first batch that is too young.
+    KafkaRecordError if batches cannot be delimited or control batches cannot be read."""
+    states = ProducerStates()
+    if segments:
+        states = at_log_start(segments[0].sidecar, segments[0].base_offset or 0, CLEANER).states
+    state = LogState([], [], 0, 0, [], {}, 0)
+    lag = settings.min_compaction_lag_ms
+    youngest = settings.now - lag if lag > 0 else None
+    for number, segment in enumerate(segments):
+        if segment.base_offset is not None:
+            state.start_offsets.append(segment.base_offset)
+            state.next_offset = max(state.next_offset, segment.base_offset)
+        state.steps.append(array("q"))
         markers: dict[tuple[int, int], EndedTransaction | None] = {}
-        for step in steps(source, asked(MARKERS, restore=False), progress):
-            state.remaining += step.tail[1] if step.tail else 0
+        tail = None
+        for step in keys.steps(segment, number, progress):
+            tail = step.tail
             if not len(step):
                 continue
-            if len(state.start_offsets) == first:
+            if len(state.start_offsets) == number:
                 state.start_offsets.append(step.first_offsets(0)[0])
-            if youngest is not None and state.first_young_offset is None:
-                state.first_young_offset = _first_young(step, youngest, state.next_offset)
+            if youngest is not None and (young := _first_young(step, youngest, state.next_offset)) is not None:
+                keys.end_offset, youngest = min(keys.end_offset, young), None
             taken = states.take(step)
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
             state.next_offset = step.last_offset + 1
-        if len(state.start_offsets) == first:
+            state.steps[number].extend((step.last_offset, step.rows.span(0)[0]))
+            keys.settle(taken.aborted, states.first_undecided_offset)
+        state.remaining += tail[1] if tail else 0
+        if len(state.start_offsets) == number:
             state.start_offsets.append(state.next_offset)
-        state.aborted += _aborted(source, markers)
+        state.aborted += _aborted(segment, markers)
     first_open = states.first_undecided_offset
     state.last_stable_offset = state.next_offset if first_open is None else first_open
     state.last_records = {
         one.producer_id: LastRecord(None if one.last_offset < 0 else one.last_offset, one.producer_epoch)
         for one in states.entries()
-        if _active(one, now, producer_expiration_ms)
+        if _active(one, settings.now, settings.producer_expiration_ms)
     }
     return state
 

@@ -8,46 +8,35 @@ Kafka's full buffer does.
 
 from __future__ import annotations
 
-from kafkarec._core import Chunk
+from collections.abc import Sequence
+from typing import Any
+
 from kafkarec._offset_map import LastOffsets
 from kafkarec.errors import LimitExceededError
-from kafkarec.recover.steps import Step
 
 from .batch_table import BatchRecords
-
-COLUMNS = ("key", "offset")
 
 
 class OffsetMap:
     """The last offset of each key in the dirty part of a log. `messages_read`: records that were read for it."""
 
-    def __init__(self, max_keys: int | None = None) -> None:
+    def __init__(self) -> None:
         self._last = LastOffsets()
-        self._most = max_keys
         self.messages_read = 0
 
     def __len__(self) -> int:
         return len(self._last)
 
-    def take(self, step: Step) -> int | None:
-        """Adds the keys of a step without aborted data and control records. Returns None, or, once there are
-        `max_keys`, the next offset after the last batch."""
-        if step.chunk is not None:
-            self._put(step.chunk)
-        if self._most is not None and len(self._last) >= self._most and len(step):
-            return int(step.column("next_offset")[-1])
-        return None
-
-    def _put(self, chunk: Chunk) -> None:
-        _, offsets, _ = chunk.column(1, 8)
+    def put(self, keys: tuple[Any, ...], offsets: memoryview, spans: Sequence[tuple[int, int]]) -> None:
+        """Adds rows of a column of keys and one of offsets, int64."""
         try:
-            self._last.put(chunk.column(0, 0), offsets, len(chunk))
+            self._last.put(keys, offsets, len(offsets), spans)
         except MemoryError:
             raise LimitExceededError(
                 f"no memory for more than {len(self._last)} keys ({self._last.nbytes} bytes): see max_keys",
                 reason="out_of_memory",
             ) from None
-        self.messages_read += len(chunk)
+        self.messages_read += sum(stop - first for first, stop in spans)
 
     def latest(self, rows: BatchRecords) -> bytearray:
         """One byte per row: 1 if the row has the last offset of its key; 0 if not, or without a key."""

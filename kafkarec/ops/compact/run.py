@@ -1,23 +1,23 @@
 """compact: one pass of the cleaner over a log
 
-    log state (headers, markers) -> offset map (keys and offsets of the dirty part) -> filter (every batch once)
+    log state (headers, markers) and offset map (keys and offsets of the dirty part) -> filter (every batch once)
 
-The log is read three times: markers, keys, records. Memory: the offset map and a part of about 1 MB.
+The log is read twice. Memory: the offset map, a part of about 1 MB, and up to 64 MiB of keys that wait for the end of
+a transaction: see dirty_keys.py.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from operator import add
-from typing import Any, NamedTuple
+from typing import Any
 
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.rewrite.batches import Progress, steps
+from kafkarec.ops.rewrite.batches import Progress
 from kafkarec.ops.rewrite.joined import joined
-from kafkarec.read.decode_options import request
 from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -26,40 +26,13 @@ from kafkarec.storage.segment_file import SegmentFile
 from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
 from .cleaner import CleanerRecordFilter, CleanerStats
+from .cleaner_settings import DAY_MS, LAST_OFFSET, CleanerSettings
+from .dirty_keys import DirtyKeys, first_at
 from .filtering import Filter
 from .log_state import LogState, read_log_state
-from .offset_map import COLUMNS, OffsetMap
+from .offset_map import OffsetMap
 
-DAY_MS = 86_400_000
 _STEP = 1 << 20
-_LONG = 2**63
-
-
-class CleanerSettings(NamedTuple):
-    """The options of `compact`; see there."""
-
-    now: int
-    delete_retention_ms: int
-    producer_expiration_ms: int
-    min_compaction_lag_ms: int
-    first_dirty_offset: int | None
-    first_uncleanable_offset: int | None
-    max_keys: int | None
-    check_crcs: bool | str
-    max_decompressed_bytes: int
-
-    def check(self) -> None:
-        """ValueError for a number out of range."""
-        for name in _NUMBERS:
-            value = getattr(self, name)
-            if value is None and name in _MAY_BE_NONE:
-                continue
-            if not isinstance(value, int) or not 0 <= value < _LONG:
-                raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
-
-
-_NUMBERS = CleanerSettings._fields[:7]
-_MAY_BE_NONE = ("first_dirty_offset", "first_uncleanable_offset", "max_keys")
 
 
 class Cleaning(Iterator[bytes | memoryview]):
@@ -89,18 +62,16 @@ class Cleaning(Iterator[bytes | memoryview]):
 
     def _run(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
-        known = read_log_state(
-            self._segments,
-            settings.now,
-            settings.producer_expiration_ms,
-            settings.min_compaction_lag_ms,
-            self._progress,
-        )
+        offsets = OffsetMap()
+        keys = DirtyKeys(offsets, settings)
+        known = read_log_state(self._segments, settings, keys, self._progress)
         self.remaining = known.remaining
         self._transactions = CleanedTransactions(known.aborted)
-        offsets = OffsetMap(settings.max_keys)
-        limit = self._build(offsets, known, _limit(known, settings))
-        stops = [self._stop(known, number, limit) for number in range(len(self._segments))]
+        limit, stops = self._limit(known, keys)
+        if keys.unread is not None:
+            spans = ((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
+            keys.read_rest(self._segments, stops, spans, self._progress)
+            limit, stops = self._limit(known, keys)
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, limit, settings.now, stats)
@@ -116,45 +87,30 @@ class Cleaning(Iterator[bytes | memoryview]):
                 yield from self._uncleaned(segment, stop)
         self._transactions.keep_entries_from(limit)
 
+    def _limit(self, known: LogState, keys: DirtyKeys) -> tuple[int, list[int | None]]:
+        """The first uncleanable offset (LogCleanerManager.cleanableOffsets), or the log start if nothing below it
+        is dirty; where it is in each segment, None: the whole segment is cleaned."""
+        limit = min(known.last_stable_offset, known.next_offset, keys.end_offset)
+        if self._settings.first_dirty_offset >= limit:
+            limit = min([limit, *known.start_offsets])
+        return limit, [self._stop(known, number, limit) for number in range(len(self._segments))]
+
     def _stop(self, known: LogState, number: int, limit: int) -> int | None:
-        """The position from which a segment is not cleaned; None: all of it is cleaned. A broker cleans no segment with
-        an uncleanable offset in it."""
+        """A broker cleans no segment with an uncleanable offset in it."""
         if known.start_offsets[number] >= limit:
             return 0
         following = known.start_offsets[number + 1] if number + 1 < len(self._segments) else known.next_offset
-        if following <= limit:
+        lasts, positions = known.steps[number][::2], known.steps[number][1::2]
+        step = bisect_left(lasts, limit)
+        if following <= limit or step == len(lasts):
             return None
-        for step in walk([self._segments[number]], asked(HEADERS)):
-            for position, last in zip(step.column("position"), step.column("last_offset"), strict=True):
-                if last >= limit:
-                    return int(position)
-        return None
-
-    def _build(self, offsets: OffsetMap, known: LogState, limit: int) -> int:
-        """Fills the offset map. Returns the first uncleanable offset: `limit`, or less if there are too many keys."""
-        settings = self._settings
-        read_request = request(
-            columns=COLUMNS, check_crcs=settings.check_crcs, max_decompressed_bytes=settings.max_decompressed_bytes
-        )
-        spans = tuple((one.producer_id, one.first_offset, one.last_offset) for one in known.aborted)
-        options = replace(
-            read_request.options, aborted=spans, offsets=(settings.first_dirty_offset, None), control=False
-        )
-        read_request = read_request._replace(options=options)  # as a consumer reads: no aborted data, no markers
-        ends = [*known.start_offsets[1:], known.next_offset]
-        for number, (segment, end) in enumerate(zip(self._segments, ends, strict=True)):
-            stop = self._stop(known, number, limit)
-            if stop != 0 and end > (settings.first_dirty_offset or 0):
-                for step in steps(segment, read_request, self._progress, stop):
-                    if (full := offsets.take(step)) is not None:
-                        return min(limit, full)
-        return limit
+        return first_at(walk([self._segments[number]], asked(HEADERS), start=positions[step]), limit)
 
     def _legacy_horizon(self, known: LogState) -> int | None:
         """Tombstones of magic 0 and 1 are removed from segments not modified after this time, ms (Cleaner.doClean)."""
         dirty, modified = self._settings.first_dirty_offset, None
         for segment, start in zip(self._segments, known.start_offsets, strict=True):
-            if dirty is not None and start < dirty:
+            if start < dirty:
                 modified = _modified_ms(segment)
         return None if modified is None else modified - self._settings.delete_retention_ms
 
@@ -167,14 +123,6 @@ class Cleaning(Iterator[bytes | memoryview]):
                     self.stats.bytes_left_alone += end - start
                     yield segment.raw(start, end - start)
                     start = end
-
-
-def _limit(known: LogState, settings: CleanerSettings) -> int:
-    """The first uncleanable offset (LogCleanerManager.cleanableOffsets); the start of the log if nothing below it is
-    dirty."""
-    limits = (known.last_stable_offset, known.first_young_offset, settings.first_uncleanable_offset, known.next_offset)
-    limit = min(limit for limit in limits if limit is not None)
-    return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
 
 
 def _modified_ms(segment: Any) -> int | None:
@@ -231,7 +179,8 @@ def cleaned(
         `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
-    progress: called with the path of a segment and the position up to which it was read; segments are read three times
+    progress: called with the path of a segment and the position up to which it was read; segments are read twice, what
+        follows damage or waits too long for the end of a transaction (64 MiB of keys) once more
 
     KafkaRecordError for bytes that are not batches and for a batch that Kafka's cleaner fails on; TypeError for a
     source that is a path or a data folder; ValueError for a number out of range.
@@ -241,8 +190,8 @@ def cleaned(
         delete_retention_ms=delete_retention_ms,
         producer_expiration_ms=producer_expiration_ms,
         min_compaction_lag_ms=min_compaction_lag_ms,
-        first_dirty_offset=first_dirty_offset,
-        first_uncleanable_offset=first_uncleanable_offset,
+        first_dirty_offset=0 if first_dirty_offset is None else first_dirty_offset,
+        first_uncleanable_offset=LAST_OFFSET if first_uncleanable_offset is None else first_uncleanable_offset,
         max_keys=max_keys,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,

@@ -116,5 +116,5 @@ def steps(
     """The walk over one segment. progress: called with its path and the position up to which it was decoded."""
     for step in walk([segment], decode_request, stop=stop, **options):
         if len(step) and segment.path is not None:
-            progress(segment.path, step.column("position")[-1] + step.column("size_in_bytes")[-1])
+            progress(segment.path, step.rows.span(len(step) - 1)[1])
         yield step

@@ -80,6 +80,22 @@ def test_rows_without_a_key_are_skipped() -> None:
         agrees([None] * count, list(range(count)))
 
 
+def test_only_some_rows_are_put() -> None:
+    keys: list[bytes | None] = [b"%d" % (row % 50) for row in range(100)]
+    offsets = array("q", range(100))
+    spans = [(0, 1), (3, 3), (5, 40), (90, 100)]
+    table, wanted = LastOffsets(), LastOffsets()
+    table.put(columns(keys), offsets, 100, spans)
+    for first, stop in spans:
+        wanted.put(columns(keys[first:stop]), offsets[first:stop], stop - first)
+    for query in (array("q", [offset] * 100) for offset in range(-1, 100)):
+        assert table.latest(columns(keys), query, 100) == wanted.latest(columns(keys), query, 100)
+    assert len(table) == len(wanted) == 46
+    for span in ((-1, 2), (2, 1), (99, 101)):
+        with pytest.raises(ValueError, match="rows"):
+            table.put(columns(keys), offsets, 100, [span])
+
+
 def test_growing_past_three_quarters_keeps_every_key() -> None:
     dice = random.Random(5)
     for count in (751, 752, 753, 767, 768, 769, 1023, 1025, 4000):

@@ -27,7 +27,7 @@ WRONG = TWO[:-1] + bytes([TWO[-1] ^ 1])
 
 
 def test_what_two_want_is_read_once() -> None:
-    assert HEADERS == Want(NO_PAYLOADS, (), NO_CHECKS) and HEADERS | HEADERS == HEADERS
+    assert Want(NO_PAYLOADS, (), NO_CHECKS) == HEADERS and HEADERS | HEADERS == HEADERS
     assert (MARKERS | CHECKSUMS).checks == (CHECKSUMS | CHECKED_MARKERS).checks == ALL_CHECKS
     assert CHECKED_MARKERS.checks == PAYLOAD_CHECKS
     both = MARKERS | Want(CONTROL_PAYLOADS, ("offset", "key"))

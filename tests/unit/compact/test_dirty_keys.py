@@ -1,0 +1,95 @@
+"""Keys of transactions that last: the map has them once they are committed, in constant memory."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+from collections.abc import Iterator
+
+import builders
+import pytest
+from builders import NOW
+
+import kafkarec
+from kafkarec.ops.compact import cleaned, compact, dirty_keys
+
+
+def data(key: bytes, base: int, producer: int | None, value: bytes = bytes(20_000)) -> bytes:
+    fields = of(producer) if producer else {}
+    return builders.batch([builders.record(key=key, value=value)], base_offset=base, **fields)
+
+
+def of(producer: int) -> dict[str, int]:
+    sequence = {"producer_epoch": 0, "base_sequence": 0}
+    return {"producer_id": producer, "attributes": builders.TRANSACTIONAL, **sequence}
+
+
+def end(producer: int, base: int, *, commit: bool) -> bytes:
+    return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
+
+
+def long_transactions(seed: int) -> Iterator[bytes]:
+    """Some MB, so several steps: transactions that overlap, few of which end, and data without any."""
+    dice = random.Random(seed)
+    is_open = set[int]()
+    for base in range(400):
+        producer = dice.choice([1, 2, 3, None])
+        if producer in is_open and dice.randrange(60) == 0:
+            is_open.remove(producer)
+            yield end(producer, base, commit=dice.random() < 0.5)
+        else:
+            is_open |= {producer} if producer else set()
+            yield data(b"%d" % dice.randrange(150), base, producer)
+    if seed % 3:
+        yield from (end(producer, base, commit=dice.random() < 0.5) for base, producer in enumerate(is_open, 400))
+
+
+@pytest.mark.parametrize("most", [64 << 20, 5000, 0])
+def test_the_last_committed_record_of_each_key_stays(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", most)
+    for seed in range(6):
+        log = b"".join(long_transactions(seed))
+        left = compact(log, now=NOW)
+        end_offset = left.stats.first_uncleanable_offset
+        committed = kafkarec.decode(log, isolation="read_committed")
+        last = {record.key: record.offset for record in committed if record.offset < end_offset}
+        assert {r.key: r.offset for r in kafkarec.decode(left) if r.offset < end_offset} == last
+        assert left.stats.keys == len(last)
+        assert left.stats.map_messages_read == sum(record.offset < end_offset for record in committed)
+
+
+def test_memory_while_a_transaction_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dirty_keys, "_MOST_WAITING", 4 << 20)
+    log = b"".join(data(b"%d" % base + bytes(20_000), base, 1 if base == 5 else None, b"") for base in range(2500))
+    cleaning = cleaned(log, now=NOW)
+    tracemalloc.start()
+    for _ in cleaning:
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (cleaning.stats.first_uncleanable_offset, cleaning.stats.keys) == (5, 5)
+    assert peak < 10 << 20
+
+
+def test_damage_is_no_error_where_nothing_is_cleaned() -> None:
+    damaged = data(b"a", 3, None)[:-1] + b"\1"
+    rest = data(b"b", 2, 1) + damaged + data(b"a", 4, None)
+    left = compact(data(b"a", 0, None) + data(b"a", 1, None) + rest, now=NOW)
+    assert left == data(b"a", 1, None) + rest
+    with pytest.raises(kafkarec.CorruptRecordError):
+        compact(rest + end(1, 5, commit=True), now=NOW)
+
+
+def test_the_payload_of_an_aborted_transaction_may_be_unreadable() -> None:
+    aborted = builders.batch(payload=b"no gzip", codec="gzip", count=1, **of(1))
+    log = aborted + data(b"a", 1, None) + end(1, 2, commit=False) + data(b"a", 3, None)
+    left = compact(log, now=NOW, producer_expiration_ms=0)
+    assert [record.offset for record in kafkarec.decode(left)] == [3]
+
+
+def test_max_keys_count_keys_of_ended_transactions() -> None:
+    """Nothing is put while the first transaction is open; the run then ends at the first border after `max_keys`."""
+    log = b"".join([data(b"%d" % base, base, 1) for base in range(200)])
+    log += end(1, 200, commit=True) + b"".join(data(b"%d" % base, base, None) for base in range(201, 400))
+    stats = compact(log, now=NOW, max_keys=60).stats
+    assert 60 <= stats.keys == stats.first_uncleanable_offset < 200
