@@ -21,17 +21,18 @@ if TYPE_CHECKING:
     )
     from .format.control import ControlRecordType
     from .format.enums import Compression, Isolation, TimestampType
+    from .logs import Log, LogDir, Segment, open
     from .memory import release_memory
     from .ops.compact import Compacted, compact
     from .ops.convert import Converted, LossError, convert
     from .ops.salvage import SalvageReport, salvage
     from .ops.segment_writer import SegmentWriter
-    from .ops.study import Study, study
+    from .ops.study import NothingToTry, Study, study
     from .ops.validate import ValidatedRecords, validate
     from .ops.verify import Report, verify
     from .read.nested import RecordLists, decode_each, scan_each
     from .read.reader import batches, decode, scan, stream
-    from .storage import Log, LogDir, Segment, open
+    from .sources.remote_errors import RemoteError
     from .support.package_logger import logger
     from .tables.records import BatchTable, Record, RecordBatch, RecordColumns
     from .write import RecordBatchBuilder, encode, estimate_size, stamp
@@ -53,11 +54,13 @@ __all__ = [
     "LogDir",
     "LossError",
     "MissingCodecError",
+    "NothingToTry",
     "Record",
     "RecordBatch",
     "RecordBatchBuilder",
     "RecordColumns",
     "RecordLists",
+    "RemoteError",
     "Report",
     "Restored",
     "SalvageReport",
@@ -97,6 +100,7 @@ __getattr__ = names_of(
     __name__,
     {
         "damage": ("Damage", "Restored", "UndecidedTransaction"),
+        "distributed": (),
         "errors": (
             "CorruptRecordError",
             "InvalidArrowError",
@@ -110,19 +114,20 @@ __getattr__ = names_of(
         "format.control": ("ControlRecordType",),
         "format.enums": ("Compression", "Isolation", "TimestampType"),
         "internal_topics": (),
+        "logs": ("Log", "LogDir", "Segment", "open"),
         "memory": ("release_memory",),
         "ops.compact": ("Compacted", "compact"),
         "ops.convert": ("Converted", "LossError", "convert"),
         "ops.explain": (),
         "ops.salvage": ("SalvageReport", "salvage"),
         "ops.segment_writer": ("SegmentWriter",),
-        "ops.study": ("Study", "study"),
+        "ops.study": ("NothingToTry", "Study", "study"),
         "ops.validate": ("ValidatedRecords", "validate"),
         "ops.verify": ("Report", "verify"),
         "read.nested": ("RecordLists", "decode_each", "scan_each"),
         "read.reader": ("batches", "decode", "scan", "stream"),
         "sidecars": (),
-        "storage": ("Log", "LogDir", "Segment", "open"),
+        "sources.remote_errors": ("RemoteError",),
         "support.package_logger": ("logger",),
         "tables.records": ("BatchTable", "Record", "RecordBatch", "RecordColumns"),
         "write": ("RecordBatchBuilder", "encode", "estimate_size", "stamp"),

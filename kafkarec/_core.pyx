@@ -44,7 +44,7 @@ from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, Ended, Kept, Mark, Oddity, Producer, ProducerTable, Transaction, data_code, keep,
-    known_producer, newest, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
+    known_producer, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
     violation_of, without_data,
 )
 from kafkarec._c.xxh32 cimport xxh32
@@ -383,6 +383,7 @@ cdef class Rows:
         cdef Mark* to = <Mark*>PyBytes_AsString(marks)
         cdef BatchRow* first = self.at(0)
         cdef uint32_t both = WANT_KEY | WANT_VALUE
+        cdef int64_t newest
         if self.count == 0:
             raise ValueError("no batches")
         memset(&none, 0, sizeof(Columns))
@@ -391,8 +392,8 @@ cdef class Rows:
             if markers.rows is not self or columns.want & (both | WANT_VIEWS) != both:
                 raise ValueError("copied keys and values of these batches are needed")
         with nogil:
-            set_marks(first, self.count, columns, to)
-        return marks, offset_of(first), self.at(self.count - 1).last_offset, newest(first, self.count)
+            newest = set_marks(first, self.count, columns, to)
+        return marks, offset_of(first), self.at(self.count - 1).last_offset, newest
 
     def marked(self, bytes marks, int32_t code):
         """{(producer id, last offset)} of the batches whose mark has this code."""

@@ -8,18 +8,21 @@ from importlib import import_module
 from typing import Any
 
 
-def names_of(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the module-level __getattr__ (PEP 562) of a package: module -> its names; none: the module itself."""
+def names_of(public: str, modules: Mapping[str, Sequence[str]], package: str | None = None) -> Callable[[str], Any]:
+    """Return the __getattr__ (PEP 562) of the module `public`: module -> its names; none: the module itself.
+
+    package: the one that the modules are in; None: `public`
+    """
     places = {name: module for module, names in modules.items() for name in names}
     places |= {module.rpartition(".")[2]: module for module, names in modules.items() if not names}
 
     def __getattr__(name: str) -> Any:
         if name not in places:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        found: Any = import_module(f"{package}.{places[name]}")
+            raise AttributeError(f"module {public!r} has no attribute {name!r}")
+        found: Any = import_module(f"{package or public}.{places[name]}")
         if modules[places[name]]:
             found = getattr(found, name)
-        setattr(sys.modules[package], name, found)  # so that this function is called once for each
+        setattr(sys.modules[public], name, found)  # so that this function is called once for each
         return found
 
     return __getattr__

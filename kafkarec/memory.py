@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kafkarec import _pages, _writer
+from kafkarec._pages import release_memory as release_pages
+from kafkarec._writer import forget_options
 from kafkarec.read.decode_options import forget_requests
 
 
 def release_memory() -> int:
     """Frees the recycled buffers and returns their size in bytes. Buffers of columns in use are kept."""
     forget_requests()
-    _writer.forget_options()
-    return _pages.release_memory()
+    forget_options()
+    return release_pages()

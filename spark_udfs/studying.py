@@ -56,12 +56,10 @@ def plan(tried: Mapping[str, Any], chosen: options.SourceOptions) -> Tasks:
     """The segments of each partition, whole; must run on a machine that can read the files. ValueError for a format,
     codec or level that does not exist."""
     bootstrap.load()
-    from kafkarec.ops.study import codec_and_level, format_name
+    import kafkarec
 
-    for name in tried.get("formats", ()):
-        format_name(name)
-    for name in tried.get("codecs", ()):
-        codec_and_level(name)
+    with suppress(kafkarec.NothingToTry):  # an empty log: study looks at the names first
+        kafkarec.study(kafkarec.Log("", ()), **tried)
     partitions = retry(lambda: selecting.chosen(chosen, Listing(chosen).current())).values()
     return [
         tuple(Split(each.path, one.topic, one.partition, end=each.size, keys=each.keys) for each in one.segments)
@@ -94,7 +92,6 @@ class StudyTask:
 
     def _rows(self, number: int) -> Iterator[dict[str, Any]]:
         import kafkarec
-        from kafkarec.ops.study import NothingToTry
 
         splits, sample = self.tasks[number], self._sample(number)
         if not splits or sample == 0:
@@ -110,7 +107,7 @@ class StudyTask:
         limit = self.options["maxDecompressedBytes"]
         try:
             found = kafkarec.study(log, sample=sample, max_decompressed_bytes=limit, **self.tried)
-        except NothingToTry:
+        except kafkarec.NothingToTry:
             return
         of_log = {"path": folder, "topic": log.topic, "partition": log.partition}
         of_log |= {"log_size": found.size, "sampled": found.sampled, "damage": found.damage}
@@ -120,12 +117,12 @@ class StudyTask:
 
     def _sample(self, number: int) -> int | None:
         """How many bytes this task reads; None: all, 0: nothing, as others are read for it."""
-        from kafkarec.ops.study.sampling import shares
+        from kafkarec import distributed
 
         if self.sample is None:
             return None
         sizes = [sum(_ASSUMED if each.end is None else each.end for each in splits) for splits in self.tasks]
-        return shares(sizes, self.sample)[number]
+        return distributed.sample_shares(sizes, self.sample)[number]
 
 
 def _arrow_schema() -> Any:

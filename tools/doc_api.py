@@ -62,6 +62,7 @@ SECTIONS = {
         "LimitExceededError",
         "MissingCodecError",
         "InvalidArrowError",
+        "RemoteError",
     ),
 }
 # package -> its names that are not for users
@@ -72,18 +73,11 @@ PACKAGES: dict[str, set[str]] = {
     "ops.salvage": set(),
     "ops.study": {"BATCH_SIZES", "CODECS", "FORMATS", "codec_and_level", "format_name"},
     "state.transactions": {"listing"},
+    "distributed": set(),
 }
 # module -> its names for users
 MODULES: dict[str, tuple[str, ...]] = {
     "ops.diff": ("compare", "Difference", "Extent"),
-    "storage.batch_frames": (
-        "fingerprint",
-        "is_unchanged",
-        "has_valid_checksum",
-        "first_offset",
-        "is_preallocated",
-    ),
-    "storage.segment_summary": ("summarize", "SegmentSummary"),
 }
 # module -> its names for users; the section has the text of their package first
 EXPERIMENTAL: dict[str, tuple[str, ...]] = {
@@ -104,6 +98,7 @@ INTERNAL_METHODS = {
     "joined",
     "copy",
     "open_source",
+    "take",
     "buffer_addresses",
     "list_capsules",
 }

@@ -73,7 +73,7 @@ def packages() -> str:
         _arrow(boxes[name], boxes[other], "edge") for name, others in reduced(found).items() for other in sorted(others)
     ]
     for row in rows:
-        targets = {entry.partition(" -> ")[2].split(".")[0] for entry in row.upward} - {row.name}
+        targets = {entry.partition(" -> ")[2].split(".")[0] for entry in row.upward}
         drawn += [_arrow(boxes[row.name], boxes[target], "edge lazy") for target in sorted(targets)]
     for row in rows:
         x, y, width = boxes[row.name]

@@ -18,7 +18,7 @@ from kafkarec._c.endian cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
 
-cdef enum MarkCode:              # as in read/marker_columns.py
+cdef enum MarkCode:              # as in recover/steps.py
     NOTHING = 0                  # plain data, and control batches that end no transaction
     DATA = 1
     ABORT = 2
@@ -58,7 +58,7 @@ cdef struct Transaction:         # in the order of marker_matching.EPOCH to SIZE
     int64_t position             # of its first batch, and that batch's size
     int64_t size
 
-cdef struct Ended:               # a marker and its transaction, in the order of marker_matching.ROW
+cdef struct Ended:               # a marker and its transaction, in the order of recover.steps.ROW
     int64_t producer_id
     int64_t code
     int64_t marker_offset
@@ -69,12 +69,12 @@ cdef struct Ended:               # a marker and its transaction, in the order of
     int64_t last_stable_offset   # once the marker is written
     int64_t row                  # the index of the marker's batch
 
-cdef enum OddityKind:            # as in read/marker_columns.py
+cdef enum OddityKind:            # as in recover/steps.py
     EPOCH_CHANGED = 0            # within a transaction
     UNREADABLE_MARKER = 1
     PLAIN_DATA = 2               # within a transaction: a broker's recovery fails on it (InvalidTxnStateException)
 
-cdef struct Oddity:              # in the order of marker_matching.ODDITY
+cdef struct Oddity:              # in the order of recover.steps.ODDITY
     int64_t kind
     int64_t producer_id
     int64_t epoch                # of the open transaction before the batch, and its first offset
@@ -147,15 +147,16 @@ cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept n
     return (<const int64_t*>columns.timestamp.data)[row]
 
 
-cdef inline void set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
-    """Sets the mark of each batch. markers: keys, values and perhaps timestamps of the control batches' records, of
-    which only the first of each counts. A marker's value of any version from 0 on (EndTransactionMarker): version
-    int16, coordinator epoch int32."""
+cdef inline int64_t set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
+    """Sets the mark of each of at least one batch; returns their greatest max timestamp. markers: keys, values and
+    perhaps timestamps of the control batches' records, of which only the first of each counts. A marker's value of any
+    version from 0 on (EndTransactionMarker): version int16, coordinator epoch int32."""
     cdef const Run* runs = <const Run*>markers.runs.data
     cdef const uint8_t* field
-    cdef int64_t i, length, record = 0
+    cdef int64_t i, length, record = 0, newest = rows[0].max_timestamp
     cdef Mark* mark
     for i in range(count):
+        newest = max(newest, rows[i].max_timestamp)
         marks[i].code, marks[i].has_value = data_code(rows[i].attributes), False
         marks[i].coordinator_epoch, marks[i].timestamp = <int32_t>ABSENT, ABSENT
     for i in range(markers.run_count):
@@ -168,19 +169,12 @@ cdef inline void set_marks(const BatchRow* rows, int64_t count, const Columns* m
             mark.coordinator_epoch = load_i32(field + 2)
         mark.timestamp = timestamp_of(markers, record)
         record += runs[i].rows
+    return newest
 
 
 cdef inline int64_t offset_of(const BatchRow* row) noexcept nogil:
     """The first offset of a batch; of a wrapper, whose first is not known, or below 0, the last."""
     return row.last_offset if row.base_offset < 0 else row.base_offset
-
-
-cdef inline int64_t newest(const BatchRow* rows, int64_t count) noexcept nogil:
-    """The greatest max timestamp of at least one batch."""
-    cdef int64_t i, time = rows[0].max_timestamp
-    for i in range(1, count):
-        time = max(time, rows[i].max_timestamp)
-    return time
 
 
 # ---- producers

@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 
 from kafkarec.format.schema import RECORD_FIELDS
-from kafkarec.storage import Log, Segment
+from kafkarec.logs import Log, Segment
 from kafkarec.storage.output_rules import is_stream
 
 from . import (

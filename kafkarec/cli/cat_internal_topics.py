@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafkarec import internal_topics
 from kafkarec.internal_topics import json_view
-from kafkarec.storage import Segment
+from kafkarec.logs import Segment
 
 from .selection import SelectedRows
 

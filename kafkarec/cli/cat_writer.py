@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import kafkarec
 from kafkarec.format import control
-from kafkarec.storage import Segment
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
 
 from . import cat_internal_topics, json_lines
@@ -31,7 +31,7 @@ class RowWriter(Protocol):
         """End the output. `decode`: the options that the pieces were decoded with."""
 
 
-def constants(source: Segment) -> dict[str, Any]:
+def constants(source: SegmentFile) -> dict[str, Any]:
     """Return the columns topic, partition and file, which are the same for all records of a segment."""
     # A path that is not UTF-8 is printed with U+FFFD, as JSON cannot represent its bytes.
     file = source.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log, Segment
 from kafkarec.ops.compact import CleanerStats, cleaned
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Log, Segment
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command

@@ -10,8 +10,8 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError, UnsupportedCompressionError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import LATEST_CODECS, MAGICS
+from kafkarec.logs import Log
 from kafkarec.ops.convert import LOSSES, Conversion, ConversionStats, LossError, converted
-from kafkarec.storage import Log
 
 from . import input_logs, new_log, output_files, progress, shared_options
 from .problems import DAMAGED, DamageReporter, repeated, say

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.storage import Log
+from kafkarec.logs import Log
 from kafkarec.storage.segment_summary import SegmentSummary, summarize
 from kafkarec.support.text_table import timestamp_text
 

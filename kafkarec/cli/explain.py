@@ -14,9 +14,9 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from kafkarec import storage
 from kafkarec.damage import Restored
 from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec.logs import logs_of
 from kafkarec.ops.explain import explain
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
@@ -158,7 +158,7 @@ def spooled(path: str) -> Iterator[str]:
 @contextmanager
 def storage_of(path: str) -> Iterator[list[Any]]:
     with input_logs.opened(path) as opened:
-        logs = storage.logs(opened)
+        logs = logs_of(opened)
         if len(logs) != 1:
             what = f"{len(logs)} partitions; name one of their folders" if logs else "no partition; name a file in it"
             raise WrongUse(f"{path} has {what}")

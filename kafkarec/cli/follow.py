@@ -7,8 +7,8 @@ import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
 
+from kafkarec.logs import Log
 from kafkarec.sources import remote
-from kafkarec.storage import Log
 from kafkarec.storage.follower import Follower
 from kafkarec.storage.output_rules import is_stream
 

@@ -9,13 +9,14 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from kafkarec import storage
+import kafkarec
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
-from kafkarec.storage import Log, Segment, names
+from kafkarec.storage import names
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -58,7 +59,7 @@ def _log(segments: list[Segment]) -> Log:
     return Log(os.path.dirname(first.path), segments, topic=first.topic, partition=first.partition)
 
 
-def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | storage.LogDir:
+def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | LogDir:
     if path == STANDARD_INPUT:
         return standard_input(topic, partition)
     try:
@@ -71,10 +72,10 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
         raise
 
 
-def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | storage.LogDir:
+def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | LogDir:
     """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name it has no batches."""
     try:
-        return storage.open(path, topic=topic, partition=partition)
+        return kafkarec.open(path, topic=topic, partition=partition)
     except KafkaRecordError:
         raise
     except OSError as error:
@@ -102,9 +103,9 @@ def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
 _NOT_IN_USE = ("-delete", "-stray", "-future", ".deleted", ".swap")
 
 
-def _logs(path: str, opened: Log | storage.LogDir) -> list[Log]:
+def _logs(path: str, opened: Log | LogDir) -> list[Log]:
     """Return the logs of a folder that have segments; CouldNot if there are none."""
-    logs = [log for log in storage.logs(opened) if log.segments]
+    logs = [log for log in logs_of(opened) if log.segments]
     if not logs:
         left = [one for one in opened.left_out if one.name.endswith(_NOT_IN_USE)]
         hint = f"; {left[0].name} is {left[0].why}" if left else ""

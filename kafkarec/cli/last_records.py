@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log, Segment
 from kafkarec.sidecars import offset_index
-from kafkarec.storage import Log, Segment
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import BatchTable
 
 from .problems import DamageLike, DamageReporter
@@ -25,16 +26,16 @@ _GROWTH = 8  # by how much the range is extended
 class SilentReporter(DamageReporter):
     """Counts damage without reporting it, as it is reported when the records are read."""
 
-    def add(self, segment: Segment, damage: DamageLike) -> None:
+    def add(self, segment: SegmentFile, damage: DamageLike) -> None:
         self.found += 1
 
     def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
         pass
 
-    def restored(self, segment: Segment, one: Restored) -> None:
+    def restored(self, segment: SegmentFile, one: Restored) -> None:
         pass
 
-    def tail(self, segment: Segment, remaining: int) -> None:
+    def tail(self, segment: SegmentFile, remaining: int) -> None:
         pass
 
 

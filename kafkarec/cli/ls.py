@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources.remote_errors import RemoteError
-from kafkarec.storage import Log, LogDir, Segment, names
+from kafkarec.storage import names
 from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
                 sink.write(b"\n")
-            segments = input_logs.segments(storage.logs(one))
+            segments = input_logs.segments(logs_of(one))
             with progress.shown(segments) as tick:
                 rows = _RowMonitor(_rows(one, args.full, args.segments or not isinstance(one, LogDir)), tick)
                 texts = list(write(path, one, rows, args.full))
@@ -118,7 +118,7 @@ def _report_damage(path: str, damage: Sequence[str]) -> None:
 def _rows(opened: Segment | Log | LogDir, full: bool, each_segment: bool) -> Iterator[ListedRow]:
     """Yield rows in the order of the listing. Remote segments are read by several threads."""
     listed: list[tuple[Log, Sequence[Segment], bool]] = []
-    for log in storage.logs(opened):
+    for log in logs_of(opened):
         if each_segment:
             listed += [(log, [segment], False) for segment in (*log.segments, *log.checkpoints)]
         elif log.segments:

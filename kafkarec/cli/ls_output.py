@@ -9,7 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.logs import Log, LogDir, Segment
+from kafkarec.storage import names
+from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.storage.segment_summary import SegmentSummary
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command

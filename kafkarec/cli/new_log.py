@@ -23,9 +23,10 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
 from kafkarec.sidecars import partition_metadata
-from kafkarec.storage import Log, names
+from kafkarec.storage import names
 from kafkarec.storage.output_rules import Inputs, is_stream
 from kafkarec.support import durable, text_table
 from kafkarec.support.text_table import byte_size, safe

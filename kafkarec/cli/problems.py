@@ -19,7 +19,7 @@ from kafkarec.support.text_table import lost_offsets, safe
 from . import progress
 
 if TYPE_CHECKING:
-    from kafkarec.storage import Segment
+    from kafkarec.storage.segment_file import SegmentFile
 
 FINE, DAMAGED, WRONG_USE, COULD_NOT, INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -89,7 +89,7 @@ class DamageReporter:
         """Whether reading stops at the damage found so far."""
         return self.stop_at_first and self.found > 0
 
-    def add(self, segment: Segment, damage: DamageLike) -> None:
+    def add(self, segment: SegmentFile, damage: DamageLike) -> None:
         """Report one damaged range."""
         self.found += 1
         self.status = max(self.status, exit_status(damage.reason) if self.stop_at_first else DAMAGED)
@@ -113,14 +113,14 @@ class DamageReporter:
                     f"{one.last_offset}, is left out: its marker may be in the damage ({where}): {one.why}"
                 )
 
-    def restored(self, segment: Segment, one: Restored) -> None:
+    def restored(self, segment: SegmentFile, one: Restored) -> None:
         """Report a batch that was read with restored header fields: on disk it is damaged."""
         self.found += 1
         self.status = max(self.status, DAMAGED)
         if self.found <= _MAX_LINES:
             say(f"{segment.path}, batch at byte {one.position}: restored {one} [header_restored]")
 
-    def tail(self, segment: Segment, remaining: int) -> None:
+    def tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
         end = segment.size
         if remaining and any(segment.raw(end - remaining, 64)):
@@ -172,7 +172,7 @@ _OTHER_FILES = {
 }
 
 
-def _looks_like(segment: Segment) -> str:
+def _looks_like(segment: SegmentFile) -> str:
     head = segment.raw(0, 8)
     for start, what in _OTHER_FILES.items():
         if head.startswith(start):

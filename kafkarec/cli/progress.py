@@ -17,14 +17,13 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
-from kafkarec import storage
 from kafkarec.sources import remote
 from kafkarec.storage.names import is_segment
 from kafkarec.storage.output_rules import STANDARD_OUTPUT, descriptor_of
 from kafkarec.support.text_table import byte_size
 
 if TYPE_CHECKING:
-    from kafkarec.storage import Segment
+    from kafkarec.storage.segment_file import SegmentFile
 
 # Called with the path of a file and the position up to which it was read, from any thread.
 Tick = Callable[[str, int], None]
@@ -45,7 +44,7 @@ class When(Enum):
 
 
 @contextmanager
-def shown(segments: Iterable[Segment], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
+def shown(segments: Iterable[SegmentFile], begin: When = When.AT_ONCE, passes: int = 1) -> Iterator[Tick]:
     """Yield a function to call after each piece of a file. `passes`: how often the verb reads the segments."""
     with bytes_shown(lambda: passes * sum(map(size_of, segments)), begin, passes) as tick:
         yield tick
@@ -156,7 +155,7 @@ def _drawn(kinds: Iterable[str], name: str, total: float | None, begin: When) ->
         _on_screen.remove(drawn)
 
 
-def after(segment: Segment, table: Any) -> tuple[str, int]:
+def after(segment: SegmentFile, table: Any) -> tuple[str, int]:
     """Return the arguments of a Tick after a piece with this BatchTable."""
     return segment.path, int(table[-1]["position"] + table[-1]["size_in_bytes"]) if len(table) else 0
 
@@ -199,8 +198,10 @@ def bytes_in(paths: Iterable[str]) -> int:
 
 
 def _bytes_in_bucket(url: str) -> int:
+    from kafkarec.storage import opening
+
     try:
-        return sum(size_of(segment) for log in storage.logs(storage.open(url)) for segment in log.segments)
+        return sum(size_of(segment) for log in opening.logs(opening.open(url)) for segment in log.segments)
     except (OSError, ValueError):
         return 0  # the verb reports it
 
@@ -209,7 +210,7 @@ def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def size_of(segment: Segment) -> int:
+def size_of(segment: SegmentFile) -> int:
     """Return the size of a segment; 0 if it cannot be opened, which the verb reports."""
     try:
         return segment.size

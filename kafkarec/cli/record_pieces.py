@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
-from kafkarec.storage import Log, Segment
+from kafkarec.logs import Log, Segment
 
 from . import progress
 from .problems import DamageReporter

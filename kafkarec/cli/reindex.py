@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
-from kafkarec.storage import Log
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import text_table
 from kafkarec.support.command_line import as_operand, command, quoted

@@ -8,8 +8,9 @@ from contextlib import closing
 from typing import Any
 
 from kafkarec.format.schema import BATCH_FIELDS
-from kafkarec.storage import Segment
+from kafkarec.logs import Segment
 from kafkarec.storage.output_rules import is_stream
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support import text_table
 from kafkarec.tables.records import BatchTable
 
@@ -148,7 +149,7 @@ class TextWriter:
         self._sink = sink
         self._names = names
         self._several = several
-        self._source: Segment | None = None
+        self._source: SegmentFile | None = None
         self._batches = self._bytes = self._records = self._uncounted = 0
 
     def write(self, piece: SelectedRows) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kafkarec.storage import Segment
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordColumns
 
 from .table_windows import rows_with, windows
@@ -17,7 +17,7 @@ from .table_windows import rows_with, windows
 class SelectedRows:
     """A window of a table and its selected rows, in order (None: all of them)."""
 
-    source: Segment
+    source: SegmentFile
     table: Any
     rows: Sequence[int] | None
 
@@ -55,7 +55,7 @@ class Selection:
             "end_timestamp": self.to_time,
         }
 
-    def choose(self, source: Segment, records: Any, stop_at: int | None = None) -> Iterator[SelectedRows]:
+    def choose(self, source: SegmentFile, records: Any, stop_at: int | None = None) -> Iterator[SelectedRows]:
         """Yield the selected rows. `stop_at`: the position from which batches are left out."""
         for window in windows(records):
             piece = SelectedRows(source, window, self._rows(window, stop_at))

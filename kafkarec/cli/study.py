@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from kafkarec.logs import Log
 from kafkarec.ops.study import (
     BATCH_SIZES,
     CODECS,
@@ -16,8 +17,7 @@ from kafkarec.ops.study import (
     format_name,
     study,
 )
-from kafkarec.ops.study.sampling import shares
-from kafkarec.storage import Log
+from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
@@ -146,7 +146,7 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
     studies, other_sizes = [], []
     with progress.share_shown() as tick:
         sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
-        samples = sizes if args.all else shares(sizes, args.sample)
+        samples = sizes if args.all else sample_shares(sizes, args.sample)
         done, whole = 0, max(1, sum(samples))
         for log, size, sample in zip(logs, sizes, samples, strict=True):
             if size and not sample:

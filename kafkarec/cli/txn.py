@@ -6,17 +6,18 @@ import argparse
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from kafkarec import storage
+import kafkarec
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
+from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
+from kafkarec.storage.opening import states_beside
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
@@ -127,17 +128,17 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     named = [path for path in args.paths if path != "-"]
     if len(named) < len(args.paths):
         segment = input_logs.standard_input(args.topic, args.partition)
-        one = replace(segment.marker_input(), name=segment.name)
-        listing = transactions.listing([one], hanging_after=args.hanging_after)
+        segment = segment.copy(path=segment.name)
+        listing = transactions.listing([segment], hanging_after=args.hanging_after)
         yield PartitionTransactions(segment.name, args.topic, args.partition, 1, False, listing, {})
     if not named:
         return
     try:
         opened = _opened(named, args)
-        logs = list(storage.logs(opened))
-        left_out = () if isinstance(opened, storage.Segment) else opened.left_out
+        logs = list(logs_of(opened))
+        left_out = () if isinstance(opened, Segment) else opened.left_out
         unread += [f"{one.name} is left out: {one.why}" for one in left_out if one.cause]
-        ids = transactional_ids.by_producer(storage.logs_beside(named[0], transactional_ids.TOPIC))
+        ids = transactional_ids.by_producer(states_beside(named[0]))
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
                 try:
@@ -147,7 +148,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                         raise
                     unread.append(f"{log.topic}-{log.partition} is left out: {_why(error, log.path)}")
                     continue
-                alone = isinstance(opened, storage.Segment)
+                alone = isinstance(opened, Segment)
                 yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
     except OSError as error:
         raise CouldNot(_why(error, named[0])) from error
@@ -159,15 +160,15 @@ def _why(error: OSError, path: str) -> str:
     return input_logs.reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
 
 
-def _counted(segments: Iterable[storage.Segment], tick: progress.Tick) -> Iterator[storage.Segment]:
+def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segment]:
     for segment in segments:
         yield segment
         tick(segment.path, progress.size_of(segment))
 
 
-def _opened(named: list[str], args: argparse.Namespace) -> storage.Segment | storage.Log | storage.LogDir:
+def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        return storage.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        return kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
     except KafkaRecordError:
         raise
     except ValueError as error:  # a path that is no log

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from kafkarec import storage
+from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
 from kafkarec.ops.verify import report_html, report_text
-from kafkarec.storage import LogDir
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import COULD_NOT
@@ -49,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     output_files.demand_output_folders(args)
     opened = _opened(args)
-    segments = (segment for log in storage.logs(opened) for segment in log.segments)
+    segments = (segment for log in logs_of(opened) for segment in log.segments)
     with progress.shown(segments) as tick:
         report = verify.verify(
             opened,

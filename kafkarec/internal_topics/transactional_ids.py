@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from kafkarec.tables.records import RecordColumns
+
 from .internal_records import read
 
 TOPIC = "__transaction_state"
-_COLUMNS = ("key", "value")
+COLUMNS = ("key", "value")
 _PRODUCERS = ("producerId", "previousProducerId", "nextProducerId")
 STATUSES = (
     "Empty",
@@ -38,11 +40,11 @@ class TransactionalId(NamedTuple):
     timeout_ms: int
 
 
-def by_producer(logs: Iterable[Any]) -> dict[int, TransactionalId]:
-    """{producer id: its transactional id}, from the logs of the topic. Damage and records that cannot be read are left
-    out, deleted ids too."""
+def by_producer(states: Iterable[RecordColumns]) -> dict[int, TransactionalId]:
+    """{producer id: its transactional id}, from the records of the topic. Those that cannot be read are left out,
+    deleted ids too."""
     found = {}
-    for name, state in dict(_states(logs)).items():
+    for name, state in dict(_states(states)).items():
         for field in _PRODUCERS:
             if state.get(field, -1) >= 0:
                 found[state[field]] = TransactionalId(
@@ -51,12 +53,12 @@ def by_producer(logs: Iterable[Any]) -> dict[int, TransactionalId]:
     return found
 
 
-def prepared(logs: Iterable[Any], topic: str, partition: int) -> dict[tuple[int, int], bool]:
+def prepared(states: Iterable[RecordColumns], topic: str, partition: int) -> dict[tuple[int, int], bool]:
     """{(producer id, epoch of the data): whether it was aborted} of the transactions with data in a partition that a
     coordinator was about to end, where each transaction has an epoch of its own (transaction.version 2, KIP-890). The
     record has the epoch of the marker, the one behind the data's."""
     found = {}
-    for _, state in _states(logs):
+    for _, state in _states(states):
         status = _status(state)
         if status not in _PREPARED or state.get("clientTransactionVersion", 0) < _EPOCH_OF_ITS_OWN:
             continue
@@ -66,14 +68,13 @@ def prepared(logs: Iterable[Any], topic: str, partition: int) -> dict[tuple[int,
     return found
 
 
-def _states(logs: Iterable[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _states(pieces: Iterable[RecordColumns]) -> Iterator[tuple[str, dict[str, Any]]]:
     """(transactional id, its state) of each record; a deleted one has no fields."""
-    for log in logs:
-        for piece in log.stream(columns=_COLUMNS, errors="skip"):
-            for key, value in zip(*map(piece.column, _COLUMNS), strict=True):
-                record = read(TOPIC, key, value)
-                if record.key is not None and (record.value is not None or record.is_tombstone):
-                    yield record.key["transactionalId"], record.value or {}
+    for piece in pieces:
+        for key, value in zip(*map(piece.column, COLUMNS), strict=True):
+            record = read(TOPIC, key, value)
+            if record.key is not None and (record.value is not None or record.is_tombstone):
+                yield record.key["transactionalId"], record.value or {}
 
 
 def _status(state: dict[str, Any]) -> str | None:

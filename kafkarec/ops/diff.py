@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.read.decode_options import request
 from kafkarec.read.reader import decode
+from kafkarec.read.walk import walk
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, Truncation
 from kafkarec.storage.segment_summary import summarize
@@ -234,11 +236,11 @@ class _Side:
     """Iterates over the batches of one replica; `head` is the next batch."""
 
     def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
-        from kafkarec import storage
+        from kafkarec.storage import opening
 
         if not hasattr(opened, "groups"):
-            opened = storage.open(opened)
-        logs = list(storage.logs(opened))
+            opened = opening.open(opened)
+        logs = list(opening.logs(opened))
         if len(logs) != 1:
             raise ValueError(f"{getattr(opened, 'path', opened)} has {len(logs)} partitions; one is expected")
         self._log = logs[0]
@@ -259,42 +261,33 @@ class _Side:
         self.head = next(self._rows, None)
 
     def _read(self) -> Iterator[ReplicaBatch]:
-        names = (
-            "base_offset",
-            "last_offset",
-            "partition_leader_epoch",
-            "crc",
-            "size_in_bytes",
-            "magic",
-            "record_count",
-        )
+        names = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "magic", "record_count", "position")
         replica, next_offset = self.replica, None
-        for segment in self._segments:
-            stream = segment.stream(
-                columns=[],
-                control=True,
-                errors="skip",
-                restore=False,  # what differs on the two disks is shown
-                max_decompressed_bytes=self._cap,
-                check_crcs=True,
-            )
-            for piece in stream:
-                replica.damage += piece.damage
-                table = piece.batches
-                if len(table):
-                    self._progress(segment, table[-1]["position"] + table[-1]["size_in_bytes"])
-                columns = [table.column(name) for name in (*names, "position")]
-                for base, last, epoch, crc, size, magic, count, position in zip(*columns, strict=True):
-                    if base is None:  # the header of a wrapper message has the last offset only
-                        base = min(last, next_offset if next_offset is not None else segment.base_offset or 0)
-                    if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
-                        self._epochs.append((epoch, base))
-                    next_offset = last + 1
-                    replica.start = base if replica.start is None else replica.start
-                    replica.end = next_offset if replica.end is None else max(replica.end, next_offset)
-                    replica.batches += 1
-                    replica.size += size
-                    yield ReplicaBatch(base, last, epoch, crc, size, magic, count, segment, position)
+        every = request(
+            columns=[],
+            control=True,
+            errors="skip",
+            restore=False,  # what differs on the two disks is shown
+            max_decompressed_bytes=self._cap,
+        )
+        for step in walk(self._segments, every):
+            replica.damage += step.damage
+            if not len(step):
+                continue
+            segment = step.segment
+            self._progress(segment, step.column("position")[-1] + step.column("size_in_bytes")[-1])
+            bases = step.first_offsets(next_offset if next_offset is not None else segment.base_offset or 0)
+            for base, last, epoch, crc, size, magic, count, position in zip(
+                bases, *map(step.column, names), strict=True
+            ):
+                if epoch is not None and (not self._epochs or self._epochs[-1][0] != epoch):
+                    self._epochs.append((epoch, base))
+                next_offset = last + 1
+                replica.start = base if replica.start is None else replica.start
+                replica.end = next_offset if replica.end is None else max(replica.end, next_offset)
+                replica.batches += 1
+                replica.size += size
+                yield ReplicaBatch(base, last, epoch, crc, size, magic, count, segment, position)
 
     def records(self, batch: ReplicaBatch) -> list[tuple[int, Any, int, int]]:
         """(offset, fields to compare, leader epoch, bytes of key and value) of a batch's records, by offset."""

@@ -34,7 +34,10 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.storage import Log, LogDir, names
+from kafkarec.storage import names
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.log_reading import last_batch
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
@@ -129,7 +132,7 @@ class DataFolder:
                 continue  # verify reports it
 
     @classmethod
-    def above(cls, log: Log) -> DataFolder:
+    def above(cls, log: PartitionFiles) -> DataFolder:
         """The data folder that a local partition folder is in."""
         if not isinstance(log.folder, LocalFolder):
             return cls(lambda name: None)
@@ -157,14 +160,14 @@ def _parsed(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
     return offset_checkpoints.read(data)
 
 
-def of_logs(opened: Any, logs: Iterable[Log]) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
+def of_logs(opened: Any, logs: Iterable[PartitionFiles]) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
     """The data folder and the witnesses of each log of what was opened."""
-    own = DataFolder(opened.folder_file) if isinstance(opened, LogDir) and opened.folder is not None else None
+    own = DataFolder(opened.folder_file) if isinstance(opened, DataFolderFiles) and opened.folder is not None else None
     folders = [own or DataFolder.above(log) for log in logs]
     return [(folder, read(log, folder)) for log, folder in zip(logs, folders, strict=True)]
 
 
-def read(log: Log, data_folder: DataFolder) -> tuple[Witness, ...]:
+def read(log: PartitionFiles, data_folder: DataFolder) -> tuple[Witness, ...]:
     """The witnesses of a log, whether or not they are above its end. None count if the folder has a later segment
     than `log`: the log goes on there.
 
@@ -190,7 +193,7 @@ def read(log: Log, data_folder: DataFolder) -> tuple[Witness, ...]:
     return tuple(found)
 
 
-def _beside(log: Log, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
+def _beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
     """The log's segments and their side files that are in its folder now. states: see names.SegmentName."""
     if log.folder is None:
         return []
@@ -203,7 +206,7 @@ def _beside(log: Log, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
     return [one for one in parsed if one and one.state in states and (one.topic, one.partition) == owner]
 
 
-def cleaned_meanwhile(log: Log) -> bool | None:
+def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
     """Whether the log cleaner has worked on a log by now that its checkpoint did not list; None: not known. The cleaner
     lists a log only when it is done with it. Until then, and for file.delete.delay.ms (60 s) after, a segment that it
     replaced is beside the new one of the same base offset."""
@@ -283,11 +286,11 @@ class EndVerdict(NamedTuple):
         return f"{'' if first.meaning == LOST else 'the log was longer: '}{count} {where}, says {first.file}"
 
 
-def scanned_end(log: Log) -> LogEnd | None:
+def scanned_end(log: PartitionFiles) -> LogEnd | None:
     """The end of a log by the headers of its last segments alone; None: the last one cannot be read."""
     for segment in reversed(log.segments):
         try:
-            row = segment.last_batch()
+            row = last_batch(segment)
         except (OSError, KafkaRecordError):
             return None
         if row is not None:
@@ -304,14 +307,14 @@ def credible(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
     )
 
 
-def end_without_segments(log: Log, witnesses: Sequence[Witness]) -> LogEnd:
+def end_without_segments(log: PartitionFiles, witnesses: Sequence[Witness]) -> LogEnd:
     """The end of a log whose segments are all gone: where the first of their indexes begins, else just below the
     highest witness."""
     highest = max((one.end for one in witnesses), default=0)
     return LogEnd(min(indexes_without_segment(log), default=max(highest - 1, 0)), 0, None)
 
 
-def indexes_without_segment(log: Log) -> dict[int, str]:
+def indexes_without_segment(log: PartitionFiles) -> dict[int, str]:
     """Base offset -> name of an index whose segment is not in the folder."""
     beside = _beside(log)
     segments = {one.base_offset for one in beside if one.suffix == ".log"}
@@ -332,7 +335,7 @@ class SegmentGap(NamedTuple):
     position: int
 
 
-def proofs(log: Log, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
+def proofs(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, str]:
     """The gaps that are a loss, each with a sentence why: an index is there without its segment, or the index of the
     segment before goes on in the gap. A cleaner that leaves gaps leaves neither."""
     found: dict[SegmentGap, str] = {}

@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import compress
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.damage import UndecidedTransaction
+from kafkarec.recover.holes import Hole
+from kafkarec.recover.marker_evidence import UNDECIDED, Evidence
+from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, Match
+from kafkarec.recover.steps import ABORT, ROW, WIDTH
 
-from .hurt_markers import UNDECIDED
-from .marker_columns import ABORT, ROW, WIDTH, MarkerInput
-from .marker_matching import FIRST, Match, match
+from .passes import Excluded, Span
+from .walk import CHECKED_MARKERS, CHECKSUMS, asked, passes_checksum, walk
 
 _NEVER = 2**63 - 1
 _PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
-
-Span = tuple[int, int, int]
-
-
-class Excluded(NamedTuple):
-    """aborted: (producer id, first offset, marker's offset) of each aborted transaction
-    stable_offset: the offset at which reading stops; None: at the end
-    last_stable_offset: as returned to the caller
-    undecided: transactions whose marker may be lost in damage, left out
-    """
-
-    aborted: tuple[Span, ...]
-    stable_offset: int | None
-    last_stable_offset: int | None
-    undecided: tuple[UndecidedTransaction, ...] = ()
 
 
 class EndedAndOpen(NamedTuple):
@@ -45,15 +33,58 @@ class EndedAndOpen(NamedTuple):
     open_first_offsets: tuple[int, ...]
 
 
-def ended_and_open(inputs: Iterable[Any], *, skip: bool) -> EndedAndOpen:
+def match(
+    segments: Iterable[Any],
+    *,
+    raises: bool = False,
+    check_all: bool = False,
+    restore: bool = True,
+    holes: Sequence[Hole] = (),
+    evidence_of: Callable[[Any], Evidence] = attrgetter("evidence"),
+) -> Match:
+    """Matches the markers of one log. Reads it twice if a damaged header seems to begin a transaction, and again if one
+    is undecided and `__transaction_state` may have its end.
+
+    segments: in order; also buffers
+    raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
+    check_all: check the checksums of all batches in the first pass
+    restore: restore header fields
+    holes: of a log whose damaged bytes were removed, in order
+    """
+
+    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> Match:
+        found = Match(raises, evidence_of, known_holes=list(holes), prepared=prepared)
+        want = CHECKED_MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
+        for step in walk(over, asked(want, errors="skip", restore=restore)):
+            found.take(step)
+        found.finish()
+        return found
+
+    found = matched(segments, check_all, {})
+    if not check_all and not _open_transactions_pass_crc(found):
+        check_all = True
+        found = matched(found.segments, check_all, {})
+    if any(one.outcome == UNDECIDED for one in found.decisions):
+        prepared = evidence_of(found.segments[0]).prepared()
+        found = matched(found.segments, check_all, prepared) if prepared else found
+    return found
+
+
+def _open_transactions_pass_crc(found: Match) -> bool:
+    """Whether the first batch of each open transaction has a right checksum. A damaged header can look like the start
+    of a transaction that never ends, which would exclude the rest of the log."""
+    return all(passes_checksum(found.segments[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in found.open.values())
+
+
+def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     """The ended and the open transactions of one log, by its markers.
 
-    inputs: the log's segments in order, or buffers (see MarkerInput.of); a transaction that began before the first one
+    segments: those of the log in order, or buffers; a transaction that began before the first one
         has its first offset from the .txnindex, or else from its first data in the input
     skip: the caller skips damage, so the checksum of every batch is checked, and a marker that cannot be read ends no
         transaction; otherwise InvalidRecordError for such a marker
     """
-    matched = match(inputs, raises=not skip, check_all=skip)
+    matched = match(segments, raises=not skip, check_all=skip)
     marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
     return EndedAndOpen(_aborted(matched), marked, _open_first_offsets(matched))
 
@@ -64,8 +95,9 @@ def _open_first_offsets(matched: Match) -> tuple[int, ...]:
 
 def _aborted(matched: Match) -> tuple[Span, ...]:
     ended = matched.ended
-    spans = zip(ended[_PRODUCER::WIDTH], ended[_FIRST::WIDTH], ended[_MARKER::WIDTH], strict=True)
-    return tuple(compress(spans, map(ABORT.__eq__, ended[_CODE::WIDTH])))
+    aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
+    columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
+    return tuple(zip(*columns, strict=True))
 
 
 def _abort_markers(matched: Match) -> dict[int, list[int]]:
@@ -81,7 +113,7 @@ def _abort_markers(matched: Match) -> dict[int, list[int]]:
 
 
 def excluded(
-    inputs: Iterable[Any],
+    segments: Iterable[Any],
     aborted: Iterable[tuple[int, int] | Span] | None = None,
     last_stable_offset: int | None = None,
     *,
@@ -92,8 +124,8 @@ def excluded(
 
     aborted, last_stable_offset: override the result of the markers
 
-    inputs: the segments of one log in order, or a buffer (see MarkerInput.of); not read if `last_stable_offset` is
-        given and `aborted` has the markers' offsets
+    segments: those of one log in order, or a buffer; not read if `last_stable_offset` is given and `aborted` has the
+        markers' offsets
     skip: the caller skips damage, so damaged batches must not count here
     restore: the caller restores header fields
     InvalidRecordError for an unreadable marker; with `skip` such a marker ends no transaction.
@@ -103,10 +135,7 @@ def excluded(
         complete = tuple(span for span in known if len(span) == 3)
         if len(complete) == len(known):
             return Excluded(complete, last_stable_offset, last_stable_offset)
-    given = map(MarkerInput.of, inputs)
-    matched = match(
-        given if restore else (replace(one, restore=False) for one in given), raises=not skip, check_all=skip
-    )
+    matched = match(segments, raises=not skip, check_all=skip, restore=restore)
     if known is None:
         spans = _aborted(matched)
     else:

@@ -14,14 +14,30 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from kafkarec._core import Decoder, Rows, Source, Stretches
-from kafkarec.damage import Damage, Restored
+from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from .decode_options import NO_COLUMNS, DecodeRequest
-from .isolation import Excluded
 from .threads import in_order, read_shared, worth_sharing
+
+Span = tuple[int, int, int]
+
+
+class Excluded(NamedTuple):
+    """What read_committed leaves out.
+
+    aborted: (producer id, first offset, marker's offset) of each aborted transaction
+    stable_offset: the offset at which reading stops; None: at the end
+    last_stable_offset: as returned to the caller
+    undecided: transactions whose marker may be lost in damage, left out
+    """
+
+    aborted: tuple[Span, ...]
+    stable_offset: int | None
+    last_stable_offset: int | None
+    undecided: tuple[UndecidedTransaction, ...] = ()
 
 
 class PassResult(NamedTuple):

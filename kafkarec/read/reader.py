@@ -20,9 +20,9 @@ from .decode_options import (
     request_of,
     scan_request,
 )
-from .isolation import Excluded, excluded
-from .marker_columns import MarkerInput
-from .passes import PassResult, as_columns, batch_table, read_part, read_pieces
+from .isolation import excluded
+from .passes import Excluded, PassResult, as_columns, batch_table, read_part, read_pieces
+from .walk import Buffer
 
 
 def _isolated(
@@ -37,8 +37,9 @@ def _isolated(
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return decode_request, None
     options = decode_request.options
-    inputs = [MarkerInput.of_buffer(data, source)]
-    found = excluded(inputs, aborted, last_stable_offset, skip=decode_request.skip, restore=options.restore)
+    found = excluded(
+        [Buffer(data, source=source)], aborted, last_stable_offset, skip=decode_request.skip, restore=options.restore
+    )
     options = replace(options, aborted=found.aborted, stable_offset=found.stable_offset)
     return decode_request._replace(options=options), found
 

@@ -9,8 +9,8 @@ installed (`pip install 'kafkarec[remote]'`), otherwise pyarrow.
                        both libraries
     environment        AWS_PROFILE, AWS_ACCESS_KEY_ID, ..., AWS_DEFAULT_REGION, AWS_ENDPOINT_URL
 
-For code that writes and opens its files itself: `Arrow`, the pyarrow.fs filesystem for these options; `translate`,
-which converts its exceptions to a RemoteError; `display_url`, a URL without passwords and signatures.
+For code that writes and opens its files itself: `arrow_filesystem`, that of pyarrow.fs for these options;
+`remote_error`, which converts its exceptions to a RemoteError; `display_url`, a URL without passwords and signatures.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from .remote_errors import S3, RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, translate
+from .remote_errors import S3, RemoteError, RemoteNotFoundError, RemotePermissionError, display_url, remote_error
 from .remote_libraries import WINDOW, Arrow, FolderEntry, Fsspec, Library, RemoteObject
 
 __all__ = [
-    "Arrow",
     "FolderEntry",
     "RemoteError",
     "RemoteNotFoundError",
     "RemotePermissionError",
     "RemoteSource",
+    "arrow_filesystem",
     "display_url",
     "is_url",
     "listing",
     "local_path",
     "open_source",
     "read_whole",
+    "remote_error",
     "stat",
-    "translate",
 ]
 
 # A request takes about as long as transferring this many bytes: fewer are read rather than skipped.
@@ -104,12 +104,12 @@ class RemoteSource:
             if position == 0:
                 self._head = data[:_HEAD]
         if len(data) > stop - position:
-            raise translate(ValueError("RangeNotSupported"), self._url)
+            raise remote_error(ValueError("RangeNotSupported"), self._url)
         return data
 
     def _read_shortened(self, position: int, stop: int, error: Exception) -> bytes:
         """The remaining bytes, if a read failed because a shorter object has replaced it; else raises the error."""
-        translated = translate(error, self._url, self._library.endpoint)
+        translated = remote_error(error, self._url, self._library.endpoint)
         if translated.kind not in ("other", "not_found", "not_implemented"):
             raise translated from error
         try:
@@ -155,19 +155,21 @@ def open_source(url: str, storage_options: Mapping[str, Any] | None = None, *, s
 
 
 def listing(url: str, storage_options: Mapping[str, Any] | None = None) -> list[FolderEntry]:
-    """The entries directly in the folder (the prefix) `url`, by name. RemoteNotFoundError if empty or missing."""
+    """The entries directly in the folder (the prefix) `url`, by name. FileNotFoundError, a RemoteError, if it is
+    empty or missing."""
     library = _library(url, storage_options)
     try:
         entries = library.entries(url)
         if not entries:
             library.info(url)
     except Exception as error:
-        raise translate(error, url, library.endpoint) from error
+        raise remote_error(error, url, library.endpoint) from error
     return sorted(entry for entry in entries if entry.name)
 
 
 def stat(url: str, storage_options: Mapping[str, Any] | None = None) -> FolderEntry:
-    """The object or folder at `url`, which is a folder if it ends in /. RemoteNotFoundError if there is neither."""
+    """The object or folder at `url`, which is a folder if it ends in /. FileNotFoundError, a RemoteError, if there is
+    neither."""
     library = _library(url, storage_options)
     name = url.rstrip("/").rpartition("/")[2]
     if url.endswith("/"):
@@ -191,16 +193,23 @@ def read_whole(url: str, storage_options: Mapping[str, Any] | None = None) -> by
         return None
 
 
+def arrow_filesystem(url: str, storage_options: Mapping[str, Any]) -> tuple[Any, str, str | None]:
+    """For code that writes: the filesystem of pyarrow.fs for a URL, the URL's path in it, and the endpoint if one is
+    set. Errors of the filesystem are pyarrow's: see `remote_error`."""
+    library = Arrow(url, url.partition("://")[0], dict(storage_options))
+    return library.filesystem, library.path(url), library.endpoint
+
+
 def _with_reason(error: Exception, url: str, library: Library) -> RemoteError:
     """The RemoteError for a failed request. Responses to HEAD have no error text, so on S3 the folder is listed too,
     and the error of that request is returned if it is more specific."""
-    translated = translate(error, url, library.endpoint)
+    translated = remote_error(error, url, library.endpoint)
     if translated.kind not in ("denied", "not_found", "other", "region") or url.partition("://")[0] not in S3:
         return translated
     try:
         library.entries(url)
     except Exception as reason:
-        better = translate(reason, url, library.endpoint)
+        better = remote_error(reason, url, library.endpoint)
         return better if better.kind not in ("not_found", "other") else translated
     return translated
 
@@ -230,7 +239,7 @@ def _library(url: str, storage_options: Mapping[str, Any] | None) -> Library:
             raise RemoteError(f"{display_url(url)}: storage_options: {text}", display_url(url)) from error
         except Exception as error:
             if not re.search(r"Protocol not known|Unrecognized filesystem", str(error)):
-                raise translate(error, url) from error
+                raise remote_error(error, url) from error
             reasons.append(error)
     package = _PACKAGES.get(scheme)
     if package is None and not any(isinstance(reason, ImportError) for reason in reasons):

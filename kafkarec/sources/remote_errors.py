@@ -180,8 +180,8 @@ def display_url(url: str) -> str:
     return url
 
 
-def translate(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
-    """Converts an exception of a library to a RemoteError of one line."""
+def remote_error(error: BaseException, url: str, endpoint: str | None = None) -> RemoteError:
+    """An exception of fsspec or pyarrow as a RemoteError of one line. endpoint: of the server; None: not known."""
     if isinstance(error, RemoteError):
         return error
     scheme, _, rest = url.partition("://")

@@ -24,7 +24,7 @@ leader-epoch-checkpoint; recovery and this module start from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kafkarec.format.layout import BATCH_MAGIC
@@ -88,9 +88,10 @@ class SegmentIndexBuilder:
         self._largest = self._written = (-1, base_offset)  # (timestamp, offset): so far, and in the last time entry
         self._problems: dict[str, str] = {}
 
-    def add(self, columns: Mapping[str, Sequence[Any]], ended: Iterable[EndedTransaction]) -> None:
-        """Adds the next batches. columns: of a BatchTable; ended: the transactions that end in them."""
-        for position, _, magic, base, last, timestamp, epoch in zip(*(columns[n] for n in _HEADERS), strict=True):
+    def add(self, column: Callable[[str], Sequence[Any]], ended: Iterable[EndedTransaction]) -> None:
+        """Adds the next batches. column: a name -> that column of their batch table; ended: the transactions that end
+        in them."""
+        for position, _, magic, base, last, timestamp, epoch in zip(*map(column, _HEADERS), strict=True):
             if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
                 self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
                 continue

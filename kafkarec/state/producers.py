@@ -20,10 +20,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read import reader
-from kafkarec.read.marker_columns import ABORT, ODDITY, PLAIN_DATA, ROW, WIDTH
+from kafkarec.recover.steps import ABORT, MARKER_COLUMNS, ODDITY, PLAIN_DATA, ROW, WIDTH, Step
 from kafkarec.sidecars import producer_snapshot
-
-from .recovery_walk import MARKER_COLUMNS, GoodBatches
 
 NONE = -1
 # What is done with a marker that the log cleaner emptied, from `_c/producer_table.pxd`. BROKER: the epoch and time in
@@ -114,15 +112,13 @@ class ProducerStates:
         entries = {one.producer_id: one for one in self.entries()}
         return tuple(entries[producer_id] for producer_id in producer_snapshot.in_java_order(list(entries)))
 
-    def take(self, batches: GoodBatches, start: int = 0, stop: int | None = None) -> Taken:
+    def take(self, step: Step, start: int = 0, stop: int | None = None) -> Taken:
         """Takes batches [start, stop)."""
-        bases, lasts = batches.columns["base_offset"], batches.columns["last_offset"]
-        stop = len(lasts) if stop is None else stop
+        stop = len(step) if stop is None else stop
         if start == stop:
             return Taken([], [], [])
-        ended, empty, odd = (
-            array("q", rows) for rows in self._producers.run(batches.table, batches.marks, start, stop, 0)
-        )
+        ended, empty, odd = (array("q", rows) for rows in self._producers.run(step.rows, step.marks, start, stop, 0))
+        bases, lasts = step.column("base_offset"), step.column("last_offset")
         self.end_offset = lasts[stop - 1] + 1
         aborted = [
             EndedTransaction(row[_PRODUCER], row[_FIRST], bases[row[_BATCH]], True, row[_STABLE])
@@ -238,7 +234,7 @@ def read_marker(raw: bytes) -> Marker | None:
     records = reader.decode(raw, columns=MARKER_COLUMNS, control=True, check_crcs=False)
     if not len(records):
         return None
-    timestamp, key, value = (records.column(name)[0] for name in MARKER_COLUMNS)
+    key, value, timestamp = (records.column(name)[0] for name in MARKER_COLUMNS)
     return parse_marker(timestamp, key, value)
 
 
@@ -249,7 +245,7 @@ _parsed = lru_cache(maxsize=4096)(control.parse)
 
 
 def parse_marker(timestamp: int | None, key: bytes | None, value: bytes | None) -> Marker | None:
-    """The marker in a control record, of which these are the MARKER_COLUMNS; None for control records of KRaft. Raises
+    """The marker in a control record; None for control records of KRaft. Raises
     InvalidRecordError if key or value cannot be read."""
     small = key is not None and value is not None and len(key) + len(value) <= _SMALL
     record = _parsed(key, value) if small else control.parse(key, value)

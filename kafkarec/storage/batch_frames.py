@@ -13,23 +13,23 @@ from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
 from kafkarec.read.incomplete import incomplete_batch
 
-from .segment import Segment
+from .segment_file import SegmentFile
 
 _FINGERPRINT_BYTES = V2_AT.attributes
 _ZEROS = 1 << 20
 
 
-def fingerprint(segment: Segment, position: int) -> bytes:
+def fingerprint(segment: SegmentFile, position: int) -> bytes:
     """The fingerprint of the batch at `position`."""
     return segment.raw(position, _FINGERPRINT_BYTES)
 
 
-def is_unchanged(segment: Segment, position: int, end: int, known: bytes) -> bool:
+def is_unchanged(segment: SegmentFile, position: int, end: int, known: bytes) -> bool:
     """Whether the batch at `position` still has the fingerprint `known`, and the file at least `end` bytes."""
     return end <= segment.size and fingerprint(segment, position) == known
 
 
-def has_valid_checksum(segment: Segment, position: int, end: int) -> bool:
+def has_valid_checksum(segment: SegmentFile, position: int, end: int) -> bool:
     """Whether the bytes [position, end) are a whole batch with a right checksum. A file may have its full size before
     all bytes of its last batch are written."""
     batch = memoryview(segment.raw(position, end - position))
@@ -42,31 +42,31 @@ def has_valid_checksum(segment: Segment, position: int, end: int) -> bool:
     return stored == computed
 
 
-def first_offset(segment: Segment, position: int) -> int | None:
+def first_offset(segment: SegmentFile, position: int) -> int | None:
     """The base offset of the batch at `position`; None below magic 2, where that field is the last offset of a
     wrapper."""
     start = start_of(segment.raw(position, UP_TO_MAGIC))
     return start.base_offset if start.magic >= BATCH_MAGIC else None
 
 
-def is_preallocated(segment: Segment, position: int) -> bool:
+def is_preallocated(segment: SegmentFile, position: int) -> bool:
     """Whether zeros and no batch begin at `position`."""
     return _are_zeros(segment.raw(position, UP_TO_MAGIC))
 
 
-def has_zeros_at_end(segment: Segment) -> bool:
+def has_zeros_at_end(segment: SegmentFile) -> bool:
     """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
         return _are_zeros(segment.raw(max(source.size - UP_TO_MAGIC, 0), UP_TO_MAGIC))
 
 
-def ends_in_zeros(segment: Segment, position: int) -> bool:
+def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
     """Whether the zeros at `position` seem to be preallocated, and no damage before more batches: there is nothing else
     for so many bytes, and at the end of the file."""
     return has_zeros_at_end(segment) and not any(segment.raw(position, _ZEROS))
 
 
-def last_frame(segment: Segment, position: int) -> tuple[int, int] | None:
+def last_frame(segment: SegmentFile, position: int) -> tuple[int, int] | None:
     """Start and end of the last batch from `position` on by their lengths: behind it is the file's end, zeros, or a
     batch that is longer than its file. Without a batch twice `position`; None: a length or a magic before is wrong."""
     start = position
@@ -82,7 +82,7 @@ def last_frame(segment: Segment, position: int) -> tuple[int, int] | None:
     return start, position
 
 
-def incomplete_end(segment: Segment, position: int, remaining: int, lost_from: int | None) -> Damage | None:
+def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_from: int | None) -> Damage | None:
     """The incomplete batch at the end of what was read of a segment, as Damage. None: nothing is left, or preallocated
     zeros. Fewer than 12 zeros are no preallocated ones here: base offset and length of a batch may begin like that.
 

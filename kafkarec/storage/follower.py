@@ -36,7 +36,7 @@ from kafkarec._core import Source
 from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
-from kafkarec.read.passes import PassResult, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
+from kafkarec.read.passes import Excluded, PassResult, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.restoring import NO_EPOCH
 from kafkarec.sources.files import LocalFile
@@ -44,9 +44,9 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.tables.records import BatchTable, RecordColumns
 
 from . import batch_frames, names, opening, ranges
-from .log import Log
+from .partition_folder import PartitionFiles
 from .ranges import RecordRange
-from .segment import Readable, Segment
+from .segment_file import SegmentFile
 
 SETTLED = 2.0  # seconds; also longer than a tick of a file system's clock, for which a changed file may keep its mtime
 _REMEMBERED = 4096  # batches
@@ -75,11 +75,11 @@ class _Stop(NamedTuple):
 
 
 class Follower:
-    """Reads what is new in one log since the last poll; see `Readable.followers`."""
+    """Reads what is new in one log since the last poll; see `kafkarec.logs.Readable.followers`."""
 
     def __init__(
         self,
-        log: Log,
+        log: PartitionFiles,
         decode_request: DecodeRequest,
         record_range: RecordRange,
         *,
@@ -100,8 +100,9 @@ class Follower:
             options = replace(options, restore=False)
         self._request = decode_request._replace(options=options, skip=True)
         self._headers = self._request._replace(options=replace(options, times=None)).of_headers(check_crcs=True)
-        self._restore = all(one.restore for one in log.segments)
-        self._restores = self._restore and options.restore and options.check_crc == ALL_CHECKS
+        restore = all(one.restore for one in log.segments)
+        self._made = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
+        self._restores = restore and options.restore and options.check_crc == ALL_CHECKS
         self._marks: deque[ReadBatch] = deque(maxlen=_REMEMBERED)
         self._last_seen: tuple[object, ...] | None = None  # of the last segment, when all of it was settled
         self._name = ""  # the segment that is read, "" before the first poll
@@ -112,7 +113,7 @@ class Follower:
         self._unstable: int | None = None  # the base offset of the batch at the position, if its transaction is open
         self._stable_from = ""  # the segment in which the first open transaction may begin
 
-    def poll(self) -> Generator[tuple[Segment, RecordColumns]]:
+    def poll(self) -> Generator[tuple[SegmentFile, RecordColumns]]:
         """Yields (segment, records) that are new since the last poll, and ends. Each piece has its own batches and
         damage; good batches are behind its damage.
 
@@ -125,7 +126,7 @@ class Follower:
         except FileNotFoundError:
             return  # deleted since it was listed; the next poll continues there
 
-    def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[Segment, RecordColumns]]:
+    def _new_records(self, listed: Sequence[str]) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         if not listed:
             return
         if not self._name:
@@ -231,14 +232,18 @@ class Follower:
     def _note(self, what: str) -> None:
         self._on_note(f"{self._folder.path}: {what}")
 
-    def _segment(self, name: str) -> Segment:
-        topic, partition = self.log.topic, self.log.partition
-        segment = Segment(self._folder.join(name), name, folder=self._folder, topic=topic, partition=partition)
-        segment.restore, segment.prepared = self._restore, partial(opening.prepared_transactions, segment)
-        return segment
+    def _segment(self, name: str, later_segment: bool = False) -> SegmentFile:
+        return self._made(
+            self._folder.join(name),
+            name,
+            folder=self._folder,
+            topic=self.log.topic,
+            partition=self.log.partition,
+            later_segment=later_segment,
+        )
 
     def _looked_back(
-        self, segment: Segment, offset: int | None, ends: Callable[[PassResult, int], tuple[int | None, int | None]]
+        self, segment: SegmentFile, offset: int | None, ends: Callable[[PassResult, int], tuple[int | None, int | None]]
     ) -> tuple[ReadTo, int | None]:
         """As if the file had been read from its start to the position that `ends` returns for a part and where that
         begins; with what else it returns. None: not yet.
@@ -247,7 +252,8 @@ class Follower:
         """
         asked, back, more = segment.named(self._headers), WINDOW, None
         while True:
-            at = ReadTo(0 if offset is None else segment.position_of(max(offset - back, 0)))
+            from_there = RecordRange(None if offset is None else (max(offset - back, 0), None))
+            at = ReadTo(ranges.start_position(segment, from_there))
             begin = at.position
             with segment.opened() as source:
                 for part, after in read_on(asked, source, at):
@@ -286,7 +292,7 @@ class Follower:
         nothing_new = about.st_size <= self._at.position or (self._waits and settled <= self._at.position)
         return None if is_last and nothing_new else settled, seen
 
-    def _source(self, segment: Segment, begin: int, settled: int) -> Source:
+    def _source(self, segment: SegmentFile, begin: int, settled: int) -> Source:
         """The open file without zeros and, if its end is near, the incomplete batch there."""
         file = segment.source
         is_far = file.size - begin > _FAR and not batch_frames.has_zeros_at_end(segment)
@@ -314,7 +320,7 @@ class Follower:
                 expected = [after, epoch]
         return min(doubts, default=None)
 
-    def _trusted(self, segment: Segment, settled: int) -> Segment:
+    def _trusted(self, segment: SegmentFile, settled: int) -> SegmentFile:
         """The last segment up to what waits: a marker may still be found behind damage."""
         at = self._at if segment.name == self._name else ReadTo()
         with segment:
@@ -326,12 +332,11 @@ class Follower:
                 at = after
         return segment.between(0, at.position, has_grown=True)
 
-    def _excluded(self, listed: Sequence[str], settled: int) -> isolation.Excluded:
+    def _excluded(self, listed: Sequence[str], settled: int) -> Excluded:
         """What read_committed leaves out now. Reads the markers from the segment of the first open transaction on."""
         start = self._stable_from if self._stable_from in listed else listed[0]
-        group = [self._segment(name) for name in listed if _place(name) >= _place(start)]
-        for segment in group[:-1]:
-            segment.later_segment = True
+        chosen = [name for name in listed if _place(name) >= _place(start)]
+        group = [self._segment(name, name != chosen[-1]) for name in chosen]
         group[-1] = self._trusted(group[-1], settled)
         left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
         stable = left_out.stable_offset
@@ -344,8 +349,8 @@ class Follower:
     # ---- reading
 
     def _read(
-        self, settled: int, left_out: isolation.Excluded | None, *, final: bool
-    ) -> Iterator[tuple[Segment, RecordColumns]]:
+        self, settled: int, left_out: Excluded | None, *, final: bool
+    ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         """Yields what may be judged of the current segment. final: a later segment exists."""
         stable = None if left_out is None else left_out.stable_offset
         if self._unstable is not None and stable is not None and stable <= self._unstable:
@@ -354,8 +359,7 @@ class Follower:
         options = self._request.options
         if left_out is not None:
             options = replace(options, aborted=left_out.aborted, stable_offset=stable)
-        with self._segment(self._name) as segment:
-            segment.later_segment = final
+        with self._segment(self._name, final) as segment:
             decode_request = segment.named(self._request._replace(options=options))
             source = Source(file=segment.source) if final else self._source(segment, self._at.position, settled)
             stop = None
@@ -398,13 +402,13 @@ class Follower:
 
     def _taken(
         self,
-        segment: Segment,
+        segment: SegmentFile,
         decode_request: DecodeRequest,
         source: Source,
         part: PassResult,
         after: ReadTo,
-        left_out: isolation.Excluded | None,
-    ) -> Iterator[tuple[Segment, RecordColumns]]:
+        left_out: Excluded | None,
+    ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         records = as_columns(decode_request, part._replace(remaining=0), left_out)
         if after.position == self._first_end:
             records = records[self._count_below(decode_request, source, after.position) :]
@@ -420,13 +424,13 @@ class Follower:
         offsets = as_columns(of_offsets, read_until(of_offsets, source, self._at, end)[0]).column("offset")
         return sum(offset < (self._range.first_offset or 0) for offset in offsets)
 
-    def _remember(self, segment: Segment, batches: BatchTable) -> None:
+    def _remember(self, segment: SegmentFile, batches: BatchTable) -> None:
         columns = map(batches[-_REMEMBERED:].column, ("position", "size_in_bytes", "next_offset"))
         for position, size, after in zip(*columns, strict=True):
             head = batch_frames.fingerprint(segment, position)
             self._marks.append(ReadBatch(self._name, position, position + size, head, after))
 
-    def _wait_for(self, segment: Segment, settled: int) -> None:
+    def _wait_for(self, segment: SegmentFile, settled: int) -> None:
         """Keeps since when what is behind the position is there."""
         if self._at.position >= segment.size:
             self._unsettled = None
@@ -444,14 +448,13 @@ def _owner(name: str) -> tuple[str | None, int | None] | None:
 
 
 def followers(
-    opened: Readable,
+    opened: opening.Opened,
     decode_request: DecodeRequest,
     record_range: RecordRange,
     isolation_level: Isolation,
     on_note: Callable[[str], object],
 ) -> list[Follower]:
     """See Readable.followers."""
-    assert isinstance(opened, opening.Opened)
     committed = isolation_level is Isolation.READ_COMMITTED
     return [
         Follower(log, decode_request, record_range, committed=committed, on_note=on_note)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 # Kinds of what is left out: a name that is not one of Kafka's; a folder or file that could not be read; a folder that
@@ -221,6 +222,16 @@ def tiered_partition(name: str) -> int | None:
     return int(name) if _PARTITION.fullmatch(name) and int(name) <= _INT_MAX else None
 
 
+@lru_cache(1 << 16)  # a program that follows a folder lists it again and again
+def is_log_folder(name: str, above: str) -> bool:
+    """Whether a folder's name is that of a partition, or of a tiered topic, in a folder named `above`: the partitions
+    of a tiered topic are named by their numbers. Not that of a folder that a broker has renamed."""
+    if tiered_topic(above) and tiered_partition(name) is not None:
+        return True
+    named = folder(name)
+    return tiered_topic(name) is not None or (named is not None and not named.state)
+
+
 def segment(name: str) -> SegmentName | None:
     """Parses the file name of a segment or of one of its side files; None for any other name."""
     match = _SEGMENT.fullmatch(name)
@@ -300,7 +311,8 @@ def segment_owner(path: str) -> SegmentOwner:
 
 
 def folder_owner(parts: list[str]) -> tuple[str | None, int | None, str | None]:
-    """(topic, partition, topic uuid) from the last one or two folder names; None: unknown."""
+    """(topic, partition, topic uuid) from the last one or two folder names, as of ["data", "orders-7"]; None:
+    unknown."""
     last = parts[-1] if parts else ""
     number = tiered_partition(last)
     above = tiered_topic(parts[-2]) if number is not None and len(parts) > 1 else None

@@ -1,91 +1,171 @@
-"""kafkarec.open: turns a path, a URL, a file object or a list of them into a Segment, a Log or a LogDir."""
+"""Turns a path, a URL, a file object or a list of them into a segment, a log or a data folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import Any
 
 from kafkarec.internal_topics import transactional_ids
+from kafkarec.read.decode_options import request
 from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
 from kafkarec.sources.remote import FolderEntry
+from kafkarec.tables.records import RecordColumns
 
-from . import names
-from .log import Log
-from .log_dir import LogDir, partitions_of_topic
-from .segment import Segment
+from . import log_reading, names
+from .data_folder import DataFolderFiles, partitions_of_topic
+from .partition_folder import PartitionFiles
+from .segment_file import SegmentFile
 
-Opened = Segment | Log | LogDir
+Opened = SegmentFile | PartitionFiles | DataFolderFiles
 
 
-def open(  # the name that users call: kafkarec.open
-    path: Any,
-    *,
-    topic: str | None = None,
-    partition: int | None = None,
-    restore: bool = True,
-    storage_options: dict[str, Any] | None = None,
-) -> Opened:
-    """Opens files and folders of record batches. Reads names and sizes only.
+class Opener:
+    """Opens logs as the types of a data folder, its logs and their segments.
 
-    path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
-          a partition folder: a Log; a broker's data folder: a LogDir
-          a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
-          an open binary file, any object with read and seek, or a sources.files.ByteSource: a Segment
-          a list of these: one Log if all are segments of one partition, else a LogDir
-    topic, partition: override those in the names of files and folders
-    restore: False: reading, verify and salvage restore no header fields (see decode); such batches are damage
-    storage_options: passed to fsspec or pyarrow.fs for a URL
-
-    Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
-    according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
-    tiered-storage plugin, which is not read yet.
+    restore: see kafkarec.open
     """
-    opened = _open(path, topic, partition, storage_options)
-    for segment in (segment for group in opened.groups() for segment in group):
-        segment.restore = restore
-        segment.prepared = partial(prepared_transactions, segment)
-    return opened
+
+    def __init__(
+        self,
+        folder_type: type[DataFolderFiles] = DataFolderFiles,
+        segment_type: type[SegmentFile] = SegmentFile,
+        restore: bool = True,
+    ) -> None:
+        self.folder_type, self.log_type = folder_type, folder_type.log_type
+        self.make = partial(segment_type, restore=restore, prepared=prepared_transactions)
+
+    def open(
+        self,
+        path: Any,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        storage_options: dict[str, Any] | None = None,
+    ) -> Opened:
+        """See kafkarec.open."""
+        if isinstance(path, list | tuple):
+            return self._several([self.open(one, storage_options=storage_options) for one in path], topic, partition)
+        if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
+            source = path if hasattr(path, "is_damage") else FileObject(path)
+            return self.make(
+                source.name,
+                os.path.basename(source.name),
+                source=source,
+                topic=topic,
+                partition=partition,
+                size=source.size,
+            )
+        text = os.fsdecode(path)
+        if remote.is_url(text):
+            local = remote.local_path(text)
+            if local is None:
+                return self._remote(text, storage_options or {}, topic, partition)
+            text = local
+        if os.path.isdir(text):
+            return self._open_folder(LocalFolder(text), topic, partition)
+        _demand_batches(text)
+        folder, name = os.path.split(text)
+        size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
+        return self._opened(LocalFolder(folder), name, size, topic, partition)
+
+    def _remote(self, url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
+        _demand_batches(url)
+        info = remote.stat(url, options)
+        if info.is_dir:
+            return self._open_folder(RemoteFolder(url, options), topic, partition)
+        above, _, name = url.rpartition("/")
+        return self._opened(RemoteFolder(above, options), name, info.size, topic, partition)
+
+    def _opened(
+        self, folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None
+    ) -> SegmentFile:
+        """The segment of a file of a folder."""
+        path = folder.join(name)
+        owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
+        return self.make(
+            path,
+            name,
+            folder=folder,
+            topic=owner.topic if topic is None else topic,
+            partition=owner.partition if partition is None else partition,
+            size=None if names.is_packed(name) else size,
+        )
+
+    def _open_folder(self, folder: Folder, topic: str | None, partition: int | None) -> Opened:
+        """A log for a partition folder; a data folder also for copies of several partitions in one folder."""
+        entries = folder.entries()
+        segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
+        flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
+        if len(flat) > 1:
+            return self._flat(folder, entries)
+        last = _last(folder.path)
+        own = None if names.tiered_topic(last) and partitions_of_topic(entries) else names.folder(last)
+        if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
+            named = next(iter(flat)) if flat else (None, None)
+            return self.log_type.of(
+                folder,
+                named[0] if topic is None else topic,
+                named[1] if partition is None else partition,
+                entries=entries,
+                make=self.make,
+            )
+        return self.folder_type.of(folder, entries, self.make)
+
+    def _flat(self, folder: Folder, entries: Sequence[FolderEntry]) -> DataFolderFiles:
+        """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
+
+        def owner(entry: FolderEntry) -> tuple[str, int]:
+            parsed = names.segment(entry.name)
+            return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
+
+        logs = [
+            self.log_type.of(folder, topic, partition, entries=list(group), make=self.make)
+            for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
+            if topic
+        ]
+        return self.folder_type(folder.path, logs, (), folder)
+
+    def _several(self, opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
+        """Segments of one partition as one log; everything else as a data folder."""
+        items = list(opened)
+        if not items:
+            raise ValueError("an empty list of paths")
+        by_partition: dict[object, list[SegmentFile]] = {}
+        listed: list[PartitionFiles] = []
+        for one in items:
+            if isinstance(one, SegmentFile):
+                owner: object = (topic or one.topic, partition if partition is not None else one.partition)
+                by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
+            else:
+                listed += logs(one)
+        for group in by_partition.values():
+            group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
+            group = [one.copy(topic=topic or one.topic, partition=_first(partition, one.partition)) for one in group]
+            listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
+        return (
+            listed[0] if len(listed) == 1 else self.folder_type(", ".join(sorted(log.path for log in listed)), listed)
+        )
 
 
-def prepared_transactions(segment: Segment) -> dict[tuple[int, int], bool]:
+def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the log of a segment says of the log's transactions."""
     if segment.topic is None or segment.partition is None or not os.path.exists(segment.path):
         return {}
-    beside = logs_beside(segment.path, transactional_ids.TOPIC)
-    return transactional_ids.prepared(beside, segment.topic, segment.partition)
+    return transactional_ids.prepared(states_beside(segment.path), segment.topic, segment.partition)
 
 
-def _open(path: Any, topic: str | None, partition: int | None, storage_options: dict[str, Any] | None) -> Opened:
-    if isinstance(path, list | tuple):
-        return _several([open(one, storage_options=storage_options) for one in path], topic, partition)
-    if hasattr(path, "read_at") or (hasattr(path, "read") and not isinstance(path, os.PathLike)):
-        source = path if hasattr(path, "is_damage") else FileObject(path)
-        return Segment(
-            source.name,
-            os.path.basename(source.name),
-            source=source,
-            topic=topic,
-            partition=partition,
-            size=source.size,
-        )
-    text = os.fsdecode(path)
-    if remote.is_url(text):
-        local = remote.local_path(text)
-        if local is None:
-            return _remote(text, storage_options or {}, topic, partition)
-        text = local
-    if os.path.isdir(text):
-        return _open_folder(LocalFolder(text), topic, partition)
-    _demand_batches(text)
-    folder, name = os.path.split(text)
-    size = os.stat(text).st_size or None  # 0 for a block device is not its size; raises the system's error early
-    return _opened(LocalFolder(folder), name, size, topic, partition)
+def states_beside(path: str) -> Iterator[RecordColumns]:
+    """The records of `__transaction_state` in the data folder that a path is in, or that it is."""
+    wanted = request(columns=transactional_ids.COLUMNS, errors="skip")
+    for log in logs_beside(path, transactional_ids.TOPIC):
+        for _, piece in log_reading.pieces([log.segments], wanted):
+            yield piece
 
 
 def _demand_batches(path: str) -> None:
@@ -98,115 +178,39 @@ def _demand_batches(path: str) -> None:
             raise ValueError(f"{path} is {side_file.what} and holds no records; name the .log beside it")
 
 
-def _remote(url: str, options: dict[str, Any], topic: str | None, partition: int | None) -> Opened:
-    _demand_batches(url)
-    info = remote.stat(url, options)
-    if info.is_dir:
-        return _open_folder(RemoteFolder(url, options), topic, partition)
-    above, _, name = url.rpartition("/")
-    return _opened(RemoteFolder(above, options), name, info.size, topic, partition)
-
-
-def _opened(folder: Folder, name: str, size: int | None, topic: str | None, partition: int | None) -> Segment:
-    """The Segment for a file of a folder."""
-    path = folder.join(name)
-    owner = names.segment_owner(os.path.abspath(path) if isinstance(folder, LocalFolder) else path)
-    return Segment(
-        path,
-        name,
-        folder=folder,
-        topic=owner.topic if topic is None else topic,
-        partition=owner.partition if partition is None else partition,
-        size=None if names.is_packed(name) else size,
-    )
-
-
-def _open_folder(folder: Folder, topic: str | None, partition: int | None) -> Opened:
-    """A Log for a partition folder; a LogDir for a data folder or for copies of several partitions in one folder."""
-    entries = folder.entries()
-    segments = [entry for entry in entries if not entry.is_dir and names.is_segment(entry.name)]
-    flat = {(one.topic, one.partition) for entry in segments if (one := names.segment(entry.name)) and one.topic}
-    if len(flat) > 1:
-        return _flat(folder, entries)
-    last = _last(folder.path)
-    own = None if names.tiered_topic(last) and partitions_of_topic(entries) else names.folder(last)
-    if segments or (own is not None and not any(names.folder(entry.name) for entry in entries if entry.is_dir)):
-        named = next(iter(flat)) if flat else (None, None)
-        return Log.of(
-            folder,
-            named[0] if topic is None else topic,
-            named[1] if partition is None else partition,
-            entries=entries,
-        )
-    return LogDir.of(folder, entries)
-
-
 def _last(path: str) -> str:
     return os.path.basename(os.path.abspath(path)) if "://" not in path else path.rstrip("/").rpartition("/")[2]
-
-
-def _flat(folder: Folder, entries: Sequence[FolderEntry]) -> LogDir:
-    """Copies in one folder with topic and partition in their names: orders-7-00000000000000000030.log."""
-
-    def owner(entry: FolderEntry) -> tuple[str, int]:
-        parsed = names.segment(entry.name)
-        return (parsed.topic or "", parsed.partition or 0) if parsed else ("", 0)
-
-    logs = [
-        Log.of(folder, topic, partition, entries=list(group))
-        for (topic, partition), group in groupby(sorted(entries, key=owner), key=owner)
-        if topic
-    ]
-    return LogDir(folder.path, logs, (), folder)
-
-
-def _several(opened: Iterable[Opened], topic: str | None, partition: int | None) -> Opened:
-    """Segments of one partition as one Log; everything else as a LogDir."""
-    items = list(opened)
-    if not items:
-        raise ValueError("an empty list of paths")
-    by_partition: dict[object, list[Segment]] = {}
-    listed: list[Log] = []
-    for one in items:
-        if isinstance(one, Segment):
-            owner: object = (topic or one.topic, partition if partition is not None else one.partition)
-            by_partition.setdefault(one.path if owner == (None, None) else owner, []).append(one)
-        else:
-            listed += logs(one)
-    for group in by_partition.values():
-        group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
-        for segment in group:
-            segment.topic, segment.partition = topic or segment.topic, _first(partition, segment.partition)
-        listed.append(Log(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
-    return listed[0] if len(listed) == 1 else LogDir(", ".join(sorted(log.path for log in listed)), listed)
 
 
 def _first(given: int | None, default: int | None) -> int | None:
     return default if given is None else given
 
 
-def logs_beside(path: str, topic: str) -> list[Log]:
+def logs_beside(path: str, topic: str) -> list[PartitionFiles]:
     """The partitions of another topic in the data folder that a path is in, or that it is. None for a URL."""
     if remote.is_url(path):
         return []
     folder = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
-    found: dict[str, Log] = {}
+    found: dict[str, PartitionFiles] = {}
     for parent in (folder, os.path.dirname(os.path.abspath(folder))):
         with suppress(OSError):
             for entry in sorted(os.listdir(parent)):
                 named, inside = names.folder(entry), os.path.join(parent, entry)
                 if named is not None and named.topic == topic and not named.state and os.path.isdir(inside):
                     with suppress(OSError):
-                        found[entry] = Log.of(LocalFolder(inside))
+                        found[entry] = PartitionFiles.of(LocalFolder(inside))
         if found:
             break
     return list(found.values())
 
 
-def logs(opened: Opened) -> list[Log]:
-    """The logs of what was opened; a Segment alone becomes a Log of one segment."""
-    if isinstance(opened, LogDir):
+def logs(opened: Opened) -> list[PartitionFiles]:
+    """The logs of what was opened; a segment alone becomes a log of one segment."""
+    if isinstance(opened, DataFolderFiles):
         return list(opened)
-    if isinstance(opened, Log):
+    if isinstance(opened, PartitionFiles):
         return [opened]
-    return [Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+    return [PartitionFiles(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+
+
+open = Opener().open

@@ -7,15 +7,19 @@ Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 from __future__ import annotations
 
 from bisect import bisect_right
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGICS, MAGICS, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.sidecars import offset_index, time_index
 
 from . import segment_summary
-from .segment_protocol import SegmentLike
+from .segment_file import SegmentFile
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,7 +75,12 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
     return -((_EPOCH - value) // timedelta(milliseconds=1))
 
 
-def start_position(segment: SegmentLike, record_range: RecordRange) -> int:
+def within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
+    """The request for the batches that may have offsets of the range."""
+    return decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
+
+
+def start_position(segment: SegmentFile, record_range: RecordRange) -> int:
     """The position of a batch such that no record before it is in the range. 0 without an index."""
     offset = record_range.first_offset
     if record_range.start_timestamp is not None and offset is None and segment.fetch_counter is not None:
@@ -113,7 +122,7 @@ def _holds(head: bytes, offset: int) -> bool:
     return len(head) >= V2_OVERHEAD and 0 <= offset - start.base_offset <= v2_header(head).last_offset_delta
 
 
-def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
+def _offset_for_time(segment: SegmentFile, timestamp: int) -> int:
     """An offset before which no record has this timestamp or a later one, from the .timeindex. An entry is used only if
     the batch that contains its offset has its timestamp as max timestamp."""
     base = segment.base_offset or 0
@@ -125,8 +134,10 @@ def _offset_for_time(segment: SegmentLike, timestamp: int) -> int:
         index = bisect_right(entries, timestamp, key=lambda entry: entry.timestamp)
         entry = entries[index - 1] if index else None
         if entry is not None:
-            row = next(iter(segment.scan(start_offset=entry.offset, end_offset=entry.offset + 1)), None)
-            if row is not None and row["max_timestamp"] == entry.timestamp and row["last_offset"] >= entry.offset:
+            one = RecordRange((entry.offset, entry.offset + 1))
+            steps = walk([segment], within(asked(HEADERS), one), start_of=partial(start_position, record_range=one))
+            step = next(filter(len, steps), None)
+            if step and step.column("max_timestamp")[0] == entry.timestamp and step.last_offset >= entry.offset:
                 return entry.offset
     except (KafkaRecordError, ValueError):
         pass

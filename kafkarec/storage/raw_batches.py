@@ -13,7 +13,7 @@ from kafkarec.read.decode_options import DecodeRequest
 from kafkarec.read.passes import as_columns, read_part
 from kafkarec.tables.records import RecordBatch, RecordColumns
 
-from .segment_protocol import SegmentLike
+from .segment_file import SegmentFile
 
 _STEP = 1 << 20
 _PLAIN_FILES = (io.FileIO, io.BufferedWriter, io.BufferedRandom)  # another object may change what it passes on
@@ -22,7 +22,7 @@ _PLAIN_FILES = (io.FileIO, io.BufferedWriter, io.BufferedRandom)  # another obje
 class SegmentBytes(NamedTuple):
     """A segment as a BatchSource."""
 
-    segment: SegmentLike
+    segment: SegmentFile
     decode_request: DecodeRequest
 
     def raw(self, start: int, stop: int) -> memoryview:

@@ -14,17 +14,19 @@ If the log does not begin at offset 0, the earlier producers and open transactio
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import NamedTuple
 
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.state.index_builders import DEFAULT_INTERVAL, SegmentIndexBuilder
 from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_start
-from kafkarec.state.recovery_walk import GoodBatches, walk
 
-from .log import Log
-from .segment import Segment
+from .partition_folder import PartitionFiles
+from .segment_file import SegmentFile
 
 _EPOCHS = ("base_offset", "partition_leader_epoch")
 
@@ -46,7 +48,7 @@ class RebuiltSideFiles(NamedTuple):
     end_offset, lower_epoch   of the log, with its side files: its end, and a batch with a lower epoch (None: none)
     """
 
-    segment: Segment | None
+    segment: SegmentFile | None
     files: dict[str, bytes]
     damage: tuple[Damage, ...] = ()
     problems: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ def filename_prefix(offset: int) -> str:
 
 
 def rebuild_log(
-    log: Log, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
+    log: PartitionFiles, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
@@ -72,9 +74,10 @@ def rebuild_log(
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
     highest, lower = -1, None
+    request = asked(MARKERS | CHECKSUMS if check_crcs else MARKERS, errors="skip", restore=False)
     for segment in log.segments:
-        pieces = walk(segment.parts, check_crcs=check_crcs)
-        first = next(pieces, None)
+        steps = walk([segment], request)
+        first = next(steps)
         base = segment.base_offset if segment.base_offset is not None else _first_offset(first)
         files = {}
         if states is None:
@@ -86,14 +89,13 @@ def rebuild_log(
             files[filename_prefix(base) + producer_snapshot.SUFFIX] = producer_snapshot.write(states.snapshot())
         builder = SegmentIndexBuilder(base, epochs, interval)
         damage: list[Damage] = []
-        while first is not None:
-            builder.add(first.columns, states.take(first).aborted)
-            for offset, epoch in zip(*(first.columns[name] for name in _EPOCHS), strict=True):
+        for step in chain([first], steps):
+            builder.add(step.column, states.take(step).aborted)
+            for offset, epoch in zip(*map(step.column, _EPOCHS), strict=True):
                 if epoch is not None and epoch < highest:
                     lower = lower or LowerEpoch(offset, epoch, highest)
                 highest = max(highest, -1 if epoch is None else epoch)
-            damage += first.damage
-            first = next(pieces, None)
+            damage += step.damage
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}
         yield RebuiltSideFiles(segment, files, tuple(damage), made.problems)
@@ -107,15 +109,12 @@ def rebuild_log(
     yield RebuiltSideFiles(None, files, (), tuple(log_problems), states.end_offset, lower)
 
 
-def _first_offset(batches: GoodBatches | None) -> int:
+def _first_offset(step: Step) -> int:
     """The base offset for a file without one in its name: that of its first batch, 0 without batches."""
-    if batches is None or not batches.columns["position"]:
-        return 0
-    base = batches.columns["base_offset"][0]
-    return int(batches.columns["last_offset"][0] if base is None else base)
+    return step.first_offset if len(step) else 0
 
 
-def stored_epochs(log: Log) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
+def stored_epochs(log: PartitionFiles) -> tuple[list[leader_epochs.EpochEntry], list[str]]:
     """The entries of the existing leader-epoch-checkpoint, and sentences about problems. Recovery begins with these
     entries, as some epochs are not in any batch."""
     entries: list[leader_epochs.EpochEntry] = []

@@ -23,18 +23,18 @@ from typing import Any
 from kafkarec._core import Source
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read.decode_options import request
-from kafkarec.read.passes import scan_pieces
+from kafkarec.read.passes import batch_table, scan_pieces
+from kafkarec.read.walk import HEADERS, asked, walk
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 from kafkarec.sources.packed import Unpacked
 from kafkarec.tables.records import BatchTable
 
-from .segment_protocol import SegmentLike
+from .segment_file import MAX_OFFSETS, SegmentFile
 from .tiered import begins_with_batch
 
 _HEAD = 64
-_MAX_OFFSETS = 2**31  # of a segment: an .index has relative offsets of 4 bytes
 _LEAST_BATCHES = 3
 _NOT_AT_START = "no batch at its start"
 _TAILS = (64 << 10, 1 << 20, 16 << 20)
@@ -96,7 +96,7 @@ class SegmentSummary:
         self.next_offset = table[-1]["next_offset"]
 
 
-def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
+def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
     """Summarizes a segment; complete: reads all headers.
 
     OSError if it cannot be read; UnsupportedCompressionError for encoded objects of tiered storage.
@@ -130,13 +130,13 @@ def summarize(segment: SegmentLike, complete: bool = False) -> SegmentSummary:
     return summary
 
 
-def _sample(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+def _sample(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """Reads the first and the last batches. False: reading the whole file may find others."""
     sure = _first_batch(segment, source, summary)
     return summary.preallocated == summary.size or (_last_batches(segment, source, summary) and sure)
 
 
-def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
+def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     """The position of the last indexed batch, if no record of the segment is as late as `timestamp` (ms); else None.
 
     Uses the last entries of both indexes and the batches from there on. The time entry is used only if one of these
@@ -164,9 +164,10 @@ def start_of_last_batches(segment: SegmentLike, timestamp: int) -> int | None:
     return start if confirmed else None
 
 
-def _all_headers(segment: SegmentLike, summary: SegmentSummary) -> None:
+def _all_headers(segment: SegmentFile, summary: SegmentSummary) -> None:
     summary.batches = summary.records = remaining = 0
-    for table in segment.scan_pieces(errors="skip"):
+    for step in walk([segment], asked(HEADERS, errors="skip")):
+        table = batch_table(step.part)
         if summary.first_offset is None and len(table) and table[0]["position"]:
             summary.notes.append(_NOT_AT_START)
         summary.take(table)
@@ -177,7 +178,7 @@ def _all_headers(segment: SegmentLike, summary: SegmentSummary) -> None:
     _tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
 
 
-def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+def _first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """The first batch. False: reading the whole file may find another one."""
     head = source.read_at(0, _HEAD)
     length = batch_length(head) if len(head) >= LOG_OVERHEAD else 0
@@ -206,13 +207,13 @@ def _first_batch(segment: SegmentLike, source: ByteSource, summary: SegmentSumma
     return follows or not any(table.damage or table.restored for table in checked)
 
 
-def _no_batch_at_start(segment: SegmentLike, summary: SegmentSummary) -> bool:
+def _no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
     summary.notes.append(_NOT_AT_START)
     summary.damage.append(f"no batch begins at byte 0 of {segment.path}")
     return False
 
 
-def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSummary) -> bool:
+def _last_batches(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
     """The last batches and the latest timestamp. False: reading the whole file may find others."""
     indexed = _last_index_position(segment, source.size)
     starts = [] if indexed is None else [indexed]
@@ -251,13 +252,13 @@ def _last_batches(segment: SegmentLike, source: ByteSource, summary: SegmentSumm
     return sure
 
 
-def _offsets_fit(segment: SegmentLike, summary: SegmentSummary, row: dict[str, Any]) -> bool:
+def _offsets_fit(segment: SegmentFile, summary: SegmentSummary, row: dict[str, Any]) -> bool:
     """Whether the offsets of the last batches, of which `row` is the first, may be right."""
     base, end = segment.base_offset, summary.next_offset
     first = row["last_offset"] if row["base_offset"] is None else row["base_offset"]
     if end is None or not (summary.first_offset or 0) <= first < end:
         return False
-    return base is None or base <= first < end <= base + _MAX_OFFSETS
+    return base is None or base <= first < end <= base + MAX_OFFSETS
 
 
 def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
@@ -268,7 +269,7 @@ def _tail(summary: SegmentSummary, remaining: int, zeros: bool) -> None:
         summary.notes.append(f"ends inside a batch: {remaining} bytes after the last complete one")
 
 
-def _last_index_position(segment: SegmentLike, size: int) -> int | None:
+def _last_index_position(segment: SegmentFile, size: int) -> int | None:
     """The position in the last entry of the .index; None: no entry, not inside the file, or too far from its end."""
     entry = _last_entry(segment, ".index", OffsetIndex.layout)
     if entry is None or not 0 < entry[1] < size:
@@ -276,7 +277,7 @@ def _last_index_position(segment: SegmentLike, size: int) -> int | None:
     return entry[1] if size - entry[1] <= _TAILS[-1] else None
 
 
-def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int, ...] | None:
+def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int, ...] | None:
     """The last entry of an index, before the zeros at its end if it is that of a running broker."""
     try:
         source = segment.open_source(suffix)
@@ -297,7 +298,7 @@ def _last_entry(segment: SegmentLike, suffix: str, layout: Struct) -> tuple[int,
 
 
 def _scanned(
-    segment: SegmentLike, source: Source, start: int, stop: int | None = None, *, check_crcs: bool = False
+    segment: SegmentFile, source: Source, start: int, stop: int | None = None, *, check_crcs: bool = False
 ) -> Iterator[BatchTable]:
     return scan_pieces(segment.named(request(errors="skip")), source, start, stop, check_crcs=check_crcs)
 

@@ -19,8 +19,8 @@ Row = tuple[int | None, int | None, bytes | None, bytes | None, tuple[tuple[str 
 """(offset, timestamp in ms, key, value, headers)"""
 
 
-_BATCH_LAYOUT = Layout(batch_schema())
-_BATCH_COLUMNS = _BATCH_LAYOUT.schema.index_of
+BATCH_LAYOUT = Layout(batch_schema())
+_BATCH_COLUMNS = BATCH_LAYOUT.schema.index_of
 
 
 class BatchTable(Table):
@@ -37,7 +37,7 @@ class BatchTable(Table):
         cut: list[Piece] | None = None,
     ) -> None:
         """cut: rows of the tables; None: all of them, whose columns are made when they are used."""
-        super().__init__(_BATCH_LAYOUT, cut)
+        super().__init__(BATCH_LAYOUT, cut)
         self._tables = [rows for rows in tables if len(rows)]
         self._damage, self._remaining, self._restored = damage, remaining, restored
 
@@ -57,7 +57,7 @@ class BatchTable(Table):
         return self._remaining
 
     def _whole_pieces(self) -> list[Piece]:
-        return [(rows.chunk(_BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
+        return [(rows.chunk(BATCH_LAYOUT), 0, len(rows)) for rows in self._tables]
 
     def __len__(self) -> int:
         return super().__len__() if self._cut is not None else sum(map(len, self._tables))
@@ -84,12 +84,12 @@ class BatchTable(Table):
             return self._slice(index)
         row = self._row_number(index)
         [(chunk, start, stop)] = self._rows(row, row + 1)
-        return chunk.rows.dicts(_BATCH_LAYOUT, start, stop)[0]
+        return chunk.rows.dicts(BATCH_LAYOUT, start, stop)[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for rows, start, stop in self._spans():
             for low in range(start, stop, _BLOCK):
-                yield from rows.dicts(_BATCH_LAYOUT, low, min(low + _BLOCK, stop))
+                yield from rows.dicts(BATCH_LAYOUT, low, min(low + _BLOCK, stop))
 
     def _spans(self) -> list[tuple[Rows, int, int]]:
         if self._cut is None:
@@ -291,7 +291,7 @@ class RecordBatch:
             column = _BATCH_COLUMNS.get(name)
             if column is None:
                 raise AttributeError(f"a RecordBatch has no attribute {name!r}")
-            value = self.__dict__[name] = self._rows.value(_BATCH_LAYOUT, self._row, column)
+            value = self.__dict__[name] = self._rows.value(BATCH_LAYOUT, self._row, column)
             return value
 
     def __dir__(self) -> Iterable[str]:

@@ -37,7 +37,7 @@ class Bucket:
     def __init__(self, url: str, storage: Mapping[str, Any]) -> None:
         from pyarrow import fs  # type: ignore[import-untyped]
 
-        from kafkarec.sources import remote
+        from kafkarec import distributed
 
         self.url = url.rstrip("/")
         self._types, self._selector = fs.FileType, fs.FileSelector
@@ -45,9 +45,7 @@ class Bucket:
         given = {**storage, **_S3_DEFAULTS} if scheme in S3 else dict(storage)
         self._endpoint: str | None = None
         with self._errors_of(""):
-            made = remote.Arrow(self.url, scheme, given)
-            self._fs, self._root = made.filesystem, made.path(self.url)
-        self._endpoint = made.endpoint
+            self._fs, self._root, self._endpoint = distributed.arrow_filesystem(self.url, given)
 
     def check_access(self) -> None:
         """RemoteError where the bucket does not exist or cannot be accessed."""
@@ -119,13 +117,13 @@ class Bucket:
 
     @contextmanager
     def _errors_of(self, name: str) -> Iterator[None]:
-        from kafkarec.sources import remote
+        from kafkarec import distributed
 
         url = f"{self.url}/{name}" if name else self.url
         try:
             yield
         except Exception as error:
-            failure = remote.translate(error, url, self._endpoint)
+            failure = distributed.remote_error(error, url, self._endpoint)
             if failure.kind == "denied":
                 words = f"{failure}; writing also needs s3:PutObject and s3:DeleteObject"
                 failure = type(failure)(words, failure.filename or "", failure.kind)

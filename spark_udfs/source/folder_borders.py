@@ -81,13 +81,13 @@ class FolderBorders:
         """The offset after a segment's last batch; None: unknown before it is read, as it is compressed or cannot be
         read, which is the task's to report."""
         import kafkarec
-        from kafkarec.storage.segment_summary import summarize
+        from kafkarec import distributed
 
         if segment.size is None:
             return None
         try:
             opened = self._listed.get(segment.path) or open_segment(segment.path, self._options)
-            end = summarize(opened).next_offset
+            end = distributed.summarize(opened).next_offset
             if end is None:
                 last = opened.last_batch()
                 end = segment.base_offset if last is None else int(last["next_offset"])

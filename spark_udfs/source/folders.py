@@ -153,7 +153,7 @@ def _linked(path: str, target: str) -> bool:
 def _ends_with_a_batch(path: str) -> bool:
     """Whether a log ends with a whole batch with a right checksum; a writer cuts off what follows the last one."""
     import kafkarec
-    from kafkarec.storage import batch_frames
+    from kafkarec import distributed
 
     last = None
     opened = kafkarec.open(path)
@@ -164,7 +164,7 @@ def _ends_with_a_batch(path: str) -> bool:
                 return False
             last = batches[-1] if len(batches) else last
         end = opened.size
-        return last is None or batch_frames.has_valid_checksum(opened, last["position"], end)
+        return last is None or distributed.has_valid_checksum(opened, last["position"], end)
 
 
 def leader_epoch(read: Callable[[str], bytes | None]) -> int:

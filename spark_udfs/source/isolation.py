@@ -72,9 +72,9 @@ def _open_before(segment: kafkarec.Segment) -> dict[int, int] | None:
 
 
 def _scan_segments(segments: Sequence[kafkarec.Segment], open_before: dict[int, int], skip: bool) -> TransactionState:
-    from kafkarec.read import isolation
+    from kafkarec import distributed
 
-    transactions = isolation.ended_and_open(segments, skip=skip)
+    transactions = distributed.ended_and_open(segments, skip=skip)
     still_open = [*transactions.open_first_offsets]
     still_open += [since for producer, since in open_before.items() if producer not in transactions.marked_producer_ids]
     return TransactionState(transactions.aborted, min(still_open, default=None))

@@ -28,7 +28,7 @@ from pyspark.errors import AnalysisException
 from . import key_conditions, key_folders, paths
 from .folder_borders import FolderBorders
 from .options import SourceOptions
-from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition, is_log_folder
+from .paths import FolderPieces, PartitionPaths, SegmentPath, TopicPartition
 
 if TYPE_CHECKING:
     import kafkarec
@@ -232,6 +232,8 @@ def _names_below(roots: list[str], options: SourceOptions) -> _Names:
 def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
     """The names of segments and of their replacements, and those of partition and key folders, with a slash at the
     end."""
+    from kafkarec import distributed
+
     own = os.path.basename(folder)
     names, folders = [], []
     try:
@@ -250,5 +252,5 @@ def _names_in(folder: str, options: SourceOptions) -> frozenset[str]:
             raise
         logger.warning("%s: left out; failOnDataLoss is false", error)
     keyed = key_conditions.read_folders(folders, options["where"], folder)
-    names += [f"{name}/" for name in folders if name in keyed or is_log_folder(name, own)]
+    names += [f"{name}/" for name in folders if name in keyed or distributed.is_log_folder(name, own)]
     return frozenset(names)

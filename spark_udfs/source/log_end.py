@@ -48,7 +48,7 @@ class SplitEnd:
     def incomplete(self) -> kafkarec.Damage | None:
         """The incomplete batch after the last piece, as Damage; None: there is none, or the offsets that the query asks
         for end before it."""
-        from kafkarec.storage import batch_frames
+        from kafkarec import distributed
 
         if self._ends_at_an_open_transaction():
             for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
@@ -57,7 +57,7 @@ class SplitEnd:
         if wanted is not None and following is not None and following >= wanted:
             return None
         end = self._part.size if self._part.end is None else self._part.end
-        return batch_frames.incomplete_end(self._part, end - self._remaining, self._remaining, following)
+        return distributed.incomplete_end(self._part, end - self._remaining, self._remaining, following)
 
     def _ends_at_an_open_transaction(self) -> bool:
         """Whether read_committed has stopped before the end of the log. Its cut end may have had the marker that ends

@@ -20,7 +20,6 @@ import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.errors import AnalysisException
@@ -31,7 +30,7 @@ from .options import SourceOptions
 
 if TYPE_CHECKING:
     import kafkarec
-    from kafkarec.sources import remote
+    from kafkarec.distributed import FolderEntry
 
 logger = logging.getLogger("spark_udfs")
 
@@ -129,18 +128,18 @@ def roots(options: SourceOptions) -> list[tuple[str, Keys]]:
 
 def _base(given: str) -> str:
     """The option basePath as `existing` writes paths."""
-    from kafkarec.sources import remote
+    from kafkarec import distributed
 
-    local = remote.local_path(given)
+    local = distributed.local_path(given)
     return given if local is None else os.path.abspath(_without_scheme(local))
 
 
 def are_remote(options: SourceOptions) -> bool:
     """Whether one of the paths is a URL of another machine."""
-    from kafkarec.sources import remote
+    from kafkarec import distributed
 
     given = [*([options["path"]] if options["path"] else []), *options["paths"]]
-    return any(remote.local_path(each) is None for each in given)
+    return any(distributed.local_path(each) is None for each in given)
 
 
 def _without_scheme(path: str) -> str:
@@ -200,7 +199,7 @@ def _key_folders_of(
 def _name(log: kafkarec.Log) -> None:
     """Sets topic and partition of a log that has them not from its own folder, but from one above its key folders, or
     from folders topic=... and partition=.... ValueError where two folders contradict each other."""
-    from kafkarec.storage import names
+    from kafkarec import distributed
 
     if "=" not in log.path:
         return
@@ -208,7 +207,7 @@ def _name(log: kafkarec.Log) -> None:
     segments = [segment for segment in log.segments if segment.base_offset is not None]
     if log.topic is None and segments:
         folder = key_folders.without_keys(os.path.dirname(segments[0].path))
-        topic, partition, _ = names.folder_owner(folder.split("/"))
+        topic, partition, _ = distributed.folder_owner(folder.split("/"))
         log.topic, log.partition = topic or by_keys[0], by_keys[1] if partition is None else partition
         for segment in segments:
             segment.topic, segment.partition = log.topic, log.partition
@@ -264,9 +263,9 @@ def key_types(options: SourceOptions) -> KeyTypes:
 
 def _first_keys(folder: str, options: SourceOptions, *, root: bool = False) -> tuple[KeyTypes, bool]:
     """The keys below a folder on the way to its first log, and whether there is a log."""
-    from kafkarec.storage import names
+    from kafkarec import distributed
 
-    if root and names.base_offset(os.path.basename(folder)) is not None:
+    if root and distributed.is_segment(os.path.basename(folder)):
         return (), True
     inside, is_log = _names_in(folder, options)
     if is_log:
@@ -282,7 +281,7 @@ def _first_keys(folder: str, options: SourceOptions, *, root: bool = False) -> t
         deepest = max(deepest, found, key=len)
     above = os.path.basename(folder.rstrip("/"))
     for name in inside:
-        if name not in keyed and is_log_folder(name, above):
+        if name not in keyed and distributed.is_log_folder(name, above):
             found, is_log = _first_keys(f"{folder}/{name}", options)
             if is_log:
                 return found, True
@@ -290,20 +289,9 @@ def _first_keys(folder: str, options: SourceOptions, *, root: bool = False) -> t
     return deepest, False
 
 
-@lru_cache(1 << 16)
-def is_log_folder(name: str, above: str) -> bool:
-    """Whether a folder's name is that of a partition, or of a tiered topic, in a folder named `above`."""
-    from kafkarec.storage import names
-
-    if names.tiered_topic(above) and names.tiered_partition(name) is not None:
-        return True
-    named = names.folder(name)
-    return names.tiered_topic(name) is not None or (named is not None and not named.state)
-
-
 def _names_in(folder: str, options: SourceOptions) -> tuple[list[str], bool]:
     """The names of the folders in a folder, and whether there is a segment. What cannot be listed is empty here."""
-    from kafkarec.storage import names
+    from kafkarec import distributed
 
     listed: list[tuple[str, bool]] = []
     with suppress(OSError):
@@ -312,7 +300,7 @@ def _names_in(folder: str, options: SourceOptions) -> tuple[list[str], bool]:
         else:
             with os.scandir(folder) as entries:
                 listed = sorted((each.name, each.is_dir()) for each in entries)
-    is_log = any(not is_folder and names.is_segment(name) for name, is_folder in listed)
+    is_log = any(not is_folder and distributed.is_segment(name) for name, is_folder in listed)
     return [name for name, is_folder in listed if is_folder], is_log
 
 
@@ -343,7 +331,7 @@ def existing(options: SourceOptions) -> list[str]:
 
 def _all_matches(path: str, options: SourceOptions) -> list[str]:
     """The matches of a path; ValueError for a scheme that nothing here reads, with what does."""
-    from kafkarec.sources import remote
+    import kafkarec
 
     scheme = hadoop_scheme(path)
     try:
@@ -351,7 +339,7 @@ def _all_matches(path: str, options: SourceOptions) -> list[str]:
         if matches or scheme is None:
             return matches
         why = f"{scheme}: is no scheme that it knows"
-    except remote.RemoteError as error:
+    except kafkarec.RemoteError as error:
         if error.kind not in ("missing", "no_hadoop"):
             raise
         why = str(error).removeprefix(f"{shown(path)}: ")
@@ -371,9 +359,9 @@ def shown(path: str) -> str:
     """A path for rows, logs and messages: a URL without what may be a password or a signature."""
     if "://" not in path:
         return path
-    from kafkarec.sources import remote
+    from kafkarec import distributed
 
-    return remote.display_url(path)
+    return distributed.display_url(path)
 
 
 def not_found(path: str, why: str = "") -> AnalysisException:
@@ -381,9 +369,9 @@ def not_found(path: str, why: str = "") -> AnalysisException:
 
 
 def _matches(path: str, options: SourceOptions) -> Iterator[str]:
-    from kafkarec.sources import remote
+    from kafkarec import distributed
 
-    local = remote.local_path(path)
+    local = distributed.local_path(path)
     if local is None:
         yield from _remote_matches(path, options["storageOptions"])
         return
@@ -406,11 +394,11 @@ def _glob(pattern: str) -> Iterator[str]:
 
 def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
     """The matches of a URL's glob, with one listing per matching folder; the URL itself if it has no wildcard."""
-    from kafkarec.sources import remote
+    from kafkarec import distributed
 
     if not _WILD.search(url) or (url.startswith("http") and "?" in url):
         try:
-            remote.stat(url, storage)
+            distributed.stat(url, storage)
         except FileNotFoundError as error:
             raise not_found(url, f" {error}.") from None
         yield url
@@ -436,11 +424,11 @@ def _remote_matches(url: str, storage: dict[str, Any]) -> Iterator[str]:
         yield from urls
 
 
-def _listing(url: str, storage: dict[str, Any]) -> Iterable[remote.FolderEntry]:
-    from kafkarec.sources import remote
+def _listing(url: str, storage: dict[str, Any]) -> Iterable[FolderEntry]:
+    from kafkarec import distributed
 
     try:
-        return remote.listing(f"{url}/", storage)
+        return distributed.listing(f"{url}/", storage)
     except FileNotFoundError:
         return ()
 

@@ -252,7 +252,7 @@ def _pieces(
 
 
 def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint]:
-    from kafkarec.storage import batch_frames
+    from kafkarec import distributed
 
     cuts = _indexed_cuts(opened, segment, most)
     if cuts is not None:
@@ -261,7 +261,7 @@ def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath
         return []
     # The file may have grown since it was listed.
     borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
-    return [_CutPoint(position, batch_frames.first_offset(opened, position)) for position in borders]
+    return [_CutPoint(position, distributed.first_offset(opened, position)) for position in borders]
 
 
 def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:

@@ -62,7 +62,7 @@ def open_part(options: SourceOptions, split: Split) -> kafkarec.Segment:
     if split.begin or split.end is not None:
         stop = min(end, size) if split.end is not None else part.size
         part = part.between(min(split.begin, stop), stop, has_grown=split.is_log_end and stop < size)
-        part.later_segment = split.later_segment
+        part = part.copy(later_segment=split.later_segment)
     part.__enter__()
     try:
         _check_unchanged(part, split)

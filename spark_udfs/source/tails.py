@@ -177,7 +177,7 @@ class Tail:
         return open_segment(path, self._options, self.paths.topic, self.paths.partition)
 
     def _find_end(self) -> tuple[int, LogPosition]:
-        from kafkarec.storage import batch_frames
+        from kafkarec import distributed
 
         for segment in reversed(self.paths.segments):
             known = self._last if self._last and self._last[1].path == segment.path else None
@@ -186,11 +186,11 @@ class Tail:
             with self._opened(segment.path) as opened:
                 begin = known[1].position if known else 0
                 end = opened.size
-                if known and not segment.later_segment and batch_frames.is_preallocated(opened, begin):
+                if known and not segment.later_segment and _incomplete(opened, begin) is None:
                     end = min(end, begin + _ZEROS_SEARCHED)
                 rows = list(_batch_rows(_open_range(opened, segment, begin, end))) if begin < end else []
                 for row in reversed(rows):
-                    if batch_frames.has_valid_checksum(opened, row.begin, row.end):
+                    if distributed.has_valid_checksum(opened, row.begin, row.end):
                         return row.next_offset, _position_after(opened, segment.path, row)
             if known:
                 return known
@@ -200,14 +200,12 @@ class Tail:
     def unread_end(self) -> tuple[str, int, int] | None:
         """(path, position, length) of the bytes after the log's end, as of the last update; None: there are none,
         preallocated zeros, or the file is gone."""
-        from kafkarec.storage import batch_frames
-
         last = self.paths.segments[-1].path
         border = self._last[1] if self._last else LogPosition(last)
         position = border.position if border.path == last else 0
         try:
             with self._opened(last) as opened:
-                incomplete = batch_frames.incomplete_end(opened, position, max(0, opened.size - position), None)
+                incomplete = _incomplete(opened, position)
         except FileNotFoundError:
             return None
         return None if incomplete is None else (shown(last), position, incomplete.length)
@@ -337,17 +335,22 @@ class Tail:
         return Uncommitted(tuple(each for each in spans if each[1] < end and each[2] >= start), end)
 
 
+def _incomplete(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
+    """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
+    from kafkarec import distributed
+
+    return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
+
+
 def _is_unchanged(opened: kafkarec.Segment, border: LogPosition) -> bool:
     """Whether the batch before a position is still the same one."""
-    from kafkarec.storage import batch_frames
+    from kafkarec import distributed
 
-    return batch_frames.is_unchanged(opened, border.head_position, border.position, border.head)
+    return distributed.is_unchanged(opened, border.head_position, border.position, border.head)
 
 
 def _open_range(opened: kafkarec.Segment, segment: SegmentPath, begin: int, end: int) -> kafkarec.Segment:
-    part = opened.between(min(begin, end), end)
-    part.later_segment = segment.later_segment
-    return part
+    return opened.between(min(begin, end), end).copy(later_segment=segment.later_segment)
 
 
 def _batch_rows(part: kafkarec.Segment, **wanted: Any) -> Iterator[_BatchRow]:
@@ -376,6 +379,6 @@ def _position_after_last(part: kafkarec.Segment, offset: int, rows: Iterator[_Ba
 
 
 def _position_after(opened: kafkarec.Segment, path: str, row: _BatchRow) -> LogPosition:
-    from kafkarec.storage import batch_frames
+    from kafkarec import distributed
 
-    return LogPosition(path, row.end, None, row.begin, batch_frames.fingerprint(opened, row.begin))
+    return LogPosition(path, row.end, None, row.begin, distributed.fingerprint(opened, row.begin))

@@ -12,8 +12,8 @@ from command import Here, Ran, own_process
 from paths import SEGMENTS
 
 import kafkarec
+from kafkarec.logs import Segment
 from kafkarec.ops import explain
-from kafkarec.storage import Segment
 
 TXN = SEGMENTS / "txn-0"
 SECRET = (b"QXZKWJ7QPLVW", b"ZQWJXVKP9LGH", b"JWQ8ZXGVKPQL")

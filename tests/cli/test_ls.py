@@ -21,13 +21,13 @@ from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
 from kafkarec._core import Source
+from kafkarec.logs import Segment, logs_of
 from kafkarec.sources.files import LocalFile
-from kafkarec.storage import Segment, logs
 from kafkarec.storage import segment_summary as survey_module
 from kafkarec.storage.segment_summary import summarize
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
-GOLDEN_SEGMENTS = [segment for log in logs(kafkarec.open(SEGMENTS)) for segment in log.segments]
+GOLDEN_SEGMENTS = [segment for log in logs_of(kafkarec.open(SEGMENTS)) for segment in log.segments]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest
 from command import COMMAND, ENVIRONMENT, Here, assert_quiet_at_a_closed_pipe, interruptible, own_process
 from paths import ROOT, SEGMENTS
 
-from kafkarec import storage
+import kafkarec
 from kafkarec.cli import app, progress
 from kafkarec.cli.app import VERBS
 
@@ -113,7 +113,7 @@ def test_an_unreadable_file_is_status_3(run: Here, monkeypatch: pytest.MonkeyPat
     def refused(path: str, **options: object) -> None:
         raise OSError(code, os.strerror(code), path)
 
-    monkeypatch.setattr(storage, "open", refused)
+    monkeypatch.setattr(kafkarec, "open", refused)
     ran = run("cat", "some.log")
     assert (ran.status, ran.out) == (3, b"")
     assert ran.complaint == f"kafkarec: some.log: {message}"

@@ -24,9 +24,9 @@ from long_run import LONG
 from verify_reports import assert_tiles
 
 import kafkarec
+from kafkarec.logs import Segment
 from kafkarec.ops import verify
 from kafkarec.ops.verify import Report
-from kafkarec.storage import Segment
 
 SEEDS = range(1000 if LONG else 25)
 NAME = "00000000000000000000.log"

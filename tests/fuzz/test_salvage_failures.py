@@ -22,7 +22,7 @@ from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
 
-from kafkarec import storage
+import kafkarec
 from kafkarec.ops.salvage import copying, salvage
 from kafkarec.support import durable
 
@@ -295,7 +295,7 @@ def test_unreadable_ranges_of_the_source_are_damage(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     data = b"".join(parts)
     at = sum(map(len, parts[:5])) + 3000
-    opened = storage.open(FailingFile(data, (at, at + 10, 0)), topic="orders", partition=0)
+    opened = kafkarec.open(FailingFile(data, (at, at + 10, 0)), topic="orders", partition=0)
     report = salvage(opened, tmp_path / "out")
     (one,) = report.partitions
     assert {damage["reason"] for damage in one.damage} <= {"unreadable", "crc_mismatch", "length_beyond_end"}
@@ -309,7 +309,7 @@ def test_unreadable_ranges_of_the_source_are_damage(tmp_path: Path) -> None:
 def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> None:
     parts = [batch(i * 10, 10, value=LARGE) for i in range(12)]
     at = sum(map(len, parts[:5])) + 300
-    opened = storage.open(FailingFile(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
+    opened = kafkarec.open(FailingFile(b"".join(parts), (at, at + 10, 1)), topic="orders", partition=0)
     report = salvage(opened, tmp_path / "out")
     (one,) = report.partitions
     kept = (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes()

@@ -16,6 +16,7 @@ import pytest
 from paths import ROOT
 
 import kafkarec
+from kafkarec import distributed
 
 PAGES = [page for page in map(doc_blocks.read, doc_blocks.pages()) if page.blocks]
 
@@ -165,8 +166,16 @@ def test_every_public_name_is_on_the_page() -> None:
     page = (ROOT / "docs" / "reference" / "api.md").read_text()
     for name in kafkarec.__all__:
         assert name.startswith("__") or f"\n### {name}\n" in page, name
+    of_distributed = page.split("\n## kafkarec.distributed\n")[1].split("\n## ")[0]
+    for name in distributed.__all__:
+        assert f"\n### {name}\n" in of_distributed, name
     for method in ("read", "stream", "scan", "batches", "verify", "salvage", "offset_for_timestamp"):
         assert f"#### Segment.{method}\n" in page, method
+
+
+def test_the_modules_on_the_page_of_kafkas_classes_are_there() -> None:
+    named = re.findall(r"`([a-z_0-9/]+(?:/|\.py|\.pxd))`", (ROOT / "docs/explanation/kafka-classes.md").read_text())
+    assert len(named) > 25 and [name for name in named if not (ROOT / "kafkarec" / name).exists()] == []
 
 
 def test_every_reason_and_finding_is_on_the_page_with_advice() -> None:

@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, fat: Path) -> Path:
 
 @pytest.mark.parametrize(
     "line",
-    ["python -c 'import kafkarec'", "python -c 'from kafkarec.storage import Segment'", "python -m kafkarec ls ."],
+    ["python -c 'import kafkarec'", "python -c 'from kafkarec.logs import Segment'", "python -m kafkarec ls ."],
 )
 def test_a_source_folder_that_is_not_compiled_says_so(fresh: Path, line: str) -> None:
     done = typed(fresh, line)

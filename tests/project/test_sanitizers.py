@@ -1,5 +1,5 @@
 """AddressSanitizer and UndefinedBehaviorSanitizer while every golden file and thousands of spoiled ones are read (P1,
-P5) and written again; in CI also while all tests of the C core run."""
+P5) and written again, and while all tests of the C core run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,13 @@ assert count > 1000
 print("read", count)
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (LONG or os.environ.get("CI")),
+        reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +215,6 @@ def test_sanitizers_report_nothing(snippet: str, sanitized: tuple[Path, str]) ->
     assert completed.stdout.startswith("read ")
 
 
-@pytest.mark.skipif(
-    not (LONG or os.environ.get("CI")),
-    reason="minutes, so that `make test` stays short; CI=1 or KAFKAREC_LONG=1 runs it",
-)
 @pytest.mark.timeout(3000)
 def test_the_tests_of_the_core_run_without_a_report(sanitized: tuple[Path, str]) -> None:
     """Without the tests that measure memory, as the sanitizer allocates its own, and without those that fork, which

@@ -17,7 +17,6 @@ from source_rows import Read, spoil
 from stream_engine import Query
 
 import kafkarec
-from kafkarec.sources import remote
 from spark_udfs.source import options
 
 pytestmark = [pytest.mark.spark]
@@ -97,10 +96,10 @@ def test_messages_show_no_keys(bucket: Server, library: str) -> None:
     assert str(raised.value) == "option storageOptions: must be a JSON object"
     parsed = options.parse({"path": "x", "storageOptions": '{"secret": "TOP"}'}, "read")
     assert "TOP" not in f"{parsed} {parsed['storageOptions']}"
-    with pytest.raises(remote.RemoteError) as refused:
+    with pytest.raises(kafkarec.RemoteError) as refused:
         Read({"path": f"s3://an-id:TOP@{BUCKET}/kafka"})
     assert "a URL must not contain keys" in str(refused.value) and "TOP" not in str(refused.value)
-    with pytest.raises(remote.RemoteError, match="unexpected keyword argument 'secrt'") as wrong:
+    with pytest.raises(kafkarec.RemoteError, match="unexpected keyword argument 'secrt'") as wrong:
         Read({"path": f"s3://{BUCKET}/kafka", "storageOptions": '{"secrt": "TOP"}'})
     assert "TOP" not in str(wrong.value)
 

@@ -521,13 +521,13 @@ def test_a_folder_that_appears_after_its_offsets_is_a_loss(days: Path, caplog: p
 
 
 def test_an_idle_stream_reads_no_borders_again(days: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kafkarec.storage import segment_summary
+    from kafkarec import distributed
 
     query = Query(days)
     query.run()
     calls: list[str] = []
-    real: Callable[..., Any] = segment_summary.summarize
-    monkeypatch.setattr(segment_summary, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
+    real: Callable[..., Any] = distributed.summarize
+    monkeypatch.setattr(distributed, "summarize", lambda opened: (calls.append(opened.path), real(opened))[1])
     assert query.run() == 0 and calls == []
     log_folder(days / "date=2026-11-04" / "ev-0", (865, kafkarec.encode([(865, 0, None, b"x", [])])))
     assert query.run() == 1 and len(calls) == 1

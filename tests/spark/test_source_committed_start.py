@@ -13,7 +13,8 @@ from source_rows import read
 from stream_broker import Broker
 from stream_engine import Query
 
-from kafkarec.read import marker_matching
+from kafkarec.recover import marker_matching
+from kafkarec.recover.steps import Step
 from spark_udfs.source import folder_borders, isolation, options
 
 pytestmark = pytest.mark.spark
@@ -62,13 +63,13 @@ def test_every_start_offset(broker: Broker, seed: int, still_open: bool) -> None
 def test_only_the_segments_read_are_searched_for_markers(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(broker, 1, False)
     searched: list[str] = []
-    real = marker_matching.Match.read
+    real = marker_matching.Match.take
 
-    def recorded(self: marker_matching.Match, one: Any, check_all: bool) -> None:
-        searched.append(Path(one.name).name)
-        real(self, one, check_all)
+    def recorded(self: marker_matching.Match, step: Step) -> None:
+        searched.extend([step.segment.name] if searched[-1:] != [step.segment.name] else [])
+        real(self, step)
 
-    monkeypatch.setattr(marker_matching.Match, "read", recorded)
+    monkeypatch.setattr(marker_matching.Match, "take", recorded)
     names = [path.name for path in broker.log()]
     start = int(names[-2][:20]) + 1
     for start_option in (start, broker.writer().next_offset):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafkarec.ops.compact import Filter, FilterStats, RecordFilter
 from kafkarec.ops.compact.batch_table import decode_request
-from kafkarec.ops.rewrite.batches import Buffer
+from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 
 
 class Filtered(bytes):
@@ -21,5 +21,6 @@ def filter_to(
     source, stats = Buffer(data), FilterStats()
     running = Filter(record_filter, now, delete_retention_ms, stats)
     result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))
-    result.stats, result.remaining = stats, source.remaining
+    result.stats = stats
+    result.remaining = sum(step.tail[1] for step in walk([source], asked(HEADERS)) if step.tail)
     return result

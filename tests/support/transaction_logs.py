@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,11 +16,11 @@ import builders
 from hypothesis import strategies as st
 
 import kafkarec
-from kafkarec._core import Source
 from kafkarec.format.message_writer import write_message
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.internal_topics import TOPICS
-from kafkarec.read.marker_columns import MarkerInput
+from kafkarec.read.walk import Buffer
+from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.sidecars import txn_index
 
 DATA, PLAIN, IDEMPOTENT, ABORT, COMMIT, EMPTY = "data", "plain", "idempotent", "abort", "commit", "empty marker"
@@ -155,11 +154,11 @@ def index_of(events: Sequence[Event], segment: Sequence[Event]) -> list[AbortedT
     return entries
 
 
-def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> MarkerInput:
-    """Return a segment and its .txnindex, if there is one, as the engine's input."""
+def segment(events: Sequence[Event], index: Sequence[AbortedTransaction] | None = None) -> Buffer:
+    """Return a segment and its .txnindex, if there is one."""
     data = as_bytes(events)
     written = None if index is None else txn_index.read(txn_index.write(index))
-    return MarkerInput(lambda: nullcontext(Source(data)), f"{events[0].base if events else 0:020}.log", lambda: written)
+    return Buffer(data, f"{events[0].base if events else 0:020}.log", Evidence(lambda: written))
 
 
 def transaction_state(folder: Path, *states: tuple[str, int, int], **fields: object) -> None:

@@ -1,7 +1,7 @@
 """The input of a record filter: the header of each batch as a tuple, its records as rows of columns
 
-part (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
-                           -> BatchRecords   all records of the part; a batch has the rows [start, stop)
+step (about 1 MB of input) -> SourceBatch    one for each batch, in order, empty ones too
+                           -> BatchRecords   all records of the step; a batch has the rows [start, stop)
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import Any
 from kafkarec._core import Chunk
 from kafkarec.ops.rewrite.batches import SourceBatch, batches_of, row_counts
 from kafkarec.read.decode_options import DecodeRequest, request
-from kafkarec.read.passes import PassResult
-from kafkarec.tables.records import BatchTable
+from kafkarec.recover.steps import Step
 from kafkarec.tables.table import cells
 
 COLUMNS = ("offset", "timestamp", "key", "value", "headers", "control_type")
@@ -23,7 +22,7 @@ _ABSENT = bytes.maketrans(b"01", b"\x01\x00")
 
 
 class BatchRecords:
-    """The records of one part. A column is converted to Python objects when it is first used."""
+    """The records of one step. A column is converted to Python objects when it is first used."""
 
     def __init__(self, chunk: Chunk | None) -> None:
         self._chunk = chunk
@@ -95,9 +94,9 @@ def decode_request(check_crcs: bool | str, max_decompressed_bytes: int) -> Decod
     )
 
 
-def batches(part: PassResult, rows: BatchRecords) -> list[SourceBatch]:
-    """The batches of a part, whose records are `rows`."""
-    found = list(batches_of(BatchTable(part.tables), row_counts(part)))
+def batches(step: Step, rows: BatchRecords) -> list[SourceBatch]:
+    """The batches of a step, whose records are `rows`."""
+    found = list(batches_of(step, row_counts(step)))
     for number, batch in enumerate(found):
         if batch.is_control and batch.rows:
             found[number] = batch._replace(control_type=rows.control_types[batch.start])

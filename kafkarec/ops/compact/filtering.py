@@ -17,14 +17,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kafkarec._writer import RecordInput
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
-from kafkarec.ops.rewrite.batches import Input, SourceBatch, batches_of
+from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import PassResult, as_columns
+from kafkarec.read.passes import as_columns
+from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.write.record_input import record_input_of
 
 from .batch_table import BatchRecords, batches
@@ -115,34 +117,41 @@ class Filter:
     that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their place.
     """
 
-    def __init__(self, record_filter: RecordFilter, now: int, delete_retention_ms: int, stats: FilterStats) -> None:
-        self.stats = stats
+    def __init__(
+        self,
+        record_filter: RecordFilter,
+        now: int,
+        delete_retention_ms: int,
+        stats: FilterStats,
+        progress: Progress = lambda path, end: None,
+    ) -> None:
+        self.stats, self._progress = stats, progress
         self._record_filter = record_filter
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
 
-    def run(self, read_request: DecodeRequest, source: Input, stop: int | None = None) -> Iterator[bytes | memoryview]:
-        """The kept batches of an input, or of its first `stop` bytes; each item is one or more whole batches."""
+    def run(self, read_request: DecodeRequest, segment: Any, stop: int | None = None) -> Iterator[bytes | memoryview]:
+        """The kept batches of a segment, or of its first `stop` bytes; each item is one or more whole batches."""
         start: int | None = 0
         while start is not None:
             try:
-                for part in source.parts(read_request, start, stop):
-                    yield from self._part(read_request, part, source)
+                for step in steps(segment, read_request, self._progress, stop, start=start):
+                    yield from self._step(read_request, step)
                 start = None
             except KafkaRecordError as error:
-                start = self._end_of_unread_batch(error, source)
+                start = self._end_of_unread_batch(error, segment)
                 if start is None:
                     raise
 
-    def _end_of_unread_batch(self, error: KafkaRecordError, source: Input) -> int | None:
+    def _end_of_unread_batch(self, error: KafkaRecordError, segment: Any) -> int | None:
         """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
         payload does not matter. None: the error is raised."""
         if error.reason not in PAYLOAD_REASONS or error.position is None:
             return None
         start = error.position
-        table = next(source.scan_pieces(start), None)
-        if table is None or not len(table):
+        step = next(walk([segment], asked(HEADERS), start=start))
+        if not len(step):
             return None
-        [batch] = batches_of(table[:1], [0])
+        batch = next(batches_of(step, [0] * len(step)))
         if self._record_filter.batch(batch).retention is not BatchRetention.DELETE:
             return None
         self.stats.batches_read += 1
@@ -150,10 +159,10 @@ class Filter:
         self.stats.batches_removed += 1
         return start + batch.size_in_bytes
 
-    def _part(self, read_request: DecodeRequest, part: PassResult, source: Input) -> Iterator[bytes | memoryview]:
-        columns = as_columns(read_request, part)
-        rows = BatchRecords(part.chunks[0] if part.chunks else None)
-        results = [(batch, self._record_filter.batch(batch)) for batch in batches(part, rows)]
+    def _step(self, read_request: DecodeRequest, step: Step) -> Iterator[bytes | memoryview]:
+        columns = as_columns(read_request, step.part)
+        rows = BatchRecords(step.chunk)
+        results = [(batch, self._record_filter.batch(batch)) for batch in batches(step, rows)]
         keep = self._record_filter.records(results, rows)
         ones, zeros = b"\x01" * len(rows), bytes(len(rows))
         record_input: RecordInput | None = None
@@ -165,7 +174,7 @@ class Filter:
                 stop += batch.size_in_bytes
                 continue
             if stop > copied:
-                yield source.raw(copied, stop - copied)
+                yield step.segment.raw(copied, stop - copied)
                 copied = stop
             if outcome is _COPIED:
                 copied, stop = batch.position, batch.position + batch.size_in_bytes
@@ -177,7 +186,7 @@ class Filter:
                 keep_rows = bytes(chosen[batch.start : batch.stop])
                 yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon)
         if stop > copied:
-            yield source.raw(copied, stop - copied)
+            yield step.segment.raw(copied, stop - copied)
 
     def _outcome(
         self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords

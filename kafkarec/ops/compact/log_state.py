@@ -12,14 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.ops.rewrite.batches import Input
+from kafkarec.ops.rewrite.batches import Progress, steps
+from kafkarec.read.walk import MARKERS, asked
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars import txn_index
 from kafkarec.state.producers import CLEANER, EndedTransaction, ProducerStates, at_log_start
-from kafkarec.state.recovery_walk import GoodBatches, walk
 
 
 class Aborted(NamedTuple):
@@ -44,7 +45,8 @@ class LastRecord(NamedTuple):
 
 @dataclass(slots=True)
 class LogState:
-    """start_offsets: first offset of each segment; first_young_offset: None if no batch is too young."""
+    """start_offsets: first offset of each segment; first_young_offset: None if no batch is too young; remaining: bytes
+    after the last batches."""
 
     start_offsets: list[int]
     next_offset: int
@@ -52,16 +54,17 @@ class LogState:
     first_young_offset: int | None
     aborted: list[Aborted]
     last_records: dict[int, LastRecord]
+    remaining: int
 
 
 def read_log_state(
-    sources: Sequence[Input], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int
+    sources: Sequence[Any], now: int, producer_expiration_ms: int, min_compaction_lag_ms: int, progress: Progress
 ) -> LogState:
     """Reads all headers and markers of a log; checks no CRC. KafkaRecordError if batches cannot be delimited."""
     states = (
         at_log_start(sources[0].sidecar, sources[0].base_offset or 0, CLEANER).states if sources else ProducerStates()
     )
-    state = LogState([], 0, 0, None, [], {})
+    state = LogState([], 0, 0, None, [], {}, 0)
     youngest = now - min_compaction_lag_ms if min_compaction_lag_ms > 0 else None
     for source in sources:
         first = len(state.start_offsets)
@@ -69,18 +72,18 @@ def read_log_state(
             state.start_offsets.append(source.base_offset)
             state.next_offset = max(state.next_offset, source.base_offset)
         markers: dict[tuple[int, int], EndedTransaction | None] = {}
-        for stretch in walk(source.parts, check_crcs=False, errors="raise"):
-            columns = stretch.columns
-            if not columns["last_offset"]:
+        for step in steps(source, asked(MARKERS, restore=False), progress):
+            state.remaining += step.tail[1] if step.tail else 0
+            if not len(step):
                 continue
             if len(state.start_offsets) == first:
-                state.start_offsets.append(_first(columns["base_offset"][0], columns["last_offset"][0], 0))
+                state.start_offsets.append(step.first_offsets(0)[0])
             if youngest is not None and state.first_young_offset is None:
-                state.first_young_offset = _first_young(stretch, youngest, state.next_offset)
-            taken = states.take(stretch)
+                state.first_young_offset = _first_young(step, youngest, state.next_offset)
+            taken = states.take(step)
             markers |= {(one.producer_id, one.last_offset): one for one in taken.aborted}
             markers |= dict.fromkeys(taken.empty_aborts)
-            state.next_offset = columns["last_offset"][-1] + 1
+            state.next_offset = step.last_offset + 1
         if len(state.start_offsets) == first:
             state.start_offsets.append(state.next_offset)
         state.aborted += _aborted(source, markers)
@@ -99,21 +102,12 @@ def _active(producer: SnapshotEntry, now: int, expiration: int) -> bool:
     return producer.current_txn_first_offset >= 0 or now - producer.timestamp < expiration
 
 
-def _first(base: int | None, last: int, default: int) -> int:
-    """The base offset of a batch; for a wrapper message, whose header has only the last offset, `default`."""
-    return min(last, default) if base is None else base
+def _first_young(step: Step, youngest: int, next_offset: int) -> int | None:
+    offsets = zip(step.first_offsets(next_offset), step.column("max_timestamp"), strict=True)
+    return next((first for first, time in offsets if time is not None and time > youngest), None)
 
 
-def _first_young(stretch: GoodBatches, youngest: int, next_offset: int) -> int | None:
-    names = ("base_offset", "last_offset", "max_timestamp")
-    for base, last, time in zip(*map(stretch.columns.__getitem__, names), strict=True):
-        if time is not None and time > youngest:
-            return _first(base, last, next_offset)
-        next_offset = last + 1
-    return None
-
-
-def _aborted(source: Input, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
+def _aborted(source: Any, markers: dict[tuple[int, int], EndedTransaction | None]) -> Iterator[Aborted]:
     """The aborted transactions whose markers are in a segment. An entry of its .txnindex is used only if the marker
     exists, and its first offset only in the new .txnindex: a wrong index must not remove data."""
     entries = {}

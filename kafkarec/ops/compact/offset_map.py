@@ -11,9 +11,7 @@ from __future__ import annotations
 from kafkarec._core import Chunk
 from kafkarec._offset_map import LastOffsets
 from kafkarec.errors import LimitExceededError
-from kafkarec.ops.rewrite.batches import Input
-from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.tables.records import BatchTable
+from kafkarec.recover.steps import Step
 
 from .batch_table import BatchRecords
 
@@ -31,14 +29,13 @@ class OffsetMap:
     def __len__(self) -> int:
         return len(self._last)
 
-    def read(self, source: Input, read_request: DecodeRequest, stop: int | None) -> int | None:
-        """Adds the keys of the first `stop` bytes of a segment; the request leaves out aborted data and control records
-        (consumer_request). Returns None, or, once there are `max_keys`, the next offset after the last batch read."""
-        for part in source.parts(read_request, 0, stop):
-            for chunk in part.chunks:
-                self._put(chunk)
-            if self._most is not None and len(self._last) >= self._most and len(part.tables[-1]):
-                return int(BatchTable(part.tables).column("next_offset")[-1])
+    def take(self, step: Step) -> int | None:
+        """Adds the keys of a step without aborted data and control records. Returns None, or, once there are
+        `max_keys`, the next offset after the last batch."""
+        if step.chunk is not None:
+            self._put(step.chunk)
+        if self._most is not None and len(self._last) >= self._most and len(step):
+            return int(step.column("next_offset")[-1])
         return None
 
     def _put(self, chunk: Chunk) -> None:

@@ -15,10 +15,13 @@ from operator import add
 from typing import Any, NamedTuple
 
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.ops.rewrite.batches import Buffer, Input, LogFile
+from kafkarec.ops.rewrite.batches import Progress, steps
 from kafkarec.ops.rewrite.joined import joined
 from kafkarec.read.decode_options import request
-from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.read.walk import HEADERS, Buffer, asked, walk
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from .batch_table import decode_request
 from .cleaned_transactions import CleanedTransactions
@@ -71,9 +74,9 @@ class Cleaning(Iterator[bytes | memoryview]):
 
     stats: CleanerStats
 
-    def __init__(self, sources: Sequence[Input], settings: CleanerSettings) -> None:
-        self.stats = CleanerStats()
-        self._sources, self._settings = sources, settings
+    def __init__(self, segments: Sequence[Any], settings: CleanerSettings, progress: Progress) -> None:
+        self.stats, self.remaining = CleanerStats(), 0
+        self._segments, self._settings, self._progress = segments, settings, progress
         self._transactions = CleanedTransactions(())
         self._stretches = self._run()
 
@@ -81,35 +84,36 @@ class Cleaning(Iterator[bytes | memoryview]):
     def aborted_transactions(self) -> tuple[AbortedTransaction, ...]:
         return tuple(self._transactions.kept)
 
-    @property
-    def remaining(self) -> int:
-        return sum(source.remaining for source in self._sources)
-
     def __next__(self) -> bytes | memoryview:
         return next(self._stretches)
 
     def _run(self) -> Iterator[bytes | memoryview]:
         settings, stats = self._settings, self.stats
         known = read_log_state(
-            self._sources, settings.now, settings.producer_expiration_ms, settings.min_compaction_lag_ms
+            self._segments,
+            settings.now,
+            settings.producer_expiration_ms,
+            settings.min_compaction_lag_ms,
+            self._progress,
         )
+        self.remaining = known.remaining
         self._transactions = CleanedTransactions(known.aborted)
         offsets = OffsetMap(settings.max_keys)
         limit = self._build(offsets, known, _limit(known, settings))
-        stops = [self._stop(known, number, limit) for number in range(len(self._sources))]
+        stops = [self._stop(known, number, limit) for number in range(len(self._segments))]
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
         record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, limit, settings.now, stats)
-        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats)
+        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, self._progress)
         read_request = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
         horizon = self._legacy_horizon(known)
-        for source, stop in zip(self._sources, stops, strict=True):
+        for segment, stop in zip(self._segments, stops, strict=True):
             if stop != 0:
-                modified = source.modified_ms()
+                modified = _modified_ms(segment)
                 record_filter.retains_legacy_tombstones = horizon is None or modified is None or modified > horizon
-                yield from cleaner.run(read_request, source, stop)
+                yield from cleaner.run(read_request, segment, stop)
             if stop is not None:
-                yield from self._uncleaned(source, stop)
+                yield from self._uncleaned(segment, stop)
         self._transactions.keep_entries_from(limit)
 
     def _stop(self, known: LogState, number: int, limit: int) -> int | None:
@@ -117,11 +121,11 @@ class Cleaning(Iterator[bytes | memoryview]):
         an uncleanable offset in it."""
         if known.start_offsets[number] >= limit:
             return 0
-        following = known.start_offsets[number + 1] if number + 1 < len(self._sources) else known.next_offset
+        following = known.start_offsets[number + 1] if number + 1 < len(self._segments) else known.next_offset
         if following <= limit:
             return None
-        for table in self._sources[number].scan_pieces():
-            for position, last in zip(table.column("position"), table.column("last_offset"), strict=True):
+        for step in walk([self._segments[number]], asked(HEADERS)):
+            for position, last in zip(step.column("position"), step.column("last_offset"), strict=True):
                 if last >= limit:
                     return int(position)
         return None
@@ -138,32 +142,31 @@ class Cleaning(Iterator[bytes | memoryview]):
         )
         read_request = read_request._replace(options=options)  # as a consumer reads: no aborted data, no markers
         ends = [*known.start_offsets[1:], known.next_offset]
-        for number, (source, end) in enumerate(zip(self._sources, ends, strict=True)):
+        for number, (segment, end) in enumerate(zip(self._segments, ends, strict=True)):
             stop = self._stop(known, number, limit)
             if stop != 0 and end > (settings.first_dirty_offset or 0):
-                full = offsets.read(source, read_request, stop)
-                if full is not None:
-                    return min(limit, full)
+                for step in steps(segment, read_request, self._progress, stop):
+                    if (full := offsets.take(step)) is not None:
+                        return min(limit, full)
         return limit
 
     def _legacy_horizon(self, known: LogState) -> int | None:
         """Tombstones of magic 0 and 1 are removed from segments not modified after this time, ms (Cleaner.doClean)."""
         dirty, modified = self._settings.first_dirty_offset, None
-        for source, start in zip(self._sources, known.start_offsets, strict=True):
+        for segment, start in zip(self._segments, known.start_offsets, strict=True):
             if dirty is not None and start < dirty:
-                modified = source.modified_ms()
+                modified = _modified_ms(segment)
         return None if modified is None else modified - self._settings.delete_retention_ms
 
-    def _uncleaned(self, source: Input, start: int) -> Iterator[bytes | memoryview]:
+    def _uncleaned(self, segment: Any, start: int) -> Iterator[bytes | memoryview]:
         """The rest of a segment, unchanged."""
-        for table in source.scan_pieces(start):
-            ends = list(map(add, table.column("position"), table.column("size_in_bytes")))
+        for step in walk([segment], asked(HEADERS), start=start):
+            ends = list(map(add, step.column("position"), step.column("size_in_bytes")))
             for end in ends:
                 if end - start >= _STEP or end == ends[-1]:
                     self.stats.bytes_left_alone += end - start
-                    yield source.raw(start, end - start)
+                    yield segment.raw(start, end - start)
                     start = end
-            source.remaining = table.remaining
 
 
 def _limit(known: LogState, settings: CleanerSettings) -> int:
@@ -174,13 +177,21 @@ def _limit(known: LogState, settings: CleanerSettings) -> int:
     return min([limit, *known.start_offsets]) if (settings.first_dirty_offset or 0) >= limit else limit
 
 
-def _inputs(source: Any, progress: Callable[[str, int], object]) -> Sequence[Input]:
+def _modified_ms(segment: Any) -> int | None:
+    """None if there is no local file."""
+    try:
+        return None if segment.path is None else os.stat(segment.path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
+def _segments(source: Any) -> Sequence[Any]:
     """The segments of the argument of `compact`, in order; TypeError for other types."""
-    if isinstance(source, Log):
-        return [LogFile(segment, progress) for segment in source.segments]
-    if isinstance(source, Segment):
-        return [LogFile(source, progress)]
-    if isinstance(source, LogDir):
+    if isinstance(source, PartitionFiles):
+        return source.segments
+    if isinstance(source, SegmentFile):
+        return [source]
+    if isinstance(source, DataFolderFiles):
         raise TypeError("a data folder: compact one partition at a time: for log in kafkarec.open(folder): ...")
     if isinstance(source, str | os.PathLike):
         raise TypeError("a path: open it first with kafkarec.open(path)")
@@ -237,7 +248,7 @@ def cleaned(
         max_decompressed_bytes=max_decompressed_bytes,
     )
     settings.check()
-    return Cleaning(_inputs(source, progress), settings)
+    return Cleaning(_segments(source), settings, progress)
 
 
 class Compacted(bytes):

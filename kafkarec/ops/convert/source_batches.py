@@ -5,18 +5,22 @@ Every batch is decoded before it is converted: records that Kafka cannot read mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any
 
 from kafkarec.damage import Damage, relocated
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.ops.rewrite.batches import Buffer, Input, LogFile, SourceBatch, batches_of, row_counts
+from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, row_counts, steps
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
+from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
-from kafkarec.storage.segment import Readable
-from kafkarec.tables.records import BatchTable, RecordBatch
+from kafkarec.storage import opening
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.tables.records import RecordBatch
 
 WIDEST = 2**30 - 1
 """Largest last - base offset of a batch that may be joined with another: the offset delta of two such fits an int32."""
@@ -32,16 +36,16 @@ class SourceBatches:
     progress: called with the path of a file and the position up to which it was read
     """
 
-    def __init__(self, data: Any, progress: Callable[[str, int], object], threads: int, **options: Any) -> None:
-        self._inputs, self._batches = _checked(data, progress)
-        self._threads = checked_threads(threads)
+    def __init__(self, data: Any, progress: Progress, threads: int, **options: Any) -> None:
+        self._segments, self._batches = _checked(data)
+        self._progress, self._threads = progress, checked_threads(threads)
         self._request = request(columns=(), control=True, **options)
         self.skips = self._request.skip
         self.damage: list[Damage] = []
         self.remaining = self.read = 0
 
     def __iter__(self) -> Iterator[SourceBatch]:
-        for source in self._inputs:
+        for source in self._segments:
             yield from self._of(source)
         for batch in self._batches:
             if not isinstance(batch, RecordBatch):
@@ -61,17 +65,16 @@ class SourceBatches:
             for one in self.damage[begin:]
         ]
 
-    def _of(self, source: Input) -> Iterator[SourceBatch]:
-        for number, part in enumerate(source.parts(self._request, threads=self._threads)):
-            self.read += CHUNK_BYTES if number else 0  # every part but the last decompressed at least one chunk
-            self.damage += part.damage
-            self.remaining += part.remaining
-            table = BatchTable(part.tables)
-            if not len(table):
+    def _of(self, source: Any) -> Iterator[SourceBatch]:
+        for number, step in enumerate(steps(source, self._request, self._progress, threads=self._threads)):
+            self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
+            self.damage += step.damage
+            self.remaining += step.tail[1] if step.tail else 0
+            if not len(step):
                 continue
-            positions, sizes = table.column("position"), table.column("size_in_bytes")
+            positions, sizes = step.column("position"), step.column("size_in_bytes")
             begin, size = positions[0], sum(sizes)
-            restored = {one.position: one for one in part.restored}
+            restored = {one.position: one for one in step.restored}
             if positions[-1] + sizes[-1] == begin + size and not restored:  # no damage between
                 whole = memoryview(source.raw(begin, size))
                 raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
@@ -81,8 +84,8 @@ class SourceBatches:
                     memoryview(used_bytes(read(at, length), restored[at]) if at in restored else read(at, length))
                     for at, length in zip(positions, sizes, strict=True)
                 ]
-            units = batches_of(table, row_counts(part), repeat(None), raws, repeat(source.file))
-            yield from _join_plain_messages(units) if min(table.column("magic")) < 2 else units
+            units = batches_of(step, row_counts(step), repeat(None), raws, repeat(source.path))
+            yield from _join_plain_messages(units) if min(step.column("magic")) < 2 else units
 
 
 def _join_plain_messages(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
@@ -121,17 +124,17 @@ def _joined(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> Sou
     return first._replace(last_offset=last_offset, size_in_bytes=raw.nbytes, stop=stop, raw=raw, messages=count)
 
 
-def _checked(data: Any, progress: Callable[[str, int], object]) -> tuple[Sequence[Input], Iterable[Any]]:
+def _checked(data: Any) -> tuple[Sequence[Any], Iterable[Any]]:
     """The segments of one partition or of a buffer, or else the batches."""
-    if isinstance(data, Readable):
-        groups = list(data.groups())
-        if len(groups) > 1:
-            raise ValueError(f"{len(groups)} partitions; convert them one by one")
-        return [LogFile(segment, progress) for group in groups for segment in group], ()
+    if isinstance(data, SegmentFile | PartitionFiles | DataFolderFiles):
+        logs = opening.logs(data)
+        if len(logs) > 1:
+            raise ValueError(f"{len(logs)} partitions; convert them one by one")
+        return [segment for log in logs for segment in log.segments], ()
     try:
         view = memoryview(data)
     except TypeError:
         if isinstance(data, Iterable):
             return [], data
-        raise TypeError(f"expected a buffer, a Segment, a Log or batches, not {type(data).__name__}") from None
+        raise TypeError(f"expected a buffer, a SegmentFile, a Log or batches, not {type(data).__name__}") from None
     return [Buffer(view.cast("B") if view.nbytes else b"")], ()

@@ -20,7 +20,9 @@ from kafkarec.ops.end_witnesses import DataFolder
 from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Segment, names, unnamed_files
+from kafkarec.storage import names, unnamed_files
+from kafkarec.storage.log_reading import last_batch, tables
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
 
 from . import good_batches
@@ -40,7 +42,7 @@ class Filler(NamedTuple):
     replaced   whether a .swap has replaced it: it fills what is damaged, not what the cleaner removed
     """
 
-    segment: Segment
+    segment: SegmentFile
     replaced: bool
 
 
@@ -99,7 +101,7 @@ def filled(
     return sources, beside
 
 
-def rows_in(segment: Segment, number: int, holes: Sequence[Hole], cap: int) -> Iterator[GoodBatch]:
+def rows_in(segment: SegmentFile, number: int, holes: Sequence[Hole], cap: int) -> Iterator[GoodBatch]:
     """Yields the good batches of a filler that are completely in a hole, in ascending order."""
     next_offset = 0
     aside = DamageCollector([], lambda batch: None, [], {}, [], None)
@@ -109,7 +111,7 @@ def rows_in(segment: Segment, number: int, holes: Sequence[Hole], cap: int) -> I
             yield row._replace(damaged=True)
 
 
-def _content(segment: Segment, holes: Sequence[Hole], cap: int) -> _Content | None:
+def _content(segment: SegmentFile, holes: Sequence[Hole], cap: int) -> _Content | None:
     """What the good batches in these holes are; None: there are none."""
     first, last, batches = None, 0, 0
     for row in rows_in(segment, 0, holes, cap):
@@ -124,10 +126,10 @@ def _state(name: str) -> str:
     return parsed.state if parsed and parsed.suffix == ".log" and not parsed.packed_suffix else ""
 
 
-def _segment(source: SalvageSource, name: str) -> Segment:
+def _segment(source: SalvageSource, name: str) -> SegmentFile:
     assert source.log is not None
     folder = LocalFolder(source.log.path)
-    return Segment(folder.join(name), name, folder=folder, topic=source.log.topic, partition=source.log.partition)
+    return SegmentFile(folder.join(name), name, folder=folder, topic=source.log.topic, partition=source.log.partition)
 
 
 def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Sequence[str]) -> None:
@@ -160,10 +162,10 @@ def _take_swaps(partition: SalvagePartition, source: SalvageSource, unnamed: Seq
     partition.beside += [BesideFile(one.path, why, 0, used=True) for one in taken]
 
 
-def _end(segment: Segment) -> int | None:
+def _end(segment: SegmentFile) -> int | None:
     """The offset after the last batch; None: there is no batch, or the file cannot be read."""
     try:
-        last = segment.last_batch()
+        last = last_batch(segment)
     except (OSError, KafkaRecordError):
         return None
     return None if last is None else int(last["next_offset"])
@@ -173,7 +175,7 @@ def _name_by_content(source: SalvageSource) -> list[BesideFile]:
     """Sets the base offset of segments whose first batches are all outside of the range that their names give."""
     offsets = sorted({one.base_offset for one in source.segments if one.base_offset is not None})
     ends = dict(zip(offsets, (*offsets[1:], _NO_END), strict=False))
-    wrong: dict[int, tuple[Segment, list[int]]] = {}
+    wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
     for segment in source.segments:
         base, found = segment.base_offset, _first_base_offsets(segment)
         if base is not None and found and _is_elsewhere(segment, found, base, ends[base]):
@@ -187,20 +189,20 @@ def _name_by_content(source: SalvageSource) -> list[BesideFile]:
             moved.append((segment, place))
     if len({place for _, place in moved}) < len(moved):
         return []
-    for segment, place in moved:
-        segment.base_offset = place
+    places = {segment: segment.copy(base_offset=place) for segment, place in moved}
+    source.segments[:] = [places.get(segment, segment) for segment in source.segments]
     source.segments.sort(key=lambda one: one.base_offset or 0)
     return [BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True) for one, at in moved]
 
 
-def _is_elsewhere(segment: Segment, first_offsets: Sequence[int], low: int, high: int) -> bool:
+def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
     """Whether the first batches and most others of a segment are outside of its range. Blocks of another file at its
     start are not enough."""
     if any(low <= each < high for each in first_offsets):
         return False
     inside = batches = 0
     try:
-        for table in segment.scan_pieces(errors="skip"):
+        for table in tables([segment], errors="skip"):
             inside += sum(low <= last < high for last in table.column("last_offset"))
             batches += len(table)
     except (OSError, KafkaRecordError):
@@ -208,7 +210,7 @@ def _is_elsewhere(segment: Segment, first_offsets: Sequence[int], low: int, high
     return 2 * inside < batches
 
 
-def _first_base_offsets(segment: Segment) -> list[int]:
+def _first_base_offsets(segment: SegmentFile) -> list[int]:
     """The base offsets of the first frames; fewer where a header is not one."""
     found: list[int] = []
     position = 0

@@ -16,7 +16,7 @@ from typing import Any
 from kafkarec.sources.files import ByteSource, FileObject
 from kafkarec.sources.read_failures import DISK_ERRORS
 from kafkarec.sources.remote import FolderEntry
-from kafkarec.storage import Segment
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import NewFile
 
 _PIECE = 1 << 20
@@ -34,7 +34,7 @@ class Output(NewFile):
         super().__init__(folder, name)
         self._kernel = list(_KERNEL)
 
-    def copy(self, segment: Segment, position: int, length: int) -> None:
+    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source. Raises Unreadable, with nothing appended, or OSError if writing fails."""
         try:
             source = segment.source
@@ -86,12 +86,12 @@ class PlannedOutput:
     def __init__(self, name: str) -> None:
         self.name, self.size = name, 0
         self._begins: list[int] = []
-        self._parts: list[tuple[Segment | bytes, int, int]] = []  # source or new bytes, position, length
+        self._parts: list[tuple[SegmentFile | bytes, int, int]] = []  # source or new bytes, position, length
 
     def append(self, data: bytes) -> None:
         self._add(data, 0, len(data))
 
-    def copy(self, segment: Segment, position: int, length: int) -> None:
+    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
         """Appends a range of a source, which is not read."""
         if self._parts and self._parts[-1][0] is segment and sum(self._parts[-1][1:]) == position:
             before = self._parts.pop()
@@ -100,7 +100,7 @@ class PlannedOutput:
             position, length = before[1], before[2] + length
         self._add(segment, position, length)
 
-    def _add(self, source: Segment | bytes, position: int, length: int) -> None:
+    def _add(self, source: SegmentFile | bytes, position: int, length: int) -> None:
         if length:
             self._begins.append(self.size)
             self._parts.append((source, position, length))
@@ -131,7 +131,7 @@ class PlannedOutput:
 
     def close(self) -> None:
         for source, _, _ in self._parts:
-            if isinstance(source, Segment):
+            if isinstance(source, SegmentFile):
                 source.close()
 
 

@@ -9,24 +9,26 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
+from kafkarec.read.decode_options import request
+from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
+from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
-from kafkarec.storage import Segment
-from kafkarec.tables.records import RecordColumns
+from kafkarec.storage.segment_file import SegmentFile
 
 from .partition_sources import SalvageSource, known_size
 
-_COLUMNS = ("base_offset", "last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
+_COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
-_TAIL_BYTES = 64  # bytes of a tail that are checked for zeros
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 
 
@@ -45,7 +47,7 @@ class GoodBatch(NamedTuple):
     crc: int
     size: int
     records: int | None
-    segment: Segment
+    segment: SegmentFile
     position: int
     damaged: bool
     source: int
@@ -70,7 +72,7 @@ class SetAsideBatch(NamedTuple):
     source       the index of its source
     """
 
-    segment: Segment
+    segment: SegmentFile
     position: int
     size: int
     base: int | None
@@ -111,7 +113,7 @@ class DamageCollector(NamedTuple):
 
 
 def read_file(
-    segment: Segment, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+    segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     """Yields the good batches of one file, in file order.
 
@@ -120,14 +122,14 @@ def read_file(
     cap           max_decompressed_bytes
     """
     damaged, end = number in collector.ended_in_damage, 0
-    for piece in _read_pieces(segment, cap, next_offset, collector):
-        damaged = damaged or piece is None
-        if piece is None:
+    for step in _steps(segment, cap, next_offset, collector):
+        damaged = damaged or step is None
+        if step is None:
             break
-        headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in piece.restored}
+        headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in step.restored}
         if collector.restored is not None:
-            collector.restored.extend(piece.restored)
-        waiting = sorted(piece.damage, key=lambda damage: damage.position)
+            collector.restored.extend(step.restored)
+        waiting = sorted(step.damage, key=lambda damage: damage.position)
         for damage in waiting:
             collector.damage.append(damage)
             if damage.reason in _WHOLE_BATCH:
@@ -135,13 +137,11 @@ def read_file(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
                 )
             end = max(end, damage.position + damage.length)
-        table = piece.batches
-        for base, last, epoch, crc, size, records, position in zip(*map(table.column, _COLUMNS), strict=True):
+        bases = step.first_offsets(segment.base_offset or 0 if next_offset is None else max(next_offset, 0))
+        for base, last, epoch, crc, size, records, position in zip(bases, *map(step.column, _COLUMNS), strict=True):
             while waiting and waiting[0].position < position:
                 waiting.pop(0)
                 damaged = True
-            if base is None:
-                base = min(last, segment.base_offset or 0 if next_offset is None else max(next_offset, 0))
             next_offset = last + 1
             end = max(end, position + size)
             yield GoodBatch(
@@ -159,18 +159,19 @@ def read_file(
             )
             damaged = False
         damaged = damaged or bool(waiting)
-        if piece.remaining:
-            collector.tails.append((segment.path, end, piece.remaining, _tail_kind(segment, end)))
-        collector.progress(segment.path, end + piece.remaining)
+        if step.tail:
+            kind = "preallocated" if is_preallocated(segment, step.tail) else "cut"
+            collector.tails.append((segment.path, *step.tail, kind))
+        collector.progress(segment.path, end + (step.tail[1] if step.tail else 0))
     collector.ended_in_damage.pop(number, None)
     if damaged:
         collector.ended_in_damage[number] = next_offset
 
 
-def _read_pieces(
-    segment: Segment, cap: int, next_offset: int | None, collector: DamageCollector
-) -> Iterator[RecordColumns | None]:
-    """Yields the file in pieces, and None where it cannot be read any further.
+def _steps(
+    segment: SegmentFile, cap: int, next_offset: int | None, collector: DamageCollector
+) -> Iterator[Step | None]:
+    """Yields the steps of the file, and None where it cannot be read any further.
 
     The reader itself continues after a disk error within a file; this is about files that cannot be opened.
     """
@@ -186,21 +187,14 @@ def _read_pieces(
             collector.damage.append(damaged(segment.path, 0, size, next_offset, None, "unreadable", fault))
         yield None
         return
-    pieces = segment.stream(
-        columns=[],
-        control=True,
-        errors="skip",
-        check_crcs=True,
-        restore=collector.restored is not None,
-        max_decompressed_bytes=cap,
-        batch_bytes=_PIECE_BYTES,
-        threads=collector.threads,
-    )
+    restore = collector.restored is not None
+    every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=cap)
+    every = every._replace(options=replace(every.options, chunk_bytes=_PIECE_BYTES))
     try:
-        for piece in pieces:
-            if any(map(is_read_failure, piece.damage)):
+        for step in walk([segment], every, threads=collector.threads):
+            if any(map(is_read_failure, step.damage)):
                 _add_unread(collector, in_part(segment.path))
-            yield piece
+            yield step
     except (OSError, KafkaRecordError) as error:
         if not of_one_file(error):
             raise
@@ -213,16 +207,8 @@ def _add_unread(collector: DamageCollector, failure: ReadFailure) -> None:
         collector.unread.append(failure)
 
 
-def _tail_kind(segment: Segment, position: int) -> str:
-    """ "cut" for an incomplete batch, "preallocated" for zeros."""
-    try:
-        return "cut" if any(segment.raw(position, _TAIL_BYTES)) else "preallocated"
-    except OSError:
-        return "cut"
-
-
 def ordered_batches(
-    segments: list[Segment],
+    segments: list[SegmentFile],
     number: int,
     next_offset: int,
     cap: int,
@@ -292,7 +278,7 @@ def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
 
 
 def _in_segment_range(
-    segments: list[Segment], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
+    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
 ) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment."""
@@ -315,13 +301,13 @@ def _in_segment_range(
                 dropped = True
 
 
-def _upper_bound(low: int, later: list[Segment]) -> int:
+def _upper_bound(low: int, later: list[SegmentFile]) -> int:
     """The offset at which a segment of base offset `low` ends at the latest. later: the segments after it."""
     following = later[0].base_offset if later else None
     return low + _MAX_OFFSETS if following is None else min(following, low + _MAX_OFFSETS)
 
 
-def _opens(segment: Segment) -> bool:
+def _opens(segment: SegmentFile) -> bool:
     try:
         with segment.opened():
             return True
@@ -329,7 +315,7 @@ def _opens(segment: Segment) -> bool:
         return False
 
 
-def ascending_runs(segment: Segment, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
+def ascending_runs(segment: SegmentFile, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
     """The batches of a file in which they may be in any order, as runs of ascending offsets. A single batch with too
     high offsets does not end a run but is set aside."""
     runs: list[list[GoodBatch]] = []

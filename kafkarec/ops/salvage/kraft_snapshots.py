@@ -21,7 +21,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
 from kafkarec.sources.read_failures import ReadFailure, in_part
-from kafkarec.storage import Segment
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import FileGroup
 
 from . import good_batches
@@ -34,9 +34,9 @@ from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
 INCOMPLETE = "snapshot_incomplete"
 
 
-def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, Segment]]]:
+def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, SegmentFile]]]:
     """{file name: [(index of the source, file), ...]}: the copies of each snapshot."""
-    copies: dict[str, list[tuple[int, Segment]]] = {}
+    copies: dict[str, list[tuple[int, SegmentFile]]] = {}
     for number, source in enumerate(partition.sources):
         for segment in source.snapshots:
             copies.setdefault(segment.name, []).append((number, segment))
@@ -46,13 +46,13 @@ def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, 
 def salvage_snapshot(
     files: FileGroup | PlannedFolder,
     out: str,
-    copies: list[tuple[int, Segment]],
+    copies: list[tuple[int, SegmentFile]],
     cap: int,
     report: SalvagedPartition,
 ) -> None:
     """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. files: receives the
     new file, a PlannedFolder in a dry run; cap: max_decompressed_bytes."""
-    incomplete: list[tuple[int, Segment, list[GoodBatch]]] = []
+    incomplete: list[tuple[int, SegmentFile, list[GoodBatch]]] = []
     for number, segment in copies:
         with closing(segment):
             damage: list[Damage] = []
@@ -78,7 +78,7 @@ def salvage_snapshot(
 
 
 def _read(
-    segment: Segment, number: int, cap: int, damage: list[Damage], unread: list[ReadFailure]
+    segment: SegmentFile, number: int, cap: int, damage: list[Damage], unread: list[ReadFailure]
 ) -> tuple[list[GoodBatch], int]:
     """The (good batches, end position of the last one). Bytes after it are added to `damage`."""
     collector = DamageCollector(damage, lambda aside: None, [], {}, unread, None)
@@ -106,7 +106,7 @@ def _has_footer(good: list[GoodBatch]) -> bool:
 
 
 def _copy(
-    files: FileGroup | PlannedFolder, out: str, segment: Segment, good: list[GoodBatch], report: SalvagedPartition
+    files: FileGroup | PlannedFolder, out: str, segment: SegmentFile, good: list[GoodBatch], report: SalvagedPartition
 ) -> bool:
     file = OutputFile(
         segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
@@ -134,7 +134,7 @@ def _copy(
 def _set_aside(
     files: FileGroup | PlannedFolder,
     out: str,
-    segment: Segment,
+    segment: SegmentFile,
     number: int,
     good: list[GoodBatch],
     report: SalvagedPartition,
@@ -181,11 +181,11 @@ def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:
         yield run
 
 
-def _no_batch(segment: Segment) -> Damage:
+def _no_batch(segment: SegmentFile) -> Damage:
     text = f"{segment.path}: no batch at all; a snapshot has at least a header and a footer"
     return Damage(segment.path, 0, segment.size, None, None, segment.size, "length_beyond_end", text)
 
 
-def _unreadable(segment: Segment) -> Damage:
+def _unreadable(segment: SegmentFile) -> Damage:
     fault = {"position": 0, "file": segment.path}
     return damaged(segment.path, 0, segment.size, None, None, "unreadable", fault)

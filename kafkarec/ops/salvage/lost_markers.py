@@ -4,15 +4,14 @@
     offset 30   its ABORT                   lost to damage
     offset 36   data of producer 19         would be taken for the same transaction, and published by the next COMMIT
 
-`read.hurt_markers` says what proves how such a transaction ended. What is not proven is decided by the caller, as ABORT
-by default. The side files of the sources have the proofs. This is done after the log is written, because its markers
-and batches must be read in order.
+`recover.marker_evidence` says what proves how such a transaction ended. What is not proven is decided by the caller, as
+ABORT by default. The side files of the sources have the proofs. This is done after the log is written, because its
+markers and batches must be read in order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,11 +19,12 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
-from kafkarec.read.holes import MARKER_SIZE, Hole, examined
-from kafkarec.read.hurt_markers import UNDECIDED, Decision
-from kafkarec.read.marker_columns import MarkerInput
-from kafkarec.read.marker_matching import match
-from kafkarec.storage import Log, Segment
+from kafkarec.read.isolation import match
+from kafkarec.recover.holes import MARKER_SIZE, Hole, examined
+from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
@@ -46,37 +46,37 @@ def may_have_lost(partition: SalvagePartition, report: SalvagedPartition) -> boo
     return report.next_offset is not None and any(True for _ in _index_entries(segments))
 
 
-def decide(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
+def decide(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Decision]:
     """How the transactions ended whose markers are lost in the holes of a new log."""
-    found = match(_inputs(log, partition), holes=_holes(log, partition, report))
+    evidence = _evidence(log, partition)
+    found = match(log.segments, holes=_holes(log, partition, report), evidence_of=evidence.__getitem__)
     return [*found.decisions, *found.listed_ahead()]
 
 
-def _inputs(log: Log, partition: SalvagePartition) -> list[MarkerInput]:
-    """The segments of the new log, with what the side files of the sources say."""
+def _evidence(log: PartitionFiles, partition: SalvagePartition) -> dict[SegmentFile, Evidence]:
+    """What the side files of the sources say of the segments of the new log."""
     segments = [segment for source in partition.of_one_topic for segment in source.segments]
     entries = sorted(set(_index_entries(segments)), key=lambda entry: entry.last_offset)
     bases = [segment.base_offset or 0 for segment in log.segments]
     ends = [*bases[1:], 2**63]
-    return [
-        replace(
-            segment.marker_input(),
-            index=partial(_between, entries, base, end),
+    return {
+        segment: segment.evidence._replace(
+            aborted=partial(_between, entries, base, end),
             snapshots=partial(_snapshots, partition),
             prepared=partial(_prepared, partition),
         )
         for segment, base, end in zip(log.segments, bases, ends, strict=True)
-    ]
+    }
 
 
 def _between(entries: list[AbortedTransaction], low: int, high: int) -> list[AbortedTransaction]:
     return [entry for entry in entries if low <= entry.last_offset < high]
 
 
-def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
+def _index_entries(segments: Iterable[SegmentFile]) -> Iterator[AbortedTransaction]:
     for segment in segments:
         try:
-            yield from segment.marker_input().index() or ()
+            yield from segment.evidence.aborted() or ()
         except (KafkaRecordError, OSError):
             continue
 
@@ -84,20 +84,18 @@ def _index_entries(segments: Iterable[Segment]) -> Iterator[AbortedTransaction]:
 def _snapshots(partition: SalvagePartition) -> Sequence[tuple[int, Sequence[SnapshotEntry]]]:
     """The snapshots of all sources, by offset."""
     firsts = [segment for source in partition.of_one_topic for segment in source.segments[:1]]
-    return sorted(
-        (found for segment in firsts for found in segment.marker_input().snapshots()), key=lambda found: found[0]
-    )
+    return sorted((found for segment in firsts for found in segment.evidence.snapshots()), key=lambda found: found[0])
 
 
 def _prepared(partition: SalvagePartition) -> dict[tuple[int, int], bool]:
     """What `__transaction_state` beside the sources says of their transactions."""
     found: dict[tuple[int, int], bool] = {}
     for segment in (segment for source in partition.of_one_topic for segment in source.segments[:1]):
-        found |= segment.marker_input().prepared()
+        found |= segment.evidence.prepared()
     return found
 
 
-def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
+def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPartition) -> list[Hole]:
     """The holes of the new log: what its sources lost to damage, and the gaps that no log cleaner made."""
     segments = {segment.path: segment for source in partition.sources for segment in source.segments}
     bases = [segment.base_offset or 0 for segment in log.segments]
@@ -127,12 +125,19 @@ def _holes(log: Log, partition: SalvagePartition, report: SalvagedPartition) -> 
             continue
         if len(inside) == 1 and inside[0][0] in segments:
             file, position, length, *_ = inside[0]
-            hole = examined(hole, length, segments[file].marker_input().raw(position, MARKER_SIZE))
+            hole = examined(hole, length, _raw(segments[file], position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
 
 
-def _missing_behind(segment: Segment, others: Iterable[Segment], report: SalvagedPartition) -> tuple[int, int]:
+def _raw(segment: SegmentFile, position: int) -> bytes:
+    try:
+        return segment.raw(position, MARKER_SIZE)
+    except OSError:
+        return b""
+
+
+def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report: SalvagedPartition) -> tuple[int, int]:
     """The offsets that are missing between a segment and the next one; (0, -1): none."""
     base = segment.base_offset or 0
     following = min((one.base_offset or 0 for one in others if (one.base_offset or 0) > base), default=None)
@@ -171,7 +176,7 @@ def _free_offset(one: Decision, taken: set[int | None]) -> int | None:
     return next((offset for offset in offsets if offset not in taken), None)
 
 
-def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatch]:
+def inserted_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch]:
     """The batches of the markers, and where they belong. Timestamp and leader epoch: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
     found: list[InsertedBatch] = []
@@ -181,7 +186,7 @@ def inserted_batches(log: Log, markers: Sequence[Decision]) -> list[InsertedBatc
             break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
-        rows = (row for table in segment.scan_pieces() for row in table)
+        rows = (row for table in tables([segment]) for row in table)
         for row in chain(rows, (None,)):
             until = end if row is None else row["last_offset"] + 1
             free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
@@ -215,12 +220,12 @@ def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
         return builder.build()
 
 
-def removed_batches(log: Log, markers: Sequence[Decision]) -> list[RemovedBatch]:
+def removed_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[RemovedBatch]:
     """The batches of the transactions that are set aside."""
     aside = [one for one in markers if one.outcome == _ASIDE]
     found = []
     for segment in log.segments if aside else ():
-        for row in (row for table in segment.scan_pieces() for row in table):
+        for row in (row for table in tables([segment]) for row in table):
             if row["is_control"] or not row["is_transactional"]:
                 continue
             base, last = row["base_offset"], row["last_offset"]

@@ -12,28 +12,27 @@ order.
 from __future__ import annotations
 
 from kafkarec.format.layout import V2_OVERHEAD, v2_header
+from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.state.producers import at_log_start
-from kafkarec.state.recovery_walk import walk
-from kafkarec.storage import Log
+from kafkarec.storage.partition_folder import PartitionFiles
 
 from .rewriting import RemovedBatch
 
 REASON = "transaction_open"
 
 
-def find_plain_batches(log: Log) -> list[RemovedBatch]:
+def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
     """The plain batches of a new log whose producer has an open transaction at their offset."""
     first, found = log.segments[0], []
     states = at_log_start(first.sidecar, first.base_offset or 0).states
-    for segment in log.segments:
-        for batches in walk(segment.parts, check_crcs=False):  # what salvage writes is read back elsewhere
+    # what salvage writes is read back elsewhere, so no checksum is checked
+    for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
+        for row, open_since in states.take(step).plain:
             names = ("position", "size_in_bytes", "base_offset", "last_offset", "producer_id")
-            columns = [batches.columns[name] for name in names]
-            for row, open_since in states.take(batches).plain:
-                position, size, base, last, producer_id = (column[row] for column in columns)
-                # Of magic 2: older messages have no producer.
-                count = v2_header(segment.raw(position, V2_OVERHEAD)).record_count
-                found.append(RemovedBatch(segment.name, position, size, base, last, count, producer_id, open_since))
+            position, size, base, last, producer_id = (step.column(name)[row] for name in names)
+            # Of magic 2: older messages have no producer.
+            count = v2_header(step.segment.raw(position, V2_OVERHEAD)).record_count
+            found.append(RemovedBatch(step.segment.name, position, size, base, last, count, producer_id, open_since))
     return found
 
 

@@ -14,15 +14,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkarec import storage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops import end_witnesses
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, of_one_file, read_failure
-from kafkarec.storage import LeftOut, Log, LogDir, Segment, names
+from kafkarec.storage import names, opening
+from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
@@ -41,10 +43,10 @@ class SalvageSource:
     """
 
     path: str
-    segments: list[Segment]
+    segments: list[SegmentFile]
     unordered: bool = False
-    log: Log | None = None
-    snapshots: list[Segment] = field(default_factory=list)
+    log: PartitionFiles | None = None
+    snapshots: list[SegmentFile] = field(default_factory=list)
     holes: list[tuple[int, int]] | None = None
     rank: int = 0
 
@@ -102,8 +104,7 @@ class SalvageInput:
         """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
         files were named one by one."""
         for source in (source for one in self.partitions for source in one.sources if not source.unordered):
-            for segment in source.segments[:-1]:
-                segment.later_segment = True
+            source.segments[:-1] = [segment.copy(later_segment=True) for segment in source.segments[:-1]]
 
 
 def find_partitions(given: Iterable[Any], topic: str | None = None, partition: int | None = None) -> SalvageInput:
@@ -113,15 +114,15 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     sources = list(given)
     for one in sources:
         for opened in _open(one, left_out, alone=len(sources) == 1):
-            if isinstance(opened, Log | LogDir):
+            if isinstance(opened, PartitionFiles | DataFolderFiles):
                 left_out += [_explained(opened.path, one) for one in opened.left_out]
-            if isinstance(opened, LogDir):
+            if isinstance(opened, DataFolderFiles):
                 left_out += _data_folder_files(opened.path)
-            for log in storage.logs(opened):
-                if log is not opened and isinstance(opened, LogDir):
+            for log in opening.logs(opened):
+                if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
                 if log.all_segments or log.checkpoints or _had_segments(log):
-                    _add(by_key, log, isinstance(opened, Segment), topic, partition)
+                    _add(by_key, log, isinstance(opened, SegmentFile), topic, partition)
     partitions = list(by_key.values())
     unread = next((one for one in left_out if one.kind == names.UNREADABLE), None)
     if not partitions and unread:
@@ -184,7 +185,7 @@ def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
     return [f"{name}={next(iter(found[name]))}" for name in names_found if len(found[name]) == 1 or name[0] == "c"]
 
 
-def _had_segments(log: Log) -> bool:
+def _had_segments(log: PartitionFiles) -> bool:
     """Whether files say that a partition folder without segments had some, or may have them: .swap, .deleted."""
     if log.topic is None or log.partition is None:
         return False
@@ -226,7 +227,7 @@ def _explained(folder: str, one: LeftOut) -> LeftOut:
     return one._replace(name=path, why=why)
 
 
-def known_size(segment: Segment) -> int:
+def known_size(segment: SegmentFile) -> int:
     """The size of a file; 0 if it cannot be opened to learn it."""
     try:
         return segment.size
@@ -239,26 +240,26 @@ def _unreadable(path: str, error: OSError) -> LeftOut:
     return LeftOut(path, f"cannot be read: {failure.why}", names.UNREADABLE, os.path.isdir(path), failure.cause)
 
 
-def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[Segment | Log | LogDir]:
+def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[SegmentFile | PartitionFiles | DataFolderFiles]:
     """Opens a path. If a data folder cannot be opened because of a disk error, opens the partition folders in it. One
     of several paths that cannot be opened is left out."""
-    if isinstance(one, Segment | Log | LogDir):
+    if isinstance(one, SegmentFile | PartitionFiles | DataFolderFiles):
         return [one]
     try:
-        return [storage.open(one)]
+        return [opening.open(one)]
     except OSError as error:
         if not os.path.isdir(one) and not alone and of_one_file(error):
             left_out.append(_unreadable(os.fsdecode(one), error))
             return []
         if error.errno not in DISK_ERRORS or not os.path.isdir(one):
             raise
-        folders: list[Segment | Log | LogDir] = []
+        folders: list[SegmentFile | PartitionFiles | DataFolderFiles] = []
         for name in sorted(os.listdir(one)):
             folder = os.path.join(os.fsdecode(one), name)
             if names.folder(name) is None or not os.path.isdir(folder):
                 continue
             try:
-                folders.append(storage.open(folder))
+                folders.append(opening.open(folder))
             except OSError as reason:
                 left_out.append(_unreadable(folder, reason))
         if not folders:
@@ -266,8 +267,10 @@ def _open(one: Any, left_out: list[LeftOut], alone: bool) -> list[Segment | Log 
         return folders
 
 
-def _add(by_key: dict[Any, SalvagePartition], log: Log, alone: bool, topic: str | None, partition: int | None) -> None:
-    """Adds copies of the log's segments, since more is set on them, to a source of their partition."""
+def _add(
+    by_key: dict[Any, SalvagePartition], log: PartitionFiles, alone: bool, topic: str | None, partition: int | None
+) -> None:
+    """Adds copies of the log's segments, as they are held open and closed, to a source of their partition."""
     segments = [segment.copy() for segment in log.all_segments]
     named_topic = log.topic if topic is None else topic
     named_partition = log.partition if partition is None else partition

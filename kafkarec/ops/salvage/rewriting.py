@@ -13,7 +13,8 @@ from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
 from kafkarec.sources.folders import Folder
-from kafkarec.storage import Segment
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder
 
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable, digest
@@ -57,7 +58,7 @@ def copy_set_aside(folder: Folder, removed: Sequence[RemovedBatch], reason: str)
     output = Output(folder_set_aside, name)
     try:
         for segment_name, group in groupby(removed, key=lambda one: one.name):
-            with Segment(folder.join(segment_name), segment_name, folder=folder) as segment:
+            with SegmentFile(folder.join(segment_name), segment_name, folder=folder) as segment:
                 for one in group:
                     _copy_or_fail(output, segment, one.position, one.size)
         output.commit()
@@ -71,7 +72,7 @@ def states_after(folder: Folder, changes: Sequence[RemovedBatch | InsertedBatch]
     """What the segments will be when they are rewritten, by their paths in the output."""
     found = {}
     for name, group in groupby(changes, key=lambda one: one.name):
-        new = _changed(PlannedOutput(name), Segment(folder.join(name), name, folder=folder), list(group))
+        new = _changed(PlannedOutput(name), SegmentFile(folder.join(name), name, folder=folder), list(group))
         found[f"{os.path.basename(folder.path)}/{name}"] = [new.size, new.digest()]
     return found
 
@@ -88,12 +89,12 @@ def rewrite(
     for name, group in groupby(changes, key=lambda one: one.name):
         in_file, file, path = list(group), files[name], folder.join(name)
         if isinstance(folder, PlannedFolder):
-            folder.add(_changed(PlannedOutput(name), Segment(path, name, folder=folder.copy()), in_file))
+            folder.add(_changed(PlannedOutput(name), SegmentFile(path, name, folder=folder.copy()), in_file))
         else:
             if os.path.getsize(path) == file.size and digest(path) == file.sha256:
                 _rewrite(folder, name, in_file)
             file.sha256 = digest(path)
-        _update_offsets(file, Segment(path, name, folder=folder))
+        _update_offsets(file, SegmentFile(path, name, folder=folder))
         for one in in_file:
             batches, records, size = _added(one)
             for counts in (file, report):
@@ -127,13 +128,13 @@ def set_aside_file(folder: str, reason: str) -> str:
 def _rewrite(folder: Folder, name: str, changes: Sequence[RemovedBatch | InsertedBatch]) -> None:
     output = Output(folder.path, name)
     try:
-        _changed(output, Segment(folder.join(name), name, folder=folder), changes).commit()
+        _changed(output, SegmentFile(folder.join(name), name, folder=folder), changes).commit()
     finally:
         output.drop()
     sync_folder(folder.path)
 
 
-def _changed(output: AnyOutput, segment: Segment, changes: Sequence[RemovedBatch | InsertedBatch]) -> AnyOutput:
+def _changed(output: AnyOutput, segment: SegmentFile, changes: Sequence[RemovedBatch | InsertedBatch]) -> AnyOutput:
     """Copies the segment with the changes to `output`."""
     with segment:
         at = 0
@@ -148,7 +149,7 @@ def _changed(output: AnyOutput, segment: Segment, changes: Sequence[RemovedBatch
     return output
 
 
-def _copy_or_fail(output: Output | PlannedOutput, segment: Segment, position: int, size: int) -> None:
+def _copy_or_fail(output: Output | PlannedOutput, segment: SegmentFile, position: int, size: int) -> None:
     try:
         if size:
             output.copy(segment, position, size)
@@ -157,11 +158,11 @@ def _copy_or_fail(output: Output | PlannedOutput, segment: Segment, position: in
         raise OSError(errno.EIO, text, segment.path) from None
 
 
-def _update_offsets(file: OutputFile, segment: Segment) -> None:
+def _update_offsets(file: OutputFile, segment: SegmentFile) -> None:
     """Updates the first and last offset of a rewritten segment in the report."""
     firsts: list[Any] = []
     last = None
-    for table in segment.scan_pieces():
+    for table in tables([segment]):
         if len(table):
             firsts = firsts or table.column("base_offset")[:1]
             last = table.column("last_offset")[-1]

@@ -14,12 +14,14 @@ from kafkarec._version import __version__
 from kafkarec.damage import Damage, Restored
 from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
-from kafkarec.read.hurt_markers import Decision
+from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import ReadFailure
-from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Inputs, Refused
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import (
@@ -168,8 +170,8 @@ def _add_unread_files(report: SalvageReport) -> None:
 def _paths(given: Iterable[Any]) -> list[str]:
     paths = []
     for one in given:
-        if isinstance(one, Log | LogDir | Segment):
-            logs = [one] if not isinstance(one, LogDir) else list(one)
+        if isinstance(one, PartitionFiles | DataFolderFiles | SegmentFile):
+            logs = [one] if not isinstance(one, DataFolderFiles) else list(one)
             paths += [one.path, *(segment.path for log in logs for segment in getattr(log, "segments", ()))]
         else:
             paths.append(os.fsdecode(one))
@@ -336,7 +338,7 @@ class _Run:
         report.add(SalvagedPartition.of(done))
 
     def _salvage_snapshot(
-        self, report: SalvagedPartition, name: str, copies: list[tuple[int, Segment]], journal: Journal | None
+        self, report: SalvagedPartition, name: str, copies: list[tuple[int, SegmentFile]], journal: Journal | None
     ) -> Iterator[None]:
         done = journal.done.get((report.folder, name)) if journal else None
         if done is None:
@@ -451,8 +453,8 @@ class _Run:
     def _planned_folder(self, name: str) -> PlannedFolder:
         return self._planned.setdefault(name, PlannedFolder(os.path.join(self._report.out, name)))
 
-    def _new_log(self, report: SalvagedPartition, journal: Journal | None) -> Log:
-        return Log.of(self._new_folder(report, journal))
+    def _new_log(self, report: SalvagedPartition, journal: Journal | None) -> PartitionFiles:
+        return PartitionFiles.of(self._new_folder(report, journal))
 
     def _write_side_file(
         self, folder: str, states: dict[str, State], journal: Journal | None, name: str, data: bytes
@@ -645,7 +647,7 @@ def _base_offsets(partition: SalvagePartition) -> list[int]:
     return base_offsets
 
 
-def _keep_empty_last_segment(segment: Segment, writer: PartitionWriter, step_report: SalvagedPartition) -> None:
+def _keep_empty_last_segment(segment: SegmentFile, writer: PartitionWriter, step_report: SalvagedPartition) -> None:
     """Writes the log's last segment if it is empty, unless its base offset is below the log's end."""
     base = segment.base_offset
     if base is not None and base >= (step_report.next_offset or 0):

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.ops.end_witnesses import EndVerdict, LogEnd, Witness, above
-from kafkarec.read.hurt_markers import Decision
+from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names
 from kafkarec.storage.suggested_output import suggested_output

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
 from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapshot
 from kafkarec.state import epoch_history
-from kafkarec.storage import Log
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
 
 from .partition_sources import SalvagePartition
@@ -32,7 +33,7 @@ def remove_unrecorded(folder: str) -> None:
             os.unlink(os.path.join(folder, name))
 
 
-def write_side_files(log: Log, write: Write, as_partition: bool, dry_run: bool = False) -> list[str]:
+def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, dry_run: bool = False) -> list[str]:
     """Writes the indexes of the new log and, with `as_partition`, the other side files. Returns sentences about
     problems. Raises OSError (EIO) if the new log is damaged. dry_run: it is still in the sources, already checked."""
     problems: list[str] = []
@@ -82,10 +83,10 @@ def _read_quorum_state(data: bytes) -> None:
         raise CorruptRecordError(f"{_QUORUM_STATE} is not JSON", reason="checkpoint_invalid") from None
 
 
-def _check_epochs(log: Log, data: bytes) -> None:
+def _check_epochs(log: PartitionFiles, data: bytes) -> None:
     """Raises CorruptRecordError if a source's leader epochs contradict those of the merged log."""
     seen: list[tuple[int, int]] = []
-    for table in log.scan_pieces(errors="skip"):
+    for table in tables(log.segments, errors="skip"):
         for epoch, last in zip(table.column("partition_leader_epoch"), table.column("last_offset"), strict=True):
             if epoch is not None and (not seen or seen[-1][0] != epoch):
                 seen.append((epoch, last))
@@ -94,7 +95,7 @@ def _check_epochs(log: Log, data: bytes) -> None:
         raise CorruptRecordError(wrong, reason="checkpoint_invalid")
 
 
-def copy_from_sources(log: Log, write: Write, partition: SalvagePartition) -> list[str]:
+def copy_from_sources(log: PartitionFiles, write: Write, partition: SalvagePartition) -> list[str]:
     """Copies the files with data that is not in the batches of the new log: the topic id, epochs without records, the
     quorum state, producers before the log's start. Returns sentences about problems."""
     problems: list[str] = []

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from kafkarec.ops import end_witnesses
 from kafkarec.ops.end_witnesses import DataFolder, SegmentGap, Witness
-from kafkarec.storage import Log, names
+from kafkarec.storage import names
+from kafkarec.storage.partition_folder import PartitionFiles
 
 from .partition_sources import SalvagePartition, SalvageSource
 
@@ -34,11 +35,11 @@ class SourceWitnesses:
             if end is None:
                 continue
             if end_witnesses.above(witnesses, end):
-                source.segments[-1].later_segment = True
+                source.segments[-1] = source.segments[-1].copy(later_segment=True)
             found += end_witnesses.credible(witnesses, end)
         return found
 
-    def _data_folder(self, log: Log) -> DataFolder:
+    def _data_folder(self, log: PartitionFiles) -> DataFolder:
         path = "" if log.folder is None else os.path.dirname(os.path.abspath(log.folder.path))
         if path not in self._data_folders:
             self._data_folders[path] = DataFolder.above(log)
@@ -75,6 +76,8 @@ def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int
     return sentences
 
 
-def _log(partition: SalvagePartition, source: SalvageSource) -> Log:
+def _log(partition: SalvagePartition, source: SalvageSource) -> PartitionFiles:
     folder = None if source.log is None else source.log.folder
-    return Log(source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition)
+    return PartitionFiles(
+        source.path, source.segments, folder=folder, topic=partition.topic, partition=partition.partition
+    )

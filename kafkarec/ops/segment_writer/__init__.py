@@ -8,8 +8,8 @@ folder_lock      the lock against other writers and a broker
 writer           SegmentWriter
 """
 
-from .active_segment import SegmentFile
+from .active_segment import WrittenSegment
 from .append_checks import AppendRefused
 from .writer import SegmentWriter
 
-__all__ = ["AppendRefused", "SegmentFile", "SegmentWriter"]
+__all__ = ["AppendRefused", "SegmentWriter", "WrittenSegment"]

@@ -26,7 +26,7 @@ INDEXES = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
 _LOG = ".log"
 
 
-class SegmentFile(NamedTuple):
+class WrittenSegment(NamedTuple):
     """A segment of the folder. size: number of bytes of its batches."""
 
     path: str
@@ -81,8 +81,8 @@ class ActiveSegment:
             raise
 
     @property
-    def file(self) -> SegmentFile:
-        return SegmentFile(self.path, self.base, self.size)
+    def file(self) -> WrittenSegment:
+        return WrittenSegment(self.path, self.base, self.size)
 
     def fits(self, header: AppendedHeader, now: int) -> bool:
         """Whether the batch can be appended to this segment; if not, the log must be rolled."""
@@ -130,7 +130,7 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.add(batches.columns, batches.appended_to(self._states))
+        self.index_builder.add(batches.columns.__getitem__, batches.appended_to(self._states))
         if self._first_timestamp is None:
             self._first_timestamp = _number(batches.headers[0].max_timestamp)
         self.size = at

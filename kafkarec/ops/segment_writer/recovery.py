@@ -19,9 +19,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from kafkarec import storage
 from kafkarec.damage import Damage
 from kafkarec.errors import REASONS, CorruptRecordError, KafkaRecordError
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -33,12 +34,14 @@ from kafkarec.sidecars import (
 )
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
 from kafkarec.state.producers import RECOVERY, ProducerStates, at_log_start
-from kafkarec.state.recovery_walk import GoodBatches, walk
-from kafkarec.storage import Log, LogDir, Segment, names
+from kafkarec.storage import names, opening
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, stored_epochs
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import PART, sync_folder, write_file
 
-from .active_segment import SegmentFile, log_name
+from .active_segment import WrittenSegment, log_name
 from .roll_params import WriterSettings
 
 _ADVICE = "nothing was changed; kafkarec salvage copies what is good to a new folder"
@@ -58,7 +61,7 @@ class RecoveredLog:
     states: ProducerStates
     epochs: list[leader_epochs.EpochEntry]
     next_offset: int
-    segments: list[SegmentFile] = field(default_factory=list)
+    segments: list[WrittenSegment] = field(default_factory=list)
     index_builder: SegmentIndexBuilder | None = None
     base: int = 0
     size: int = 0
@@ -71,8 +74,10 @@ def check_is_partition(folder: str) -> None:
     """Raises ValueError for a broker's data folder. Nothing is written or locked there."""
     if not os.path.isdir(folder):
         return
-    opened = storage.open(folder)
-    if isinstance(opened, LogDir) and (len(opened) or os.path.exists(os.path.join(folder, meta_properties.NAME))):
+    opened = opening.open(folder)
+    if isinstance(opened, DataFolderFiles) and (
+        len(opened) or os.path.exists(os.path.join(folder, meta_properties.NAME))
+    ):
         raise ValueError(f"{folder} is a data folder with partition folders: name one of these, or a new one")
 
 
@@ -82,8 +87,8 @@ def recover(folder: str, settings: WriterSettings, check_all: bool) -> Recovered
     Raises CorruptRecordError if it is damaged before its end, and ValueError if files do not have a broker's names or a
     broker must complete an operation (.swap). Nothing was changed then.
     """
-    opened = storage.open(folder)
-    if not isinstance(opened, Log):
+    opened = opening.open(folder)
+    if not isinstance(opened, PartitionFiles):
         return RecoveredLog(ProducerStates(policy=RECOVERY), [], settings.start_offset or 0)
     with opened as log:
         _check_names(folder, log)
@@ -101,7 +106,7 @@ def remove_partial_files(folder: str) -> None:
             os.unlink(os.path.join(folder, name))
 
 
-def _check_names(folder: str, log: Log) -> None:
+def _check_names(folder: str, log: PartitionFiles) -> None:
     for segment in log.segments:
         if segment.base_offset is None or segment.name != log_name(segment.base_offset):
             raise ValueError(f"{segment.path} does not have a name as in a broker's folder; {_ADVICE}")
@@ -110,14 +115,14 @@ def _check_names(folder: str, log: Log) -> None:
         raise ValueError(f"{folder} contains {swaps[0]}, which a broker must first swap in; {_ADVICE}")
 
 
-def _recovered(folder: str, log: Log, settings: WriterSettings, check_all: bool) -> RecoveredLog:
+def _recovered(folder: str, log: PartitionFiles, settings: WriterSettings, check_all: bool) -> RecoveredLog:
     last = len(log.segments) - 1
     first = 0 if check_all else _first_to_read(log)
     start = log.segments[first].base_offset or 0
     states = at_log_start(log.segments[first].sidecar, start, RECOVERY).states
     epochs, _ = stored_epochs(log)
     recovered = RecoveredLog(states, epochs, start)
-    recovered.segments = [SegmentFile(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
+    recovered.segments = [WrittenSegment(one.path, one.base_offset or 0, one.size) for one in log.segments[:last]]
     for segment in log.segments:
         _sync_file(segment.path, drop_cache=segment is log.segments[last])
     for number in range(first, last + 1):
@@ -138,14 +143,14 @@ def _epochs_within(epochs: list[leader_epochs.EpochEntry], start: int, end: int)
     return first[-1:] + [entry for entry in known if entry.start_offset > start]
 
 
-def _first_to_read(log: Log) -> int:
+def _first_to_read(log: PartitionFiles) -> int:
     """The index of the first segment to read: the last one, if its snapshot and the epochs before it exist; else 0."""
     epochs, _ = stored_epochs(log)
     known = epochs and epochs[0].start_offset <= (log.segments[0].base_offset or 0)
     return len(log.segments) - 1 if known and _snapshot(log, log.segments[-1].base_offset or 0) else 0
 
 
-def _snapshot(log: Log, offset: int) -> ProducerStates | None:
+def _snapshot(log: PartitionFiles, offset: int) -> ProducerStates | None:
     """The producers at an offset, from its snapshot; None: there is no readable one. It has more than the batches, as
     the cleaner removes markers. A broker also begins with the latest snapshot."""
     try:
@@ -166,7 +171,9 @@ def _sync_file(path: str, drop_cache: bool) -> None:
         os.close(descriptor)
 
 
-def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: RecoveredLog, settings: WriterSettings) -> None:
+def _read_segment(
+    log: PartitionFiles, segment: SegmentFile, is_last: bool, recovered: RecoveredLog, settings: WriterSettings
+) -> None:
     """Reads one segment and updates `recovered`."""
     base = segment.base_offset or 0
     if base < recovered.next_offset:
@@ -181,13 +188,13 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         recovered.states = known or recovered.states
     recovered.index_builder = SegmentIndexBuilder(base, recovered.epochs, settings.index_interval_bytes)
     damage: list[Damage] = []
-    for batches in walk(segment.parts):
-        damage = sorted((*damage, *batches.damage), key=lambda one: one.position)
+    for step in walk([segment], asked(MARKERS | CHECKSUMS, errors="skip", restore=False)):
+        damage = sorted((*damage, *step.damage), key=lambda one: one.position)
         unreadable = next((one for one in damage if one.reason == "unreadable"), None)
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
-        _check_batches(segment, batches, recovered, damage)
-        recovered.index_builder.add(batches.columns, recovered.states.take(batches).aborted)
+        _check_batches(segment, step, recovered, damage)
+        recovered.index_builder.add(step.column, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
         _refuse_damage(segment, damage[0])
@@ -198,21 +205,21 @@ def _read_segment(log: Log, segment: Segment, is_last: bool, recovered: Recovere
         recovered.rewritten_files |= _indexes_to_rewrite(segment, made)
 
 
-def _check_batches(segment: Segment, batches: GoodBatches, recovered: RecoveredLog, damage: list[Damage]) -> None:
-    columns = batches.columns
-    rows = zip(*(columns[name] for name in ("position", "size_in_bytes", "base_offset", "last_offset")), strict=True)
+def _check_batches(segment: SegmentFile, step: Step, recovered: RecoveredLog, damage: list[Damage]) -> None:
+    names = ("position", "size_in_bytes", "base_offset", "last_offset")
+    rows = zip(*map(step.column, names), strict=True)
     for position, size, base, last in rows:
         if position > recovered.size:
             _refuse_damage(segment, damage[0])
         if (last if base is None else base) < recovered.next_offset:
             _refuse(segment, position, f"offset {last if base is None else base} is below {recovered.next_offset}")
         recovered.size, recovered.next_offset = position + size, last + 1
-    if recovered.first_timestamp is None and columns["position"]:
-        timestamp = columns["max_timestamp"][0]
+    if recovered.first_timestamp is None and len(step):
+        timestamp = step.column("max_timestamp")[0]
         recovered.first_timestamp = -1 if timestamp is None else timestamp
 
 
-def _refuse_damage(segment: Segment, one: Damage) -> NoReturn:
+def _refuse_damage(segment: SegmentFile, one: Damage) -> NoReturn:
     raise REASONS[one.reason].error(
         f"{one.detail}; the log goes on after it, so it is not an incomplete end; {_ADVICE}",
         position=one.position,
@@ -222,12 +229,12 @@ def _refuse_damage(segment: Segment, one: Damage) -> NoReturn:
     )
 
 
-def _refuse(segment: Segment, position: int, why: str) -> NoReturn:
+def _refuse(segment: SegmentFile, position: int, why: str) -> NoReturn:
     text = f"{segment.path} at byte {position}: {why}; {_ADVICE}"
     raise CorruptRecordError(text, position=position, file=segment.path)
 
 
-def _indexes_to_rewrite(segment: Segment, made: SegmentIndexes) -> dict[str, bytes]:
+def _indexes_to_rewrite(segment: SegmentFile, made: SegmentIndexes) -> dict[str, bytes]:
     """{name: bytes} of the rebuilt indexes that replace a segment's: those that are missing or empty, or that
     LogSegment.sanityCheck refuses, and a .txnindex with other transactions."""
     base = segment.base_offset or 0

@@ -32,7 +32,7 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 from kafkarec.support.text_table import counted
 from kafkarec.tables.records import RecordColumns
 
-from .active_segment import ActiveSegment, SegmentFile
+from .active_segment import ActiveSegment, WrittenSegment
 from .append_checks import AppendedHeader, CheckedBatches, check_batches
 from .folder_lock import FolderLock
 from .recovery import check_is_partition, drop_snapshots, recover, remove_partial_files
@@ -64,7 +64,7 @@ class SegmentWriter:
     preallocate           allocate all bytes of a segment when it is created
     check_all             read an existing log completely, with checksums; False: only its last segment
 
-    .next_offset         the log end offset                    .segments   SegmentFile of each segment
+    .next_offset         the log end offset                    .segments   WrittenSegment of each segment
     .recovery_point      everything below it is synced         .position   bytes in the last segment
     .topic, .partition   from the folder's name, or None       .cut        bytes that were truncated at the end
 
@@ -240,7 +240,7 @@ class SegmentWriter:
         return self._recovery_point
 
     @property
-    def segments(self) -> tuple[SegmentFile, ...]:
+    def segments(self) -> tuple[WrittenSegment, ...]:
         return (*self._segments, *((self._active.file,) if self._active else ()))
 
     @property

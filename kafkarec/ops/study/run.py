@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
-from kafkarec import storage
 from kafkarec.ops.convert import converted
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.read.reader import decode
 from kafkarec.read.threads import in_order
-from kafkarec.storage import Log, Segment
+from kafkarec.storage import opening
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from .candidates import BATCH_SIZES, CODECS, candidates
 from .claims import ClaimTotals
@@ -41,7 +42,7 @@ def study(
     """Estimates the size of a log with other formats, codecs, levels and batch sizes by converting pieces of it in
     memory.
 
-    log: a Segment or a Log, or an argument of kafkarec.open for one
+    log: a SegmentFile or a PartitionFiles, or an argument of kafkarec.open for one
     formats: of 0, 1, 2, 3 and "header-first", in any order. 0 and 1 are those before Kafka 0.11: they lose headers,
         producers and markers, which `losses` of each outcome counts, and have no zstd (`not_tried`). 3 and header-first
         are proposals that no broker reads (kafkarec.experimental)
@@ -106,8 +107,8 @@ def study(
     )
 
 
-def _segments(log: Any) -> list[Segment]:
-    opened = log if isinstance(log, Log | Segment) else storage.open(log)
-    if not isinstance(opened, Log | Segment):
+def _segments(log: Any) -> list[SegmentFile]:
+    opened = log if isinstance(log, PartitionFiles | SegmentFile) else opening.open(log)
+    if not isinstance(opened, PartitionFiles | SegmentFile):
         raise TypeError("several partitions; study one at a time: [study(log) for log in kafkarec.open(...)]")
-    return [opened] if isinstance(opened, Segment) else list(opened.segments)
+    return [opened] if isinstance(opened, SegmentFile) else list(opened.segments)

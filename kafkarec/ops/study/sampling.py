@@ -20,7 +20,9 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import offset_index
-from kafkarec.storage import Segment
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.ranges import RecordRange
+from kafkarec.storage.segment_file import SegmentFile
 
 PIECES = 8
 PIECE_BYTES = 2 << 20
@@ -31,12 +33,12 @@ _LOG_AT_LEAST = 2 * _PIECE_AT_LEAST  # a margin of error needs two pieces
 class Sample(NamedTuple):
     """Bytes [begin, begin + len(data)) of a segment: whole batches, and any bytes between them."""
 
-    segment: Segment
+    segment: SegmentFile
     begin: int
     data: bytes
 
 
-def shares(sizes: Sequence[int], sample: int) -> list[int]:
+def sample_shares(sizes: Sequence[int], sample: int) -> list[int]:
     """How many bytes to read of each log, about `sample` bytes of all: in proportion to their sizes, but all of a small
     log, at least 256 KiB of another one, or nothing. Those that are read are spread evenly over all."""
     found, total, reached = [], max(1, sum(sizes)), 0.5
@@ -49,7 +51,7 @@ def shares(sizes: Sequence[int], sample: int) -> list[int]:
     return found
 
 
-def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
+def pieces(segments: Sequence[SegmentFile], sample: int | None) -> Iterator[Sample]:
     """Pieces of `sample` bytes in total; None: the whole log, in pieces. One is in memory at a time."""
     total = sum(segment.size for segment in segments)
     if sample is None or total <= sample:
@@ -67,10 +69,10 @@ def pieces(segments: Sequence[Segment], sample: int | None) -> Iterator[Sample]:
             yield piece
 
 
-def _all_of(segment: Segment) -> Iterator[Sample]:
+def _all_of(segment: SegmentFile) -> Iterator[Sample]:
     """The whole segment in pieces of whole batches; a trial holds a piece in memory several times."""
     begin = 0
-    for table in segment.scan_pieces(errors="skip"):
+    for table in tables([segment], errors="skip"):
         for position in table.column("position"):
             if position - begin >= PIECE_BYTES:
                 yield Sample(segment, begin, segment.raw(begin, position - begin))
@@ -79,7 +81,7 @@ def _all_of(segment: Segment) -> Iterator[Sample]:
         yield Sample(segment, begin, segment.raw(begin, segment.size - begin))
 
 
-def _at(segments: Sequence[Segment], position: int) -> tuple[Segment, int]:
+def _at(segments: Sequence[SegmentFile], position: int) -> tuple[SegmentFile, int]:
     """(segment, position in it) of byte `position` of the log."""
     for segment in segments:
         if position < segment.size:
@@ -88,7 +90,7 @@ def _at(segments: Sequence[Segment], position: int) -> tuple[Segment, int]:
     return segments[-1], segments[-1].size
 
 
-def _near(segment: Segment, position: int, length: int, least: int) -> Sample | None:
+def _near(segment: SegmentFile, position: int, length: int, least: int) -> Sample | None:
     """At least `length` bytes of batches, fewer at the end, from about position `position` on, but not below position
     `least`; None if there are none."""
     indexed = _indexed_offset(segment, position)
@@ -98,7 +100,7 @@ def _near(segment: Segment, position: int, length: int, least: int) -> Sample | 
     return sample
 
 
-def _indexed_offset(segment: Segment, position: int) -> int | None:
+def _indexed_offset(segment: SegmentFile, position: int) -> int | None:
     """An offset of the last batch before a position that is in the .index; None: there is none."""
     try:
         entries = offset_index.read(segment.sidecar(offset_index.SUFFIX) or b"", segment.base_offset or 0)
@@ -108,9 +110,9 @@ def _indexed_offset(segment: Segment, position: int) -> int | None:
     return entries[number - 1].offset if number else None
 
 
-def _batches(segment: Segment, least: int, length: int, start: int | None) -> Sample | None:
+def _batches(segment: SegmentFile, least: int, length: int, start: int | None) -> Sample | None:
     begin = end = None
-    for table in segment.scan_pieces(errors="skip", start_offset=start):
+    for table in tables([segment], errors="skip", record_range=RecordRange.of(start, None, None, None)):
         for position, size in zip(table.column("position"), table.column("size_in_bytes"), strict=True):
             if position < least:
                 continue

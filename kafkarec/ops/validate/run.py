@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafkarec import _validator, codecs
+from kafkarec import codecs
+from kafkarec._validator import Request
 from kafkarec.codecs import checked_level
 from kafkarec.format.enums import Compression, TimestampType
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
@@ -88,7 +89,7 @@ def validate(
         limit=checked_limit(max_decompressed_bytes),
     )
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
-    request = _validator.Request(
+    request = Request(
         view,
         check_crcs=bool(check_crcs),
         from_zero=append_checks and sender == "client",
@@ -109,7 +110,7 @@ def validate(
     return _validate_records(view, request, first, rules)
 
 
-def _follower_append(view: memoryview, request: _validator.Request, rules: Rules) -> ValidatedRecords:
+def _follower_append(view: memoryview, request: Request, rules: Rules) -> ValidatedRecords:
     """A follower's append: unchanged batches from `first_offset` on (UnifiedLog.appendAsFollower)."""
     if request.batches:
         first = FirstBatch(*request.first)
@@ -124,9 +125,7 @@ def _follower_append(view: memoryview, request: _validator.Request, rules: Rules
     )
 
 
-def _validate_records(
-    view: memoryview, batches: _validator.Request, first: FirstBatch, rules: Rules
-) -> ValidatedRecords:
+def _validate_records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules) -> ValidatedRecords:
     """Scans the records, then modifies or rewrites the batches (validateMessagesAndAssignOffsets)."""
     plain = first.codec == rules.codec == 0
     stays = first.codec == rules.codec and first.magic == rules.magic and batches.one_magic
@@ -156,7 +155,7 @@ def _validate_records(
     return rewritten(request)
 
 
-def _records(view: memoryview, batches: _validator.Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
+def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules, stays: bool) -> Any:
     """The decompressed records of the one batch; None for plain messages."""
     if first.magic < BATCH_MAGIC and not first.codec:
         return None

@@ -5,7 +5,6 @@ A note is a kind, how often it was seen in a batch, and up to three numbers of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from kafkarec._core import Rows
@@ -52,19 +51,17 @@ class _Note(NamedTuple):
     c: int
 
 
-def add(tables: Iterable[Rows], rows: CachedColumns, notes: FindingCollector) -> None:
-    """Adds the findings about the good batches of one piece; `tables` are those that `rows` has the columns of."""
-    before = 0
-    for table in tables:
-        numbers = iter(table.audit().cast("q").tolist())
-        for values in zip(*[numbers] * _NUMBERS, strict=True):
-            note = _Note(*values)
-            _add(note, rows, before + note.batch, table.note_details.get(note.batch, ""), notes)
-        before += len(table)
+def add(table: Rows, rows: CachedColumns, notes: FindingCollector) -> None:
+    """Adds the findings about the good batches of one step; `rows` has their columns."""
+    numbers = iter(table.audit().cast("q").tolist())
+    for values in zip(*[numbers] * _NUMBERS, strict=True):
+        note = _Note(*values)
+        _add(note, rows, table.note_details.get(note.batch, ""), notes)
 
 
-def _add(note: _Note, rows: CachedColumns, row: int, detail: str, notes: FindingCollector) -> None:
+def _add(note: _Note, rows: CachedColumns, detail: str, notes: FindingCollector) -> None:
     kind, text = _FINDINGS[note.kind]
+    row = note.batch
     place, places = rows.place(row), note.times
     if note.kind == _HEADER_KEYS:
         place, places = FindingPlace(place.position, note.a), note.b

@@ -6,7 +6,7 @@ differ from the existing batches: a follower would truncate its log at the wrong
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -37,12 +37,11 @@ class EpochCheck:
                     entry=number + _FIRST_LINE,
                 )
 
-    def add(self, columns: Mapping[str, list[Any]]) -> None:
+    def add(self, column: Callable[[str], list[Any]]) -> None:
         """Compares the next batches."""
         entries = self._entries
-        for base, magic, epoch in zip(
-            columns["base_offset"], columns["magic"], columns["partition_leader_epoch"], strict=True
-        ):
+        names = ("base_offset", "magic", "partition_leader_epoch")
+        for base, magic, epoch in zip(*map(column, names), strict=True):
             if magic < BATCH_MAGIC or epoch is None or epoch < 0:
                 continue
             while self._at + 1 < len(entries) and entries[self._at + 1].start_offset <= base:

@@ -58,8 +58,7 @@ def end_verdict(
         return EndVerdict(end)
     higher = _still_above(witnesses, end, read_again)
     if higher and result.files[last].remaining:
-        segments[last].later_segment = True
-        [result.files[last]], _ = check_segments([segments[last]], limit)
+        [result.files[last]], _ = check_segments([segments[last].copy(later_segment=True)], limit)
     return EndVerdict(end, higher)
 
 
@@ -159,7 +158,9 @@ def partition_report(
     findings.add_all(result.side_file_findings, COMPARED if cannot_match else ())
     all_read = not any(one.is_unread for one in files)
     if all_read and any(one.transactional for one in files) and all(map(partition_files.is_local, log.segments)):
-        partition_files.check_transactions(log, findings)
+        *before, last = log.segments
+        last = last.copy(later_segment=True) if end.higher else last  # as it was checked by end_verdict
+        partition_files.check_transactions([*before, last], findings)
     lost = list(proofs) if compacted else between
     holes = [one.offsets for one in files if one.is_log] if compacted is False else []
     return PartitionReport(

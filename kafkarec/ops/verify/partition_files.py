@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import read_failure
-from kafkarec.storage import LeftOut, names, unnamed_files
+from kafkarec.state import transactions
+from kafkarec.storage import names, unnamed_files
+from kafkarec.storage.partition_folder import LeftOut
+from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
 from . import side_file_checks
@@ -100,10 +103,10 @@ def _add_side_file_findings(
         )
 
 
-def check_transactions(log: Any, findings: FindingCollector) -> None:
+def check_transactions(segments: Sequence[SegmentFile], findings: FindingCollector) -> None:
     """Adds findings for hanging transactions. Open ones are normal in a copy of a live log."""
     try:
-        hanging = log.transactions().hanging
+        hanging = transactions.listing(segments).hanging
     except (OSError, KafkaRecordError) as error:
         findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_reason(error)}")
         return

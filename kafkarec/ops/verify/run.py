@@ -8,11 +8,13 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from kafkarec import storage
 from kafkarec.ops import end_witnesses
 from kafkarec.ops.end_witnesses import Witness
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
-from kafkarec.storage import Log, LogDir
+from kafkarec.storage import opening
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from . import partition_check, partition_files
 from .findings import Finding, FindingCollector
@@ -57,10 +59,10 @@ def verify(
         raise ValueError(f"processes {processes!r}: 1 or more")
     begin = time.monotonic()
     with ExitStack() as opened:
-        if not isinstance(x, storage.Segment | storage.Log | LogDir):
-            x = opened.enter_context(storage.open(x, topic=topic, partition=partition))
+        if not isinstance(x, SegmentFile | PartitionFiles | DataFolderFiles):
+            x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
-        logs = [log.copy() for log in storage.logs(x)]  # what is found out about their ends is set on them
+        logs = opening.logs(x)
         witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
         workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
@@ -84,7 +86,7 @@ def _workers(segments: Sequence[Any], threads: int | None, processes: int) -> Wo
     return Workers(1, 1, max(threads or 1, processes))
 
 
-def _witnesses(x: Any, log: Log) -> tuple[Witness, ...]:
+def _witnesses(x: Any, log: PartitionFiles) -> tuple[Witness, ...]:
     [(_, witnesses)] = end_witnesses.of_logs(x, [log])
     return witnesses
 
@@ -104,6 +106,6 @@ def _size(segment: Any) -> int:
 def _own_findings(x: Any) -> tuple[Finding, ...]:
     """The findings about the input as a whole."""
     findings = FindingCollector()
-    if isinstance(x, LogDir):
+    if isinstance(x, DataFolderFiles):
         partition_files.check_folder(x, findings)
     return tuple(findings)

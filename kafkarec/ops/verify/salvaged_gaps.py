@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Log
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
 from .findings import FindingCollector
@@ -29,7 +29,7 @@ class SalvagedGaps:
             self._ranges.append((first, last))
 
     @classmethod
-    def of(cls, log: Log) -> SalvagedGaps:
+    def of(cls, log: PartitionFiles) -> SalvagedGaps:
         """Those in the folder above a partition folder; none if there is no such file."""
         if not isinstance(log.folder, LocalFolder):
             return cls(())

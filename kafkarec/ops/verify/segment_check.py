@@ -19,6 +19,7 @@ from kafkarec.damage import Damage, Restored, why_unreadable
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns
+from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.tables.records import RecordColumns
 
@@ -200,14 +201,14 @@ def check_segment(
 def _read(
     segment: Any, result: FileResult, limit: int, log_checks: list[LogCheck], progress: BytesRead, threads: int
 ) -> None:
-    asked = request(
+    wanted = request(
         columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
     )
-    asked = asked._replace(options=replace(asked.options, audit=True, chunk_bytes=_PIECE_BYTES))
+    wanted = wanted._replace(options=replace(wanted.options, audit=True, chunk_bytes=_PIECE_BYTES))
     end = 0
-    with closing(segment.parts(asked, threads=threads)) as parts:
-        for part in parts:
-            piece = as_columns(asked, part)
+    with closing(walk([segment], wanted, threads=threads)) as steps:
+        for step in steps:
+            piece = as_columns(wanted, step.part)
             rows = CachedColumns(piece.batches)
             end = _check_coverage(result, rows, piece, end)
             result.add_restored(piece.restored)
@@ -215,7 +216,7 @@ def _read(
                 result.offsets.check(rows, {one.position + one.length for one in piece.damage}, result.findings)
                 result.epochs.check(rows, result.findings)
                 header_checks.check(rows, result.findings)
-                audit_findings.add(part.tables, rows, result.findings)
+                audit_findings.add(step.rows, rows, result.findings)
                 marker_checks.check(piece, rows, result.findings)
                 for log_check in log_checks:
                     log_check.check(result.path, rows)
@@ -267,7 +268,7 @@ def _check_file(result: FileResult, segment: Any) -> None:
     result.zeros = list(_zeros(segment, result.damage[:_MAX_ZERO_CHECKS]))
     if result.remaining:
         at = size - result.remaining
-        result.preallocated = _is_zero(segment, at, result.remaining)
+        result.preallocated = is_preallocated(segment, (at, result.remaining))
         kind = "preallocated" if result.preallocated else "cut_tail"
         what = "zeros after the last batch" if result.preallocated else "bytes of an incomplete batch"
         detail = f"{result.remaining} {what}"
@@ -321,16 +322,3 @@ def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
             continue
         if at - one.position >= _MIN_ZEROS:
             yield one.position, at - one.position
-
-
-def _is_zero(segment: Any, position: int, length: int) -> bool:
-    """Whether all bytes of a range are zero."""
-    while length > 0:
-        try:
-            block = segment.raw(position, min(length, _BLOCK))
-        except OSError:
-            return False
-        if not block or any(block):
-            return False
-        position, length = position + len(block), length - len(block)
-    return True

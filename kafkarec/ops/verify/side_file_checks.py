@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 from kafkarec.damage import Damage
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -27,9 +29,10 @@ from kafkarec.sidecars import (
 )
 from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.state.producers import ProducerStates, at_log_start
-from kafkarec.state.recovery_walk import GoodBatches, walk
-from kafkarec.storage import Log, LogDir, Segment
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.segment_file import SegmentFile
 
 from .epoch_file_checks import EpochCheck
 from .index_checks import OffsetCheck, TimeCheck
@@ -59,7 +62,7 @@ _MISSING = (
 )
 
 
-def check_log(log: Log, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
+def check_log(log: PartitionFiles, restored: Container[str] = ()) -> Iterator[SideFileFinding]:
     """Yields findings about the side files of a partition: those of each segment, worst first, then those of the log.
 
     log: a storage.Log; for a single segment use storage.logs. Missing files are not reported: a broker rebuilds them,
@@ -82,10 +85,11 @@ def check_log(log: Log, restored: Container[str] = ()) -> Iterator[SideFileFindi
             state.compare(partial(segment.sidecar, producer_snapshot.SUFFIX), name, of_segment)
         try:
             restore = segment.path in restored  # only a batch whose checksum is right can be restored
-            for batches in walk(segment.parts, check_crcs=restore, restore=restore):
-                indexes.add(batches, state)
+            want = MARKERS | CHECKSUMS if restore else MARKERS
+            for step in walk([segment], asked(want, errors="skip", restore=restore)):
+                indexes.add(step, state)
                 if has_epochs:
-                    epochs_check.add(batches.columns)
+                    epochs_check.add(step.column)
         except (OSError, KafkaRecordError) as error:
             if not of_one_file(error):
                 raise
@@ -128,7 +132,7 @@ def _read(
     return None
 
 
-def _is_there(segment: Segment, suffix: str) -> bool:
+def _is_there(segment: SegmentFile, suffix: str) -> bool:
     try:
         return segment.sidecar(suffix) is not None
     except OSError:
@@ -150,7 +154,7 @@ class _LogState:
         self.cleaned = False
 
     @classmethod
-    def at(cls, segment: Segment, base: int) -> _LogState:
+    def at(cls, segment: SegmentFile, base: int) -> _LogState:
         """The state at the start of the log: empty at offset 0, else from the snapshot of the first segment."""
         states, complete, _ = at_log_start(segment.sidecar, base)
         return cls(states, base, complete)
@@ -167,7 +171,7 @@ class _LogState:
 class _SegmentIndexes:
     """The three indexes of one segment, compared with its batches."""
 
-    def __init__(self, segment: Segment, later_segment: bool, findings: SideFileFindings) -> None:
+    def __init__(self, segment: SegmentFile, later_segment: bool, findings: SideFileFindings) -> None:
         self.base = segment.base_offset or 0
         self._findings = findings
         self._later_segment = later_segment
@@ -215,11 +219,10 @@ class _SegmentIndexes:
                         found=one.preallocated,
                     )
 
-    def add(self, batches: GoodBatches, state: _LogState) -> None:
-        columns = batches.columns
-        self._damage += batches.damage
+    def add(self, step: Step, state: _LogState) -> None:
+        self._damage += step.damage
         names = ("position", "size_in_bytes", "base_offset", "last_offset", "max_timestamp")
-        positions, sizes, bases, lasts, timestamps = (columns[name] for name in names)
+        positions, sizes, bases, lasts, timestamps = map(step.column, names)
         if positions:
             if self._offsets is not None:
                 self._offsets.add(positions, sizes, bases, lasts, self._in_damage)
@@ -232,16 +235,16 @@ class _SegmentIndexes:
             self._next_offset = next_offsets[-1]
             self._end = positions[-1] + sizes[-1]
         start = 0
-        for row, entry in self._without_marker(batches):
-            self._transactions.add(state.states.take(batches, start, row))
+        for row, entry in self._without_marker(step):
+            self._transactions.add(state.states.take(step, start, row))
             start = row
             self._transactions.add_lost(entry, state.states)
-        self._transactions.add(state.states.take(batches, start))
+        self._transactions.add(state.states.take(step, start))
 
-    def _without_marker(self, batches: GoodBatches) -> list[tuple[int, AbortedTransaction]]:
+    def _without_marker(self, step: Step) -> list[tuple[int, AbortedTransaction]]:
         """(row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are lost, and
         the entries are then what is known of them."""
-        bases, lasts = batches.columns["base_offset"], batches.columns["last_offset"]
+        bases, lasts = step.column("base_offset"), step.column("last_offset")
         found = []
         while self._entries and lasts and self._entries[0].last_offset <= lasts[-1]:
             entry = self._entries.pop(0)
@@ -271,7 +274,7 @@ class _SegmentIndexes:
             self._transactions.finish(self._aborted, complete, bool(self._damage))
 
 
-def check_folder(folder: LogDir) -> Iterator[SideFileFinding]:
+def check_folder(folder: DataFolderFiles) -> Iterator[SideFileFinding]:
     """Yields findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
     above a log's end are found by `ops.end_witnesses`."""
     findings = SideFileFindings()

@@ -1,7 +1,7 @@
 """The transactions of a log: open, hanging, aborted and committed.
 
-Segment, buffer -> read.marker_columns.MarkerInput -> read.marker_matching.match -> transaction_listing.listing
-                                                                                 -> read.isolation (decode, read)
+Segment, buffer -> read.walk -> recover.marker_matching.Match -> transaction_listing.listing
+                                                              -> read.isolation (decode, read)
 """
 
 from .open_at_log_start import Transaction

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.marker_columns import ROW, WIDTH
-from kafkarec.read.marker_matching import Match, Note
+from kafkarec.recover.marker_matching import Match, Note
+from kafkarec.recover.steps import ROW, WIDTH
 
 _PRODUCER = ROW.index("producer_id")
 
@@ -67,13 +67,13 @@ def with_snapshot(found: Match, ongoing: Iterable[Transaction]) -> OpenAtLogStar
     """The open transactions, with the values of the first segment's snapshot for producers without a marker in the
     log."""
     by_producer = {txn.producer_id: txn for txn in ongoing}
-    if not found.inputs:
+    if not found.segments:
         return OpenAtLogStart([], [], [])
-    first = found.inputs[0]
+    first = found.segments[0]
     try:
-        entries = first.snapshot() or ()
+        entries = found.evidence_of(first).snapshot() or ()
     except (KafkaRecordError, OSError) as error:
-        note = Note("snapshot_unreadable", first.name, None, None, str(error))
+        note = Note("snapshot_unreadable", first.path, None, None, str(error))
         return OpenAtLogStart(list(by_producer.values()), [], [note])
     begun = []
     for entry in _without_marker(found, entries):
@@ -86,7 +86,7 @@ def with_snapshot(found: Match, ongoing: Iterable[Transaction]) -> OpenAtLogStar
         elif since >= 0:
             begun.append(entry)
     notes = [
-        Note("begun_before", first.name, entry.current_txn_first_offset, entry.producer_id, _sentence(entry))
+        Note("begun_before", first.path, entry.current_txn_first_offset, entry.producer_id, _sentence(entry))
         for entry in begun
     ]
     return OpenAtLogStart(list(by_producer.values()), begun, notes)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, overload
 
 from kafkarec.damage import Damage
 from kafkarec.format.side_files import SnapshotEntry
-from kafkarec.read.marker_columns import ABORT, COMMIT, ROW, WIDTH
-from kafkarec.read.marker_matching import POSITION, Match, match
+from kafkarec.read.isolation import match
+from kafkarec.recover.marker_matching import POSITION, Match
+from kafkarec.recover.steps import ABORT, COMMIT, ROW, WIDTH
 
 from . import open_at_log_start
 from .open_at_log_start import Transaction
@@ -150,7 +151,7 @@ class TransactionListing(Transactions):
         self.next_offset = found.next_offset
         self.max_timestamp = _known(found.max_timestamp)
         self.damage: tuple[Damage, ...] = tuple(found.damage)
-        names = [None if one.name is None else os.path.basename(one.name) for one in found.inputs]
+        names = [None if one.path is None else os.path.basename(one.path) for one in found.segments]
         ongoing = [self._unfinished(producer, txn, names) for producer, txn in found.open.items()]
         first_offsets = [txn.first_offset for txn in ongoing if txn.first_offset is not None]
         self.last_stable_offset = min(first_offsets, default=found.next_offset)
@@ -250,13 +251,13 @@ class TransactionListing(Transactions):
         return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
 
 
-def listing(inputs: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
+def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
     """The transactions of one log, from the headers of all batches and the payloads of control batches.
 
-    inputs: the log's segments in order (Segment, MarkerInput or any buffer)
+    segments: of the log, in order (Segment or any buffer)
     hanging_after: an open transaction of at least this age, relative to the log's max timestamp, is hanging
     Damaged batches and unreadable markers end no transaction; see `.damage` and `.notes`.
     """
     if hanging_after < timedelta(0):
         raise ValueError(f"hanging_after {hanging_after!r}: zero or more")
-    return TransactionListing(match(inputs), hanging_after)
+    return TransactionListing(match(segments), hanging_after)

@@ -21,8 +21,8 @@ import kafkarec
 from kafkarec import _core
 from kafkarec._core import Source
 from kafkarec.format.schema import BATCH_FIELDS
+from kafkarec.read import walk
 from kafkarec.read.passes import read_part, scan_pieces
-from kafkarec.state.recovery_walk import walk
 
 pytestmark = pytest.mark.core
 
@@ -109,10 +109,10 @@ def test_a_header_that_was_read_alone_may_be_a_whole_batch(tmp_path: Path) -> No
     found = []
     for cached in (0, 64):
         with kafkarec.open(path) as segment, Preads(_core, cached=cached):
-            pieces = list(walk(segment.parts, check_crcs=False))
-        found.append([[one.columns[name] for name in BATCH_FIELDS] for one in pieces])
+            pieces = list(walk.walk([segment], walk.asked(walk.MARKERS)))
+        found.append([[one.column(name) for name in BATCH_FIELDS] for one in pieces])
     assert found[0] == found[1]
-    assert sum(sum(one.columns["is_control"]) for one in pieces) == 2
+    assert sum(sum(one.column("is_control")) for one in pieces) == 2
 
 
 def test_a_scan_is_the_same_whatever_is_in_the_page_cache(tmp_path: Path) -> None:

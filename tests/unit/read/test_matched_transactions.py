@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from contextlib import nullcontext
+from dataclasses import replace
 from struct import iter_unpack
 from typing import Any
 
@@ -14,13 +14,17 @@ import builders
 import pytest
 
 import kafkarec
-from kafkarec._core import Layout, Producers, Source
+from kafkarec._core import Layout, Producers
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format import control
 from kafkarec.format.schema import record_schema
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read import marker_columns
-from kafkarec.read.marker_columns import (
+from kafkarec.read import isolation
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.isolation import match
+from kafkarec.read.walk import CHECKED_MARKERS, Buffer, asked, walk
+from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.steps import (
     ABORT,
     COMMIT,
     DATA,
@@ -32,11 +36,8 @@ from kafkarec.read.marker_columns import (
     UNREADABLE,
     UNREADABLE_MARKER,
     WIDTH,
-    MarkerColumns,
-    MarkerInput,
-    read,
+    Step,
 )
-from kafkarec.read.marker_matching import match
 
 pytestmark = pytest.mark.core
 
@@ -44,12 +45,14 @@ MARKER = builders.TRANSACTIONAL | builders.CONTROL
 Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
 
 
-def inputs_of(parts: Parts) -> list[MarkerInput]:
+def inputs_of(parts: Parts) -> list[Buffer]:
     """Segments with their .txnindex."""
-    return [
-        MarkerInput(lambda data=data: nullcontext(Source(data)), "0.log", lambda index=index: index)  # type: ignore[misc]
-        for data, index in parts
-    ]
+    return [Buffer(data, "0.log", Evidence(lambda index=index: index)) for data, index in parts]  # type: ignore[misc]
+
+
+def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
+    found = asked(*want, **options)
+    return found._replace(options=replace(found.options, chunk_bytes=1))
 
 
 def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:
@@ -71,7 +74,7 @@ def in_small_steps(parts: Parts, *, raises: bool = False) -> dict[str, Any]:
     """The outcome, equal where each batch is a step."""
     found = outcome(parts, raises=raises)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(marker_columns, "CHUNK_BYTES", 1)
+        patch.setattr(isolation, "asked", one_by_one)
         assert outcome(parts, raises=raises) == found
     return found
 
@@ -198,11 +201,11 @@ def kind_of(key: bytes | None) -> int | None:
         return None
 
 
-def steps_of(parts: Parts) -> list[tuple[MarkerColumns, bytes]]:
+def steps_of(parts: Parts) -> list[tuple[Step, bytes]]:
     """Each segment that has batches, in one step, with its bytes."""
     found = []
     for data, _ in parts:
-        found += [(one, data) for one in read(MarkerInput.of(data), check_all=False, damage=[], tails=[])]
+        found += [(one, data) for one in walk([data], asked(CHECKED_MARKERS, errors="skip")) if len(one)]
     return found
 
 
@@ -283,7 +286,7 @@ def test_producers() -> None:
                 slow.take(row, mark, number, segment)
             cuts = sorted({0, len(step), chosen.randrange(len(step) + 1)})
             for start, stop in itertools.pairwise(cuts):
-                parts = producers.run(step.table, step.marks, start, stop, segment)
+                parts = producers.run(step.rows, step.marks, start, stop, segment)
                 for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(ODDITY)), strict=True):
                     taken[name] += rows(memoryview(part).cast("q"), width)
         assert taken["ended"] == slow.ended and taken["without_data"] == slow.without_data
@@ -365,14 +368,14 @@ def test_entries_and_markers_with_the_same_offset() -> None:
 
 
 def test_wrong_arguments_are_refused() -> None:
-    [step] = read(MarkerInput.of(builders.good_batch(1)), check_all=False, damage=[], tails=[])
+    [step] = walk([builders.good_batch(1)], asked(CHECKED_MARKERS))
     assert list(iter_unpack("hhiq", step.marks)) == [(NOTHING, 0, -1, -1)]
     with pytest.raises(ValueError, match="keys and values of these batches are needed"):
-        step.table.mark(step.table.chunk(Layout(record_schema((), "ms"))))
+        step.rows.mark(step.rows.chunk(Layout(record_schema((), "ms"))))
     for start, stop in ((0, 2), (-1, 1), (1, 0)):
         with pytest.raises(ValueError, match=f"batches {start} to {stop} of 1"):
-            Producers().run(step.table, step.marks, start, stop, 0)
+            Producers().run(step.rows, step.marks, start, stop, 0)
     with pytest.raises(ValueError, match="0 bytes of marks of 1 batches"):
-        Producers().run(step.table, b"", 0, 1, 0)
+        Producers().run(step.rows, b"", 0, 1, 0)
     with pytest.raises(ValueError, match="9 bytes of marks of 1 batches"):
-        step.table.marked(bytes(9), ABORT)
+        step.rows.marked(bytes(9), ABORT)

@@ -12,7 +12,7 @@ from paths import SEGMENTS
 from plain_logs import batch
 from salvage_runs import content, leave_unfinished, make_source
 
-from kafkarec import storage
+import kafkarec
 from kafkarec.ops.salvage import Refused, salvage
 
 
@@ -39,7 +39,7 @@ def test_nothing_is_written_in_or_under_a_source(source: Path, tmp_path: Path) -
     refused(tmp_path / "link", source / "new", "is in .*link, one of the inputs")
     (tmp_path / "deeper").symlink_to(inside)
     refused(source, tmp_path / "deeper" / "new", "is in")
-    with storage.open(inside) as opened:
+    with kafkarec.open(inside) as opened:
         refused(opened, inside / "new", "is in")
     assert content(source) == before and not (source / "new").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,7 @@ def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
     salvage(source, tmp_path / "whole", **options)
     assert any((tmp_path / "whole" / "set-aside").rglob("*.log"))
     expected, chance, spoiled = result(tmp_path / "whole"), random.Random(5), 0
-    for calls in range(40, 600, 11):
+    for calls in range(40, 600, 31):
         out = tmp_path / "out"
         if not unfinished_at(calls, source, out, **options):
             break
@@ -82,17 +83,20 @@ def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
         salvage(source, out, **options)
         assert result(out) == expected, calls
         shutil.rmtree(out)
-    assert spoiled > 20
+    assert spoiled > 10
 
 
 def test_each_finished_file(source: Path, tmp_path: Path) -> None:
     """Killed when all is done but the report."""
     salvage(source, tmp_path / "whole", as_partition=True)
-    expected, calls, late = result(tmp_path / "whole"), 200, tmp_path / "late"
-    while unfinished_at(calls, source, tmp_path / f"{calls}", as_partition=True):
+    expected, late = result(tmp_path / "whole"), tmp_path / "late"
+
+    def is_finished(calls: int) -> bool:
         shutil.rmtree(late, ignore_errors=True)
-        (tmp_path / f"{calls}").rename(late)
-        calls += 3
+        return not unfinished_at(calls, source, late, as_partition=True)
+
+    last = bisect_left(range(2000), True, key=is_finished) - 1
+    assert not is_finished(last)
     files = finished_files(late)
     assert {path.name for path in files} >= {
         "partition.metadata",
@@ -120,7 +124,7 @@ def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
     images: Any = [source / "one.img", source / "two.img"]
     salvage(images, tmp_path / "whole")
     expected, chance = result(tmp_path / "whole"), random.Random(6)
-    for calls in range(20, 200, 5):
+    for calls in range(20, 200, 15):
         out = tmp_path / "out"
         if not unfinished_at(calls, images, out):
             break
@@ -172,12 +176,16 @@ def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> Non
 
 def unfinished_when(source: Path, out: Path, begin: str) -> None:
     """Leaves an unfinished run that has just written a line with this begin to its journal."""
-    for calls in range(5, 500):
-        assert leave_unfinished(source, out, calls)
-        journal = out / "salvage.journal"
-        if journal.exists() and f"\n{begin}" in f"\n{journal.read_text()}":
-            return
+    journal = out / "salvage.journal"
+
+    def is_written(calls: int) -> bool:
         shutil.rmtree(out, ignore_errors=True)
+        if not leave_unfinished(source, out, calls):
+            return True
+        return journal.exists() and f"\n{begin}" in f"\n{journal.read_text()}"
+
+    first = 5 + bisect_left(range(5, 500), True, key=is_written)
+    assert is_written(first) and journal.exists()
 
 
 def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from salvage_runs import FOLDERS, LOGS, copied, rows, set_aside
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 
 import kafkarec
-from kafkarec import storage
 from kafkarec.ops.salvage import Refused, good_batches, salvage
 
 # verify's findings in a log with missing batches. An epoch may be damaged, as no checksum covers it; a
@@ -280,7 +279,7 @@ def test_a_cut_before_a_later_segment_is_a_loss(tmp_path: Path) -> None:
 
 
 def test_opened_sources(tmp_path: Path) -> None:
-    with storage.open(SEGMENTS / "txn-0") as opened:
+    with kafkarec.open(SEGMENTS / "txn-0") as opened:
         salvage(opened, tmp_path / "a")
         salvage(opened.segments[1], tmp_path / "b")
     assert copied(tmp_path / "a").endswith(copied(tmp_path / "b"))

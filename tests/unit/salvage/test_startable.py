@@ -15,11 +15,11 @@ from plain_logs import batch, log
 from salvage_runs import assert_kafka_loads, run_in_child
 
 import kafkarec
+from kafkarec.logs import Log
 from kafkarec.ops.salvage import open_transactions, rewriting, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Log
 
 
 def produced(base: int, count: int, *, transactional: bool, producer_id: int = 7, sequence: int = -1) -> bytes:

@@ -4,7 +4,6 @@ repaired; a real broker's folders are unchanged."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,11 @@ from killed_writer import SETTINGS, batches, content, ends, run
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec._core import Source
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.segment_writer import SegmentWriter
 from kafkarec.ops.verify.side_file_checks import check_log
-from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import PassResult, read_pieces
 from kafkarec.sidecars import leader_epochs, producer_snapshot
-from kafkarec.storage import Segment
+from kafkarec.storage import segment_file
 
 _OPEN = {"attributes": builders.TRANSACTIONAL, "producer_id": 9, "producer_epoch": 0, "base_sequence": 0}
 
@@ -103,15 +99,11 @@ def test_falling_offsets_are_refused(folder: Path) -> None:
 
 
 def test_an_unreadable_sector_is_not_cut_off(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Segment.parts
-
-    def parts(self: Segment, decode_request: DecodeRequest) -> Iterator[PassResult]:
-        if self.path != str(_last(written)):
-            return real(self, decode_request)
-        failing = FakeFile(self.raw(0, self.size), unreadable=[range(100, 101)])
-        return read_pieces(decode_request, Source(file=failing))
-
-    monkeypatch.setattr(Segment, "parts", parts)
+    last = _last(written)
+    failing, real = FakeFile(last.read_bytes(), unreadable=[range(100, 101)]), segment_file.open_file
+    monkeypatch.setattr(
+        segment_file, "open_file", lambda folder, name: failing if name == last.name else real(folder, name)
+    )
     before = content(written)
     with pytest.raises(OSError, match="nothing was changed"):
         SegmentWriter(written)

@@ -17,10 +17,10 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running, without_aws
 
 import kafkarec
-from kafkarec import storage
+from kafkarec.logs import logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.remote import FolderEntry, RemoteError, RemoteNotFoundError, RemotePermissionError
-from kafkarec.sources.remote_errors import display_url, translate
+from kafkarec.sources.remote_errors import display_url, remote_error
 from kafkarec.sources.remote_libraries import Arrow, Fsspec
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
@@ -245,7 +245,7 @@ def test_what_is_a_url() -> None:
 def test_secrets_in_urls_are_not_shown() -> None:
     assert display_url("https://u:p@host/x.log?X-Amz-Signature=5#y") == "https://host/x.log"
     assert display_url("s3://b/what?#.log") == "s3://b/what?#.log"
-    assert "X-Amz" not in str(translate(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
+    assert "X-Amz" not in str(remote_error(OSError("boom"), "https://host/x?X-Amz-Signature=5"))
 
 
 def test_other_network_errors() -> None:
@@ -256,22 +256,22 @@ def test_other_network_errors() -> None:
         "CERTIFICATE_VERIFY_FAILED": "AWS_CA_BUNDLE",
     }
     for words, advice in advice_by_message.items():
-        assert advice in str(translate(OSError(words), URL))
-    assert str(translate(OSError("401 Unauthorized"), "gs://b/k")).endswith("check them")
+        assert advice in str(remote_error(OSError(words), URL))
+    assert str(remote_error(OSError("401 Unauthorized"), "gs://b/k")).endswith("check them")
 
 
 def test_errors_can_be_pickled() -> None:
-    error = translate(PermissionError("AccessDenied"), URL)
+    error = remote_error(PermissionError("AccessDenied"), URL)
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), copy.kind, copy.errno) == (type(error), str(error), "denied", error.errno)
-    assert translate(error, "s3://other") is error
-    assert str(translate(OSError(5, "odd\nthing"), URL)).count("\n") == 0
+    assert remote_error(error, "s3://other") is error
+    assert str(remote_error(OSError(5, "odd\nthing"), URL)).count("\n") == 0
 
 
 @pytest.mark.parametrize("name", ["orders-403", "NoSuchBucket-0", "timeout", "x-404"])
 def test_names_are_not_mistaken_for_errors(name: str) -> None:
     url = f"s3://{name}/{name}/{name}.log"
-    assert translate(OSError(f"something about {name}/{name}/{name}.log in bucket {name}"), url).kind == "other"
+    assert remote_error(OSError(f"something about {name}/{name}/{name}.log in bucket {name}"), url).kind == "other"
 
 
 def test_segments_partitions_and_data_folders(server: Server) -> None:
@@ -284,7 +284,7 @@ def test_segments_partitions_and_data_folders(server: Server) -> None:
     assert list(log.read(isolation="read_committed")) == list(local.read(isolation="read_committed"))
     data: Any = kafkarec.open(f"s3://{BUCKET}/kafka-backup/", storage_options=options)
     assert [(one.topic, one.partition) for one in data] == [
-        (one.topic, one.partition) for one in storage.logs(kafkarec.open(SEGMENTS))
+        (one.topic, one.partition) for one in logs_of(kafkarec.open(SEGMENTS))
     ]
     assert data.fetched == 0
     assert list(data["logappend", 0].read()) == list(kafkarec.open(SEGMENTS / "logappend-0").read())

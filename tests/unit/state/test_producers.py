@@ -13,6 +13,7 @@ from slow_producers import SlowStates
 
 import kafkarec
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, walk
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import (
     BROKER,
@@ -24,7 +25,6 @@ from kafkarec.state.producers import (
     ProducerStates,
     read_marker,
 )
-from kafkarec.state.recovery_walk import walk
 
 
 def row(
@@ -245,7 +245,7 @@ def test_many_markers_at_once(tmp_path: Path) -> None:
     )
     path = tmp_path / f"{0:020d}.log"
     path.write_bytes(b"".join([abort, spoiled, empty, commit, three]))
-    [batches] = walk(kafkarec.open(path).parts)
+    [batches] = walk([kafkarec.open(path)], asked(MARKERS | CHECKSUMS, errors="skip"))
     states = ProducerStates()
     taken = states.take(batches)
     assert taken == ([], [(1, 0)], []) and states.entry(1) == SnapshotEntry(1, -1, -1, -1, 0, 9, 5, -1)

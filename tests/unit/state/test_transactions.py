@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
@@ -17,14 +15,14 @@ from paths import SEGMENTS
 from transaction_logs import ABORT, COMMIT, DATA, EMPTY, PLAIN, Event, LogState
 
 import kafkarec
-from kafkarec._core import Source
 from kafkarec.format.side_files import AbortedTransaction
-from kafkarec.read.marker_columns import MarkerInput
-from kafkarec.read.marker_matching import NOTES
+from kafkarec.logs import logs_of
+from kafkarec.read.walk import Buffer
+from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.marker_matching import NOTES
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.state import transactions
 from kafkarec.state.transactions import listing
-from kafkarec.storage import logs as logs_of
 
 KAFKAS = sorted((golden.VECTORS / "transactions").glob("orders-*"))
 DELETED = sorted((golden.VECTORS / "transactions").glob("deleted-*"))
@@ -94,16 +92,12 @@ def test_without_its_markers_a_segment_is_read_by_its_index(folder: Path) -> Non
     inputs = []
     for one in log.segments:
         kept = b"".join(bytes(batch.raw) for batch in one.batches() if batch.base_offset not in aborts)
-        inputs.append(MarkerInput(_source(kept), one.name, one.marker_input().index))
+        inputs.append(Buffer(kept, one.name, Evidence(one.evidence.aborted)))
     result = listing(inputs)
     assert [(t.producer_id, t.first_offset, t.marker_offset) for t in result.aborted] == [
         (t.producer_id, t.first_offset, t.marker_offset) for t in whole.aborted if t.marker_offset < result.next_offset
     ]
     assert {note.reason for note in result.notes} <= {"marker_missing", "txnindex_ahead"}
-
-
-def _source(data: bytes) -> Callable[[], AbstractContextManager[Source]]:
-    return lambda: nullcontext(Source(data))
 
 
 @pytest.mark.parametrize("folder", DELETED, ids=lambda folder: folder.name)
@@ -127,7 +121,8 @@ def test_some_transactions_were_begun_in_deleted_segments() -> None:
 
 def test_a_snapshot_that_cannot_be_read_is_a_note() -> None:
     one = txns.segment(log_of((DATA, 1)))
-    result = listing([MarkerInput(one.opened, one.name, snapshot=lambda: producer_snapshot.read(b"\0\1"))])
+    one.evidence = Evidence(snapshot=lambda: producer_snapshot.read(b"\0\1"))
+    result = listing([one])
     assert [note.reason for note in result.notes] == ["snapshot_unreadable"] and len(result.open) == 1
 
 
@@ -233,7 +228,8 @@ def test_an_unreadable_index_is_ignored_for_the_markers() -> None:
     events = log_of((DATA, 1), (ABORT, 1))
     one = txns.segment(events)
     for index in (b"\0", b"\1" * 34):
-        result = listing([MarkerInput(one.opened, one.name, lambda index=index: txn_index.read(index))])
+        one.evidence = Evidence(lambda index=index: txn_index.read(index))
+        result = listing([one])
         assert [note.reason for note in result.notes] == ["txnindex_unreadable"]
         assert len(result.aborted) == 1
 

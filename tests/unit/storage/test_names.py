@@ -195,6 +195,22 @@ def test_explanations(name: str, is_dir: bool, kind: str, words: str) -> None:
     assert "\n" not in parsed.sentence
 
 
+@pytest.mark.parametrize(
+    ("name", "above", "wanted"),
+    [
+        ("orders-7", "data", True),
+        (f"orders-{UUID}", "store", True),
+        (f"orders-7-{UUID}", "store", True),
+        ("7", f"orders-{UUID}", True),
+        ("7", "orders", False),
+        (f"orders-7.{HEX}-delete", "data", False),
+        ("lost+found", "data", False),
+    ],
+)
+def test_folders_of_partitions_and_of_tiered_topics(name: str, above: str, wanted: bool) -> None:
+    assert names.is_log_folder(name, above) is wanted
+
+
 def test_which_swap_files_a_broker_completes() -> None:
     # LogLoader.removeTempFilesAndCollectSwapFiles (KAFKA-6264)
     low, high = "00000000000000000000", "00000000000000000100"

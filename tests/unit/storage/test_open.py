@@ -19,7 +19,7 @@ import subprocesses
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec import storage
+from kafkarec.logs import logs_of
 
 pytestmark = pytest.mark.core
 
@@ -51,7 +51,7 @@ def test_a_log_reads_as_a_real_consumer(folder: str, isolation: str) -> None:
 
 
 def test_every_way_to_read_agrees() -> None:
-    for log in storage.logs(kafkarec.open(SEGMENTS)):
+    for log in logs_of(kafkarec.open(SEGMENTS)):
         data = golden.partition_bytes(Path(log.path).name)
         whole = list(kafkarec.decode(data, control=True))
         assert list(log.read(control=True)) == whole

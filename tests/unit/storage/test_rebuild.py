@@ -4,7 +4,6 @@ as the broker that wrote the log left them (vectors/segments)."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import builders
@@ -14,13 +13,10 @@ from paths import VECTORS
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.format.schema import BATCH_FIELDS
-from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import PassResult, read_pieces
+from kafkarec.read.walk import CHECKSUMS, MARKERS, Buffer, asked, walk
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
-from kafkarec.state.recovery_walk import walk
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 
 # The index interval of each topic.
@@ -102,7 +98,7 @@ def test_the_vectors_cover_all_cases() -> None:
 def test_a_transaction_that_begins_in_an_earlier_segment() -> None:
     """The segment alone, with the snapshot at its begin, is enough."""
     folder = VECTORS / "segments" / "txn-0"
-    log = kafkarec.storage.logs(kafkarec.open(folder / f"{30:020d}.log"))[0]
+    log = kafkarec.logs.logs_of(kafkarec.open(folder / f"{30:020d}.log"))[0]
     made = {name: data for part in rebuild_log(log, 256) for name, data in part.files.items()}
     assert made[f"{30:020d}.txnindex"] == (folder / f"{30:020d}.txnindex").read_bytes()
     assert made[f"{293:020d}.snapshot"] == (folder / f"{293:020d}.snapshot").read_bytes()
@@ -149,14 +145,11 @@ def test_a_segment_that_cannot_be_read_in_places() -> None:
     """A failing disk: the unreadable batch is damage, the rest is read."""
     segment = kafkarec.open(VECTORS / "segments" / "all-codecs-0").segments[0]
     position = segment.scan()[5]["position"]
-
-    def failing(decode_request: DecodeRequest) -> Iterator[PassResult]:
-        file = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
-        return read_pieces(decode_request, Source(file=file))
-
-    stretches = list(walk(failing))
-    damage = [one for stretch in stretches for one in stretch.damage]
-    good = sum(len(stretch.columns["position"]) for stretch in stretches)
+    file = FakeFile(segment.raw(0, segment.size), 512, unreadable=[range(position + 100, position + 101)])
+    failing = Buffer(b"", source=Source(file=file))
+    steps = list(walk([failing], asked(MARKERS | CHECKSUMS, errors="skip", restore=False)))
+    damage = [one for step in steps for one in step.damage]
+    good = sum(map(len, steps))
     assert {one.reason for one in damage} == {"unreadable"} and position in [one.position for one in damage]
     assert len(damage) + good == len(segment.scan())
 
@@ -190,9 +183,9 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
 def test_pieces_of_any_size_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
-    (stretch,) = walk(segment.parts)
+    (step,) = walk([segment], asked(MARKERS))
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
-    for row in range(len(stretch.columns["position"])):
-        ended = states.take(stretch, row, row + 1).aborted
-        maker.add({name: stretch.columns[name][row : row + 1] for name in BATCH_FIELDS}, ended)
+    for row in range(len(step)):
+        ended = states.take(step, row, row + 1).aborted
+        maker.add(lambda name, row=row: step.column(name)[row : row + 1], ended)  # type: ignore[misc]
     assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()

@@ -171,7 +171,7 @@ def test_local_tiered_storage_is_read(tmp_path: Path) -> None:
     (folder / f"{STEM}.log").write_bytes(PLAIN)
     (folder / "7").mkdir()
     for path in (folder, tmp_path):
-        logs: Any = kafkarec.storage.logs(kafkarec.open(path))
+        logs: Any = kafkarec.logs.logs_of(kafkarec.open(path))
         assert [(log.topic, log.partition, len(log.segments)) for log in logs] == [("my-orders", 1, 1)]
 
 

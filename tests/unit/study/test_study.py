@@ -15,7 +15,7 @@ import pytest
 import kafkarec
 from kafkarec import study
 from kafkarec.ops.study import CODECS, Candidate, NothingToTry, codec_and_level
-from kafkarec.ops.study.sampling import PIECES, pieces, shares
+from kafkarec.ops.study.sampling import PIECES, pieces, sample_shares
 
 FOLDERS = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0")
 
@@ -99,7 +99,7 @@ def test_samples_are_whole_batches_spread_over_the_log(tmp_path: Path) -> None:
     ids=["small", "sizes that repeat", "large", "many large", "one large", "empty", "one"],
 )
 def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> None:
-    read = shares(sizes, sample)
+    read = sample_shares(sizes, sample)
     least = [min(size, sample, 256 << 10) for size in sizes]
     assert all(not each or low <= each <= size for each, low, size in zip(read, least, sizes, strict=True))
     assert any(read) and sum(read) <= max(sample, max(least)) * 1.1 + max(least)
@@ -112,7 +112,7 @@ def test_the_sample_is_a_budget_for_all_logs(sizes: list[int], sample: int) -> N
 def test_the_logs_that_are_read_are_spread_evenly() -> None:
     """Also where sizes repeat, as those of partitions of a topic do: each size is read equally often."""
     sizes = [30_000 + 1000 * (n % 5) for n in range(2000)]
-    read = shares(sizes, 16 << 20)
+    read = sample_shares(sizes, 16 << 20)
     numbers = [number for number, each in enumerate(read) if each]
     assert {b - a for a, b in pairwise(numbers)} == {3, 4}
     for kind in range(5):

@@ -43,7 +43,7 @@ def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     notes, positions = FindingCollector("file"), list[int]()
     for part in read_pieces(AUDITED, Source(data)):
         table = BatchTable(part.tables)
-        audit_findings.add(part.tables, CachedColumns(table), notes)
+        audit_findings.add(part.tables[0], CachedColumns(table), notes)
         positions += table.column("position")
     return sorted(map(plainly, notes), key=str), positions
 

@@ -16,9 +16,9 @@ from paths import SEGMENTS
 from verify_reports import good, kinds, made, verified
 
 import kafkarec
+from kafkarec.logs import Segment
 from kafkarec.sidecars import time_index
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import Segment
 
 
 class Failing:

@@ -1,4 +1,4 @@
-"""Matches markers to transactions in one pass over the batches of a log, of one segment or many (KIP-98, KIP-890).
+"""Matches markers to transactions along the steps of a walk, over one segment or many (KIP-98, KIP-890).
 
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
     ^ first offset                                    ^ marker's offset: ends the open transaction of producer id 7
@@ -8,17 +8,17 @@ log cleaner leaves empty control batches; they end no transaction (Kafka: Produc
 transaction belongs to one that began before the input or has no data in it.
 
 Damage may have a marker in it. A transaction that is open before such a hole is held: data behind the hole begins a new
-one, and when the producer's next marker is known, `hurt_markers.RULES` decides whether the two are one.
+one, and when the producer's next marker is known, `marker_evidence.RULES` decides whether the two are one.
 """
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress, pairwise
-from operator import itemgetter, not_
+from operator import attrgetter, itemgetter, not_
 from typing import Any, NamedTuple
 
 from kafkarec._core import Producers
@@ -27,32 +27,21 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
 from .holes import MARKER_SIZE, Hole, LegibleMarker, examined
-from .hurt_markers import (
+from .marker_evidence import (
     ABORTED,
     AHEAD,
     COMMITTED,
     CONTINUES,
     LEGIBLE,
     LISTED,
-    UNDECIDED,
     Decision,
+    Evidence,
     NextMarker,
     Rule,
     SplitCase,
     decide,
 )
-from .marker_columns import (
-    ABORT,
-    COMMIT,
-    ODDITY,
-    ROW,
-    UNREADABLE_MARKER,
-    WIDTH,
-    MarkerColumns,
-    MarkerInput,
-    passes_checksum,
-    read,
-)
+from .steps import ABORT, COMMIT, ODDITY, ROW, UNREADABLE_MARKER, WIDTH, Step
 
 # reason -> meaning: contradictions in a log or between it and its index
 NOTES = {
@@ -115,6 +104,8 @@ def _without_data(epoch: int, first: int, segment: int) -> list[int]:
 class Match:
     """The transactions of a log, matched with its markers.
 
+    evidence_of         a segment -> its Evidence
+    segments            those of the steps
     open                producer id -> its open transaction, after `finish`
     ended               rows of WIDTH int64, in the order of the markers
     without_data        rows as in `ended` for markers of transactions without data in the input
@@ -127,7 +118,8 @@ class Match:
     """
 
     raises: bool = False
-    inputs: list[MarkerInput] = field(default_factory=list)
+    evidence_of: Callable[[Any], Evidence] = attrgetter("evidence")
+    segments: list[Any] = field(default_factory=list)
     open: dict[int, list[int]] = field(default_factory=dict)
     ended: array[int] = field(default_factory=lambda: array("q"))
     without_data: array[int] = field(default_factory=lambda: array("q"))
@@ -148,8 +140,7 @@ class Match:
         self._index: dict[tuple[int, int], AbortedTransaction] | None = None
         self._after_last_batch: list[AbortedTransaction] = []  # index entries of the last segment
         self._indexes: list[tuple[AbortedTransaction, ...] | None] = []  # of each input, in the file's order
-        self._waiting: list[_Lost] = []  # damage behind which no batch was read yet
-        self._seen_damage = 0
+        self._waiting: list[_Lost] = []  # damage behind which there was no batch yet
         self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
@@ -160,31 +151,25 @@ class Match:
 
     @property
     def _file(self) -> str | None:
-        return self.inputs[self._segment].name
+        path: str | None = self.segments[-1].path
+        return path
 
     def note(self, reason: str, offset: int | None, producer_id: int | None, detail: str) -> None:
         self.notes.append(Note(reason, self._file, offset, producer_id, detail))
 
-    # ---- one input
+    # ---- one segment
 
-    def read(self, marker_input: MarkerInput, check_all: bool) -> None:
-        """Reads the next segment of the log."""
-        self.inputs.append(marker_input)
+    def _begin(self, segment: Any) -> None:
+        self._after_last_batch += (self._index or {}).values()
+        self.segments.append(segment)
         self._segment += 1
         self._segment_start = None
-        self._index = self._read_index(marker_input)
-        tails: list[tuple[int, int]] = []
-        for step in read(marker_input, check_all=check_all, damage=self.damage, tails=tails):
-            self._step(step)
-        self._wait_for_damage()
-        if marker_input.later_segment:  # a broker trims a segment when it rolls: if offsets are missing, it is a hole
-            self._waiting += [_Lost(self._segment, *tail) for tail in tails]
-        self._after_last_batch += (self._index or {}).values()
+        self._index = self._read_index(self.evidence_of(segment))
 
     def finish(self) -> None:
-        """Called after the last input. Decides the transactions whose next marker is not in the log, and notes the
+        """Called after the last step. Decides the transactions whose next marker is not in the log, and notes the
         markers that its index has after its last batch: lost, or never written."""
-        self._wait_for_damage()
+        self._after_last_batch += (self._index or {}).values()
         if self.known_holes:
             self._reach(self.known_holes.pop(0))
         elif self._waiting and self.next_offset is not None:
@@ -205,10 +190,10 @@ class Match:
             rows = sorted(zip(*[iter(self.ended)] * WIDTH, strict=True), key=lambda row: row[_MARKER])
             self.ended = array("q", [field for row in rows for field in row])
 
-    def _read_index(self, marker_input: MarkerInput) -> dict[tuple[int, int], AbortedTransaction] | None:
+    def _read_index(self, evidence: Evidence) -> dict[tuple[int, int], AbortedTransaction] | None:
         self._indexes.append(None)
         try:
-            entries = marker_input.index()
+            entries = evidence.aborted()
         except (KafkaRecordError, OSError) as failure:
             self.note("txnindex_unreadable", None, None, str(failure))
             return None
@@ -217,7 +202,14 @@ class Match:
             return None
         return {(entry.producer_id, entry.last_offset): entry for entry in entries if entry.producer_id >= 0}
 
-    def _step(self, step: MarkerColumns) -> None:
+    def take(self, step: Step) -> None:
+        """The next step of a walk with the MARKER_COLUMNS of control batches."""
+        if step.number != self._segment:
+            self._begin(step.segment)
+        self.damage += step.damage
+        self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in step.damage]
+        if not len(step):
+            return
         if self.first_offset is None:
             self.first_offset = step.first_offset
         if self._segment_start is None:
@@ -238,7 +230,7 @@ class Match:
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
         places += [
-            (bisect_right(step.columns["last_offset"], entry.last_offset), 1, entry)
+            (bisect_right(step.column("last_offset"), entry.last_offset), 1, entry)
             for entry in lost
             if (entry.producer_id, entry.last_offset) not in legible
         ]
@@ -251,9 +243,9 @@ class Match:
             start = stop
         self._match(step, start, len(step))
 
-    def _match(self, step: MarkerColumns, start: int, stop: int) -> None:
+    def _match(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        ended, without_data, odd = self._producers.run(step.table, step.marks, start, stop, self._segment)
+        ended, without_data, odd = self._producers.run(step.rows, step.marks, start, stop, self._segment)
         if not odd and not self._held and self._is_index_of(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -277,7 +269,7 @@ class Match:
             del known[key]
         return True
 
-    def _match_one_by_one(self, step: MarkerColumns, markers: array[int], odd: array[int]) -> None:
+    def _match_one_by_one(self, step: Step, markers: array[int], odd: array[int]) -> None:
         """Where there is damage, a contradiction, or a marker that cannot be read."""
         found = [*zip(*[iter(markers)] * WIDTH, strict=True)]
         found += zip(*[iter(odd)] * len(ODDITY), strict=True)
@@ -289,10 +281,10 @@ class Match:
             else:
                 self._epoch_changed(step, *row[1:])
 
-    def _end(self, step: MarkerColumns, row: Sequence[int]) -> None:
+    def _end(self, step: Step, row: Sequence[int]) -> None:
         """Ends the transaction of a marker. row: of ROW."""
         producer, code, last = row[_PRODUCER], row[_CODE], row[_MARKER]
-        epoch = step.columns["producer_epoch"][row[-1]]
+        epoch = _number(step.column("producer_epoch")[row[-1]])
         txn = [*row[_DATA], -1, 0] if row[_BATCHES] else None
         if producer in self._held:
             txn = self._resolve(producer, txn, (code, last, epoch))
@@ -303,9 +295,9 @@ class Match:
 
     # ---- rare cases
 
-    def _epoch_changed(self, step: MarkerColumns, producer: int, epoch: int, first: int, row: int) -> None:
+    def _epoch_changed(self, step: Step, producer: int, epoch: int, first: int, row: int) -> None:
         """Notes a missing marker: the coordinator ends a transaction before the producer's epoch changes."""
-        offset, new = step.columns["base_offset"][row], step.columns["producer_epoch"][row]
+        offset, new = step.column("base_offset")[row], _number(step.column("producer_epoch")[row])
         self.note(
             "marker_missing",
             offset,
@@ -314,16 +306,16 @@ class Match:
             f"transaction of offset {first} before that; both are treated as one, as a broker does",
         )
 
-    def _unreadable(self, step: MarkerColumns, producer: int, epoch: int, first: int, row: int) -> None:
-        detail, offset = step.why_unreadable(row), step.columns["base_offset"][row]
+    def _unreadable(self, step: Step, producer: int, epoch: int, first: int, row: int) -> None:
+        detail, offset = step.why_unreadable(row), step.column("base_offset")[row]
         if self.raises:
-            position = step.columns["position"][row]
+            position = step.column("position")[row]
             fault = {
                 "position": position,
                 "base_offset": offset,
                 "file": self._file,
                 "detail": detail,
-                "next_position": position + step.columns["size_in_bytes"][row],
+                "next_position": position + step.column("size_in_bytes")[row],
             }
             raise error("control_record_invalid", fault)
         self.note("marker_unreadable", offset, producer, detail)
@@ -355,7 +347,7 @@ class Match:
         detail = f"for producer {producer} at offset {offset} the .txnindex has {index}, the log {log}"
         self.note("txnindex_differs", offset, producer, detail)
 
-    def _entries_without_marker(self, step: MarkerColumns) -> list[AbortedTransaction]:
+    def _entries_without_marker(self, step: Step) -> list[AbortedTransaction]:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
         assert self._index is not None
         due = {key for key in self._index if key[1] <= step.last_offset}
@@ -399,17 +391,11 @@ class Match:
 
     # ---- holes
 
-    def _wait_for_damage(self) -> None:
-        new = self.damage[self._seen_damage :]
-        self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in new]
-        self._seen_damage = len(self.damage)
-
-    def _holes_of(self, step: MarkerColumns) -> list[tuple[int, Hole]]:
+    def _holes_of(self, step: Step) -> list[tuple[int, Hole]]:
         """(row, hole before it), in order."""
-        self._wait_for_damage()
         if not self._waiting and not self.known_holes:
             return []
-        positions, bases, lasts = (step.columns[name] for name in ("position", "base_offset", "last_offset"))
+        positions, bases, lasts = map(step.column, ("position", "base_offset", "last_offset"))
         rows: dict[int, list[_Lost]] = {}
         waiting, self._waiting = self._waiting, []
         for lost in waiting:
@@ -421,7 +407,7 @@ class Match:
         found = {}
         for row, all_lost in rows.items():
             first = lasts[row - 1] + 1 if row else self.next_offset
-            last = (lasts[row] if bases[row] < 0 else bases[row]) - 1
+            last = (lasts[row] if bases[row] is None else bases[row]) - 1
             if first is not None and first <= last:
                 found[row] = self._examined(Hole(first, last), all_lost)
         while self.known_holes and self.known_holes[0].last is not None and self.known_holes[0].last < lasts[-1]:
@@ -434,7 +420,14 @@ class Match:
         if len(all_lost) != 1:
             return hole
         [lost] = all_lost
-        return examined(hole, lost.length, self.inputs[lost.segment].raw(lost.position, MARKER_SIZE))
+        return examined(hole, lost.length, self._raw(lost))
+
+    def _raw(self, lost: _Lost) -> bytes:
+        try:
+            raw: bytes = self.segments[lost.segment].raw(lost.position, MARKER_SIZE)
+        except OSError:
+            return b""
+        return raw
 
     def _reach(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""
@@ -543,7 +536,7 @@ class Match:
     def _snapshot_behind(self, producer: int, hole: Hole, marker: tuple[int, int, int] | None) -> int | None:
         """SplitCase.snapshot"""
         if self._snapshots is None:
-            read = [found for one in self.inputs[:1] for found in one.snapshots()]
+            read = [found for one in self.segments[:1] for found in self.evidence_of(one).snapshots()]
             self._snapshots = [
                 (offset, {entry.producer_id: entry.current_txn_first_offset for entry in entries})
                 for offset, entries in read
@@ -627,13 +620,9 @@ class Match:
             if (txn := self.open.get(producer)) is not None and self._begins(entry, txn)
         ]
 
-    def open_transactions_pass_crc(self) -> bool:
-        """Whether the first batch of each open transaction has a correct checksum.
 
-        A damaged header can look like the start of a transaction that never ends, which would exclude the rest of the
-        log; so these batches are checked.
-        """
-        return all(passes_checksum(self.inputs[txn[SEGMENT]], txn[POSITION], txn[SIZE]) for txn in self.open.values())
+def _number(value: int | None) -> int:
+    return -1 if value is None else value
 
 
 def _ascend(entries: Sequence[AbortedTransaction]) -> bool:
@@ -681,35 +670,3 @@ def _joined(one: list[int] | None, other: list[int]) -> list[int]:
     for count in (BATCHES, RECORDS, BYTES):
         both[count] += one[count]
     return both
-
-
-def match(
-    inputs: Iterable[Any],
-    *,
-    raises: bool = False,
-    check_all: bool = False,
-    holes: Sequence[Hole] = (),
-) -> Match:
-    """Matches the segments of one log, in order. Reads them twice if a damaged header seems to begin a transaction, and
-    again if one is undecided and `__transaction_state` may have its end.
-
-    raises: InvalidRecordError for a control batch with an unreadable first record; otherwise it ends no transaction
-    check_all: check the checksums of all batches in the first pass
-    holes: of a log whose damaged bytes were removed, in order
-    """
-
-    def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> Match:
-        found = Match(raises, known_holes=list(holes), prepared=prepared)
-        for marker_input in map(MarkerInput.of, over):
-            found.read(marker_input, check_all)
-        found.finish()
-        return found
-
-    found = matched(inputs, check_all, {})
-    if not check_all and not found.open_transactions_pass_crc():
-        check_all = True
-        found = matched(found.inputs, check_all, {})
-    if any(one.outcome == UNDECIDED for one in found.decisions):
-        prepared = found.inputs[0].prepared()
-        found = matched(found.inputs, check_all, prepared) if prepared else found
-    return found

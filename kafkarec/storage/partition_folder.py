@@ -8,15 +8,16 @@ leader-epoch-checkpoint  partition.metadata              see kafkarec.sidecars
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Self
 
 from kafkarec.sources import read_failures
 from kafkarec.sources.folders import Folder
 from kafkarec.sources.remote import FolderEntry
 
 from . import names, tiered
-from .segment import Readable, Segment
+from .log_reading import last_batch
+from .segment_file import SegmentFile
 
 
 class LeftOut(NamedTuple):
@@ -35,8 +36,8 @@ class LeftOut(NamedTuple):
     cause: str = ""
 
 
-class Log(Readable):
-    """All segments of a partition as one log.
+class PartitionFiles:
+    """The files of a partition: all its segments, as one log.
 
     .segments          in order of base offsets
     .checkpoints       KRaft snapshots in the same folder; not read with the log
@@ -47,7 +48,7 @@ class Log(Readable):
     def __init__(
         self,
         path: str,
-        segments: Sequence[Segment],
+        segments: Sequence[SegmentFile],
         left_out: Sequence[LeftOut] = (),
         *,
         folder: Folder | None = None,
@@ -55,12 +56,11 @@ class Log(Readable):
         partition: int | None = None,
     ) -> None:
         self.path, self.topic, self.partition = path, topic, partition
-        self.segments = tuple(segments)
+        followed, last = segments[:-1], segments[-1:]
+        self.segments = (*(one.copy(later_segment=True) for one in followed), *last)
         self.left_out = tuple(left_out)
-        self.checkpoints: tuple[Segment, ...] = ()
+        self.checkpoints: tuple[SegmentFile, ...] = ()
         self._folder = folder
-        for segment in self.segments[:-1]:
-            segment.later_segment = True
 
     @classmethod
     def of(
@@ -70,8 +70,9 @@ class Log(Readable):
         partition: int | None = None,
         *,
         entries: Sequence[FolderEntry] | None = None,
-    ) -> Log:
-        """The log in a folder. topic, partition: override those in the folder's name.
+        make: Callable[..., SegmentFile] = SegmentFile,
+    ) -> Self:
+        """The log in a folder. topic, partition: override those in the folder's name. make: makes its segments.
 
         UnsupportedCompressionError (reason tiered_object) for a folder of a plugin's store (KIP-405).
         """
@@ -82,13 +83,13 @@ class Log(Readable):
         named_topic, named_partition, _ = names.folder_owner(parts)
         topic = named_topic if topic is None else topic
         partition = named_partition if partition is None else partition
-        segments: list[Segment] = []
-        checkpoints: list[Segment] = []
+        segments: list[SegmentFile] = []
+        checkpoints: list[SegmentFile] = []
         left_out = []
         for entry in entries:
             if not entry.is_dir and names.is_segment(entry.name):
                 (checkpoints if entry.name.endswith(".checkpoint") else segments).append(
-                    Segment(
+                    make(
                         folder.join(entry.name),
                         entry.name,
                         folder=folder,
@@ -109,16 +110,6 @@ class Log(Readable):
         log.checkpoints = tuple(checkpoints)
         return log
 
-    def groups(self) -> Iterator[Sequence[Segment]]:
-        yield self.segments
-
-    def copy(self) -> Log:
-        """Another Log of the same files: see Segment.copy."""
-        segments = [segment.copy() for segment in self.segments]
-        other = Log(self.path, segments, self.left_out, folder=self._folder, topic=self.topic, partition=self.partition)
-        other.checkpoints = tuple(segment.copy() for segment in self.checkpoints)
-        return other
-
     @property
     def folder(self) -> Folder | None:
         """The folder that the log is in, also if its segments were named one by one; None: not known."""
@@ -134,13 +125,13 @@ class Log(Readable):
         return None if self._folder is None else self._folder.read(name)
 
     @property
-    def all_segments(self) -> tuple[Segment, ...]:
-        """The segments, and a Segment that cannot be opened for each folder with the name of one. For reports: readers
+    def all_segments(self) -> tuple[SegmentFile, ...]:
+        """The segments, and one that cannot be opened for each folder with the name of one. For reports: readers
         and brokers ignore such a folder."""
         folders = [one.name for one in self.left_out if one.cause and names.is_segment(one.name)]
         if self._folder is None or not folders:
             return self.segments
-        added = [Segment(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
+        added = [SegmentFile(self._folder.join(name), name, folder=self._folder, size=0) for name in folders]
         return tuple(sorted((*self.segments, *added), key=_by_base_offset))
 
     @property
@@ -156,12 +147,12 @@ class Log(Readable):
     def next_offset(self) -> int | None:
         """The log end offset: the offset after the last batch. Reads the headers of the last non-empty segment."""
         for segment in reversed(self.segments):
-            last = segment.last_batch()
+            last = last_batch(segment)
             if last is not None:
                 return int(last["next_offset"])
         return self.start_offset
 
-    def __enter__(self) -> Log:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
@@ -174,16 +165,16 @@ class Log(Readable):
     def __len__(self) -> int:
         return len(self.segments)
 
-    def __iter__(self) -> Iterator[Segment]:
+    def __iter__(self) -> Iterator[SegmentFile]:
         return iter(self.segments)
 
     def __repr__(self) -> str:
         count = f"{len(self.segments)} segment{'' if len(self.segments) == 1 else 's'}"
         left = f", {len(self.left_out)} files left out" if self.left_out else ""
-        return f"<Log {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
+        return f"<{type(self).__name__} {self.path}: {count}, {self.size} bytes, from offset {self.start_offset}{left}>"
 
 
-def _by_base_offset(segment: Segment) -> tuple[int, str]:
+def _by_base_offset(segment: SegmentFile) -> tuple[int, str]:
     return segment.base_offset or 0, segment.name
 
 

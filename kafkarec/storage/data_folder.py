@@ -7,34 +7,36 @@ meta.properties  four *-checkpoint files     see kafkarec.sidecars
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Self
 
 from kafkarec.sources.folders import Folder, RemoteFolder, map_folders
 from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.sources.remote import FolderEntry
 
 from . import names
-from .log import LeftOut, Log
-from .segment import Readable, Segment, columns_of_several_logs
+from .partition_folder import LeftOut, PartitionFiles
+from .segment_file import SegmentFile
 
 
-class LogDir(Readable):
-    """The logs of a data folder, by topic and partition. `[topic, partition]` is a Log; iterating yields all Logs.
+class DataFolderFiles:
+    """The logs of a data folder, by topic and partition. iterating yields them.
 
     .left_out   folders and files that are not logs, each with the reason
     """
 
+    log_type: ClassVar[type[PartitionFiles]] = PartitionFiles
+
     def __init__(
-        self, path: str, logs: Sequence[Log], left_out: Sequence[LeftOut] = (), folder: Folder | None = None
+        self, path: str, logs: Sequence[PartitionFiles], left_out: Sequence[LeftOut] = (), folder: Folder | None = None
     ) -> None:
         self.path = path
         self.left_out = tuple(left_out)
         self._folder = folder
-        self._logs = sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path))
+        self.logs = tuple(sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path)))
 
     @classmethod
-    def of(cls, folder: Folder, entries: Sequence[FolderEntry]) -> LogDir:
+    def of(cls, folder: Folder, entries: Sequence[FolderEntry], make: Callable[..., SegmentFile] = SegmentFile) -> Self:
         """UnsupportedCompressionError (reason tiered_object) if a plugin's store (KIP-405) is in the folder."""
         inner, partitions, logs, left_out = [], [], [], []
         own_topic = names.tiered_topic(folder.path.rstrip("/").rpartition("/")[2])
@@ -52,30 +54,13 @@ class LogDir(Readable):
             elif names.tiered_topic(name) and (numbered := partitions_of_topic(inside)):
                 partitions += [one.below(number) for number in numbered]
             elif names.folder(name):
-                logs.append(Log.of(one, entries=inside))
+                logs.append(cls.log_type.of(one, entries=inside, make=make))
         for partition, inside in zip(partitions, map_folders(_listed, partitions), strict=True):
             if isinstance(inside, LeftOut):
                 left_out.append(inside)
             else:
-                logs.append(Log.of(partition, entries=inside))
+                logs.append(cls.log_type.of(partition, entries=inside, make=make))
         return cls(folder.path, logs, left_out, folder)
-
-    def groups(self) -> Iterator[Sequence[Segment]]:
-        for log in self._logs:
-            yield log.segments
-
-    def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
-        """(topic, partition) -> the TransactionListing of that log."""
-        return {(log.topic, log.partition): log.transactions(**options) for log in self._logs}
-
-    @property
-    def last_stable_offset(self) -> None:
-        """Always None: each log of a data folder has its own."""
-        return
-
-    @property
-    def _default_columns(self) -> tuple[str, ...] | None:
-        return columns_of_several_logs() if len(self._logs) > 1 else None
 
     @property
     def folder(self) -> Folder | None:
@@ -86,35 +71,29 @@ class LogDir(Readable):
         """A whole file of the folder, such as "meta.properties"; None: there is none."""
         return None if self._folder is None else self._folder.read(name)
 
-    def __iter__(self) -> Iterator[Log]:
-        return iter(self._logs)
+    def __iter__(self) -> Iterator[PartitionFiles]:
+        return iter(self.logs)
 
     def __len__(self) -> int:
-        return len(self._logs)
+        return len(self.logs)
 
     def __contains__(self, key: object) -> bool:
-        """Whether `wanted` is the (topic, partition) of one of the logs, or one of the Log objects."""
-        return any((log.topic, log.partition) == key or log is key for log in self._logs)
+        """Whether `wanted` is the (topic, partition) of one of the logs, or one of the logs."""
+        return any((log.topic, log.partition) == key or log is key for log in self.logs)
 
-    def __getitem__(self, key: tuple[str, int]) -> Log:
-        for log in self._logs:
-            if (log.topic, log.partition) == key:
-                return log
-        raise KeyError(key)
-
-    def __enter__(self) -> LogDir:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
 
     def close(self) -> None:
-        for log in self._logs:
+        for log in self.logs:
             log.close()
 
     def __repr__(self) -> str:
         left = f", {len(self.left_out)} names left out" if self.left_out else ""
-        return f"<LogDir {self.path}: {len(self._logs)} partitions{left}>"
+        return f"<{type(self).__name__} {self.path}: {len(self.logs)} partitions{left}>"
 
 
 def partitions_of_topic(entries: Sequence[FolderEntry]) -> list[str]:

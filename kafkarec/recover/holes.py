@@ -7,18 +7,32 @@ marker of which one bit is wrong there is exactly one bit with which its checksu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from struct import error, iter_unpack
+from struct import error
 from typing import NamedTuple
 
-from kafkarec._core import Producers
+from kafkarec.errors import InvalidRecordError
+from kafkarec.format import control
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.layout import CONTROL, CRC_AT, LATEST_MAGIC, LOG_OVERHEAD, TRANSACTIONAL, V2_AT, v2_header
+from kafkarec.format.layout import (
+    CODEC_MASK,
+    CONTROL,
+    CRC_AT,
+    LATEST_MAGIC,
+    LOG_OVERHEAD,
+    TRANSACTIONAL,
+    V2_AT,
+    V2_OVERHEAD,
+    v2_header,
+)
 
-from .marker_columns import ROW, WIDTH, MarkerInput, read
+from .steps import ABORT, COMMIT
 
 MARKER_SIZE = 78
 """The size of a marker's batch, as every coordinator writes it: no headers, uncompressed, version 0."""
 _MARKER = TRANSACTIONAL | CONTROL
+# Its record: length 16, attributes 0, deltas 0, a key of 4 bytes, a value of 6, no headers; lengths are varints.
+_KEY, _VALUE = slice(V2_OVERHEAD + 5, V2_OVERHEAD + 9), slice(V2_OVERHEAD + 10, V2_OVERHEAD + 16)
+_BETWEEN = bytes((32, 0, 0, 0, 8)), bytes((12,)), bytes((0,))
 
 
 class LegibleMarker(NamedTuple):
@@ -114,18 +128,21 @@ def _fits(batch: bytearray) -> bool:
 def _marker(batch: bytes) -> LegibleMarker | None:
     """The marker in a whole batch; None: it is none."""
     header = v2_header(batch)
-    if header.attributes & _MARKER != _MARKER or header.record_count != 1 or header.producer_id < 0:
+    if header.attributes & (_MARKER | CODEC_MASK) != _MARKER or header.record_count != 1 or header.producer_id < 0:
         return None
-    for step in read(MarkerInput.of(batch), check_all=True, damage=[], tails=[]):
-        _, without_data, _ = Producers().run(step.table, step.marks, 0, len(step), 0)
-        for row in iter_unpack(f"{WIDTH}q", without_data):
-            of = dict(zip(ROW, row, strict=True))
-            return LegibleMarker(
-                header.producer_id,
-                header.producer_epoch,
-                of["code"],
-                header.base_offset,
-                of["coordinator_epoch"],
-                header.base_timestamp,
-            )
-    return None
+    if (batch[V2_OVERHEAD : _KEY.start], batch[_KEY.stop : _VALUE.start], batch[_VALUE.stop :]) != _BETWEEN:
+        return None
+    try:
+        found = control.parse(batch[_KEY], batch[_VALUE])
+    except InvalidRecordError:
+        return None
+    if not isinstance(found, control.EndTxnMarker):
+        return None
+    return LegibleMarker(
+        header.producer_id,
+        header.producer_epoch,
+        ABORT if found.type is control.ControlRecordType.ABORT else COMMIT,
+        header.base_offset,
+        found.coordinator_epoch,
+        header.base_timestamp,
+    )

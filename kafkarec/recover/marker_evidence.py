@@ -11,16 +11,34 @@ matched (`marker_matching`), so by read_committed, by `txn`, and by salvage, whi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 
 from .holes import Hole
-from .marker_columns import COMMIT
+from .steps import COMMIT
 
 ABORTED, COMMITTED, CONTINUES, UNDECIDED = "abort", "commit", "continues", "undecided"
 """The outcomes. CONTINUES: the transaction was open after the hole, or it does not matter; nothing is written."""
+
+
+class Evidence(NamedTuple):
+    """What the files beside a segment say of its transactions. Each is read when it is called.
+
+    aborted     the entries of its .txnindex, None: there is none; KafkaRecordError or OSError if it cannot be read
+    snapshot    the same for the producer .snapshot at the segment's start
+    snapshots   (offset, entries) of the intact producer snapshots of the log, in order
+    prepared    {(producer id, epoch): whether it was aborted} from `__transaction_state`
+    """
+
+    aborted: Callable[[], Sequence[AbortedTransaction] | None] = lambda: None
+    snapshot: Callable[[], Sequence[SnapshotEntry] | None] = lambda: None
+    snapshots: Callable[[], Sequence[tuple[int, Sequence[SnapshotEntry]]]] = tuple
+    prepared: Callable[[], Mapping[tuple[int, int], bool]] = dict
+
+
+NO_EVIDENCE = Evidence()
 
 
 class NextMarker(NamedTuple):

@@ -1,0 +1,86 @@
+"""For programs that plan how to read logs, read them in tasks on several machines, and follow them as they grow.
+
+    distributed.listing("s3://bucket/kafka/", options)       folders and buckets: what is there, without opening it
+    distributed.is_log_folder("orders-7", "data")            names of Kafka's files and folders
+    distributed.summarize(segment).next_offset               the end of a segment, from its last batches
+    distributed.ended_and_open(segments, skip=True)          what read_committed leaves out, once for all tasks
+    distributed.fingerprint(segment, position)               whether a growing file is still the same one
+
+The bytes of a segment are divided by `Segment.splits` and `Segment.between`; its side files are read by
+`kafkarec.sidecars`. A fingerprint is the first bytes of a batch, up to the checksum of magic 2: base offset, length,
+leader epoch, magic and checksum. They differ between any two batches of a log, so they show that a log was truncated
+and written again. In a file that the broker preallocated, zeros follow the last batch. A file that is cut, or whose
+last batch is still being written, ends in an incomplete batch.
+"""
+
+from typing import TYPE_CHECKING
+
+from ._lazy import names_of
+
+if TYPE_CHECKING:
+    from .ops.study.sampling import sample_shares
+    from .read.isolation import EndedAndOpen, ended_and_open
+    from .sources.remote import (
+        FolderEntry,
+        arrow_filesystem,
+        display_url,
+        listing,
+        local_path,
+        remote_error,
+        stat,
+    )
+    from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
+    from .storage.names import folder_owner, is_log_folder, is_segment
+    from .storage.segment_summary import SegmentSummary, summarize
+
+__all__ = [
+    "EndedAndOpen",
+    "FolderEntry",
+    "SegmentSummary",
+    "arrow_filesystem",
+    "display_url",
+    "ended_and_open",
+    "fingerprint",
+    "first_offset",
+    "folder_owner",
+    "has_valid_checksum",
+    "incomplete_end",
+    "is_log_folder",
+    "is_segment",
+    "is_unchanged",
+    "listing",
+    "local_path",
+    "remote_error",
+    "sample_shares",
+    "stat",
+    "summarize",
+]
+
+__dir__ = __all__.copy
+
+__getattr__ = names_of(
+    __name__,
+    {
+        "ops.study.sampling": ("sample_shares",),
+        "read.isolation": ("EndedAndOpen", "ended_and_open"),
+        "sources.remote": (
+            "FolderEntry",
+            "arrow_filesystem",
+            "display_url",
+            "listing",
+            "local_path",
+            "remote_error",
+            "stat",
+        ),
+        "storage.batch_frames": (
+            "fingerprint",
+            "first_offset",
+            "has_valid_checksum",
+            "incomplete_end",
+            "is_unchanged",
+        ),
+        "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
+        "storage.segment_summary": ("SegmentSummary", "summarize"),
+    },
+    "kafkarec",
+)

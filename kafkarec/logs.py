@@ -1,0 +1,402 @@
+"""Logs in files and folders, as users open them: a file, a partition folder, a broker's data folder."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from kafkarec.format.enums import Isolation
+from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
+from kafkarec.read import isolation as isolation_rules
+from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
+from kafkarec.sources.folders import FetchCounter
+from kafkarec.state import transactions
+from kafkarec.storage import log_reading, opening, ranges
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.follower import Follower, follow, followers
+from kafkarec.storage.log_reading import Isolated
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.ranges import RecordRange
+from kafkarec.storage.raw_batches import BatchSlice, SegmentBytes
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.splits import splits
+from kafkarec.support.package_logger import logger
+from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
+
+if TYPE_CHECKING:
+    from kafkarec.ops.salvage import SalvageReport
+    from kafkarec.ops.verify import Report
+
+_OF_SEVERAL_LOGS = ("topic", "partition", "file")
+
+
+class Readable(ABC):
+    """The methods that Segment, Log and LogDir share: `read`, `stream`, `scan`, `batches`, ..."""
+
+    @abstractmethod
+    def groups(self) -> Iterator[Sequence[Any]]:
+        """The segments of each partition, in order."""
+
+    @property
+    def _columns(self) -> tuple[str, ...] | None:
+        """The default columns; None: those of `decode`."""
+        return None
+
+    @property
+    def fetch_counter(self) -> FetchCounter | None:
+        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
+        counter: FetchCounter | None = getattr(getattr(self, "_folder", None), "fetch_counter", None)
+        return counter
+
+    @property
+    def fetched(self) -> int | None:
+        """Bytes fetched so far for everything opened by the same call of `open`; None: not remote."""
+        return None if self.fetch_counter is None else self.fetch_counter.fetched
+
+    def _request(self, options: dict[str, Any]) -> DecodeRequest:
+        check_option_names(options)
+        if options.get("columns") is None and self._columns:
+            options = {**options, "columns": self._columns}
+        return request(**options)
+
+    def read(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
+        last_stable_offset: int | None = None,
+        threads: int = 1,
+        **options: Any,
+    ) -> RecordColumns:
+        """The selected records as columns. Accepts decode's options as well.
+
+        start_offset, end_offset: range of offsets; the end is exclusive
+        start_timestamp, end_timestamp: range of timestamps, int milliseconds or an aware datetime; a record without a
+            timestamp is in no range. The position at which reading begins is found with the segment's indexes; a batch
+            without records in the ranges, according to its header, is not decoded
+        `.batches` and `.damage` are those of the bytes read; `.remaining` is the sum over all segments.
+        """
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        isolated = Isolated(isolation, aborted, last_stable_offset)
+        return log_reading.read(self.groups(), self._request(options), record_range, isolated, threads)
+
+    def stream(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        aborted: Iterable[tuple[int, int] | tuple[int, int, int]] | None = None,
+        last_stable_offset: int | None = None,
+        batch_bytes: int = CHUNK_BYTES,
+        threads: int = 1,
+        **options: Any,
+    ) -> Generator[RecordColumns]:
+        """As read, in pieces of about `batch_bytes` of payload, each with its own batches and damage: constant memory.
+
+        threads: how many threads decode, the calling one included, up to 8 MiB of payload ahead for each; the pieces
+            are the same
+        With errors="raise" it yields everything before the damage, then raises. Closing the iterator closes the file.
+        """
+        isolated = Isolated(Isolation.of(isolation), aborted, last_stable_offset)
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        return _without_segments(self._stream(record_range, isolated, batch_bytes, threads, options))
+
+    def pieces(
+        self,
+        *,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        threads: int = 1,
+        **options: Any,
+    ) -> Generator[tuple[Segment, RecordColumns]]:
+        """As stream, each piece with its segment."""
+        isolated = Isolated(Isolation.of(isolation))
+        record_range = RecordRange.of(start_offset, end_offset, start_timestamp, end_timestamp)
+        return self._stream(record_range, isolated, batch_bytes, threads, options)
+
+    def _stream(
+        self, record_range: RecordRange, isolated: Isolated, batch_bytes: int, threads: int, options: dict[str, Any]
+    ) -> Generator[tuple[Any, RecordColumns]]:
+        wanted = self._pieces(batch_bytes, options)
+        return log_reading.pieces(self.groups(), wanted, record_range, isolated, checked_threads(threads))
+
+    def _pieces(self, batch_bytes: int, options: dict[str, Any]) -> DecodeRequest:
+        if not isinstance(batch_bytes, int) or batch_bytes < 1:
+            raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
+        wanted = self._request(options)
+        return wanted._replace(options=replace(wanted.options, chunk_bytes=batch_bytes))
+
+    def follow(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        interval: float = 0.25,
+        on_note: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> Generator[RecordColumns]:
+        """As stream, and then what is appended, as it arrives: an iterator without an end. Closing it closes the files.
+
+        interval: seconds between two polls, in which the iterator blocks
+        on_note: called with a sentence when the log was truncated, or segments were deleted before they were read; by
+            default a warning of the logger `kafkarec`
+        Later segments of a Log are followed, too, and each log of a LogDir in turn; ValueError for what is not on this
+        machine, FileNotFoundError when the folder, or the file that is followed alone, no longer exists. Incomplete
+        batches and preallocated zeros at the end are waited for. Damage is raised, after the records before it, or with
+        errors="skip" reported, when a good batch is behind it and it has been there for 2 seconds: what is written
+        behind it meanwhile may tell more. With errors="skip" that holds as well for a batch at the end that does not
+        continue the one before it by offset and leader epoch, as its header may have to be restored.
+        """
+        if not interval >= 0:
+            raise ValueError(f"interval {interval!r}: seconds, 0 or more")
+        polled = self.followers(
+            start_offset=start_offset,
+            start_timestamp=start_timestamp,
+            isolation=isolation,
+            batch_bytes=batch_bytes,
+            on_note=on_note,
+            **options,
+        )
+        return follow(polled, interval)
+
+    def followers(
+        self,
+        *,
+        start_offset: int | None = None,
+        start_timestamp: int | datetime | None = None,
+        isolation: Isolation | str = "read_uncommitted",
+        batch_bytes: int = CHUNK_BYTES,
+        on_note: Callable[[str], object] | None = None,
+        **options: Any,
+    ) -> list[Follower]:
+        """As follow, without blocking: a Follower of each log, whose `poll()` yields (segment, records) of what is new
+        since the last one, and ends."""
+        record_range = RecordRange.of(start_offset, None, start_timestamp, None)
+        assert isinstance(self, SegmentFile | PartitionFiles | DataFolderFiles)
+        return followers(
+            self, self._pieces(batch_bytes, options), record_range, Isolation.of(isolation), on_note or logger.warning
+        )
+
+    def scan(
+        self, *, errors: str = "raise", start_offset: int | None = None, end_offset: int | None = None
+    ) -> BatchTable:
+        """One row per batch, from the headers alone: all batches, or those that may have offsets of a range, whose end
+        is exclusive. `scan_pieces` yields the same in constant memory."""
+        return BatchTable.joined(
+            list(self.scan_pieces(errors=errors, start_offset=start_offset, end_offset=end_offset))
+        )
+
+    def scan_pieces(
+        self,
+        *,
+        errors: str = "raise",
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        check_crcs: bool = False,
+    ) -> Generator[BatchTable]:
+        """Batch tables of about 11,000 batches each. Positions are those within the segment.
+
+        check_crcs: also checks every checksum, which reads all bytes and decompresses nothing
+        """
+        record_range = RecordRange.of(start_offset, end_offset, None, None)
+        for group in self.groups():
+            yield from log_reading.tables(group, errors=errors, record_range=record_range, check_crcs=check_crcs)
+
+    def batches(self, *, errors: str = "raise", **options: Any) -> Iterator[RecordBatch]:
+        """The batches one by one; see kafkarec.batches. Reads a batch's bytes when they are used."""
+        check_option_names(options)
+        wanted = request(**{"control": True, **options}, errors=errors)
+        segments = (segment for group in self.groups() for segment in group)
+        return (batch for segment in segments for batch in log_reading.record_batches(segment, wanted))
+
+    def transactions(self, *, hanging_after: timedelta = transactions.HANGING_AFTER) -> Any:
+        """All transactions of the log, from batch headers and markers: a transactions.TransactionListing."""
+        (group,) = self.groups()
+        return transactions.listing(group, hanging_after=hanging_after)
+
+    @property
+    def last_stable_offset(self) -> int | None:
+        """The offset at which a read_committed consumer stops: that of the first open transaction, else the log's
+        end."""
+        (group,) = self.groups()
+        return isolation_rules.excluded(group).last_stable_offset
+
+    def verify(self, **options: Any) -> Report:
+        """Checks everything and reports damage, its position and the lost offsets: see kafkarec.verify."""
+        from kafkarec.ops.verify import verify
+
+        return verify(self, **options)
+
+    def salvage(self, out: Any, **options: Any) -> SalvageReport:
+        """Copies every good batch to a new folder: see kafkarec.salvage."""
+        from kafkarec.ops.salvage import salvage
+
+        return salvage(self, out, **options)
+
+    def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
+        """The offset of the first record at or after a timestamp (ms, or an aware datetime); None: there is none.
+
+        Follows KafkaConsumer.offsetsForTimes, for which transaction markers are records too.
+        """
+        for piece in self.stream(start_timestamp=timestamp, columns=["offset"], control=True, batch_bytes=1):
+            if len(piece):
+                return int(piece.column("offset")[0])
+        return None
+
+
+class Segment(SegmentFile, Readable):
+    """A file of record batches. As a context manager it keeps the file open; otherwise each call opens it.
+
+    .path, .name              as passed to `open`, and the file's name
+    .topic, .partition        as passed by the caller, else from the folder's or the file's name; None: unknown
+    .base_offset              from the file's name; None: unknown
+    .size                     bytes, when it was first opened
+    .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
+    .restore                  False: header fields are never restored, whatever the options of a call
+    .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
+    """
+
+    def groups(self) -> Iterator[Sequence[Segment]]:
+        yield (self,)
+
+    def last_batch(self) -> dict[str, Any] | None:
+        """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
+        return log_reading.last_batch(self)
+
+    def position_of(self, offset: int) -> int:
+        """The position (bytes) at which reading from an offset may begin: that of a batch with no record at or above
+        `offset` before it, by the segment's .index. 0 without an index, or if it does not match the log."""
+        return ranges.start_position(self, RecordRange.of(offset, None, None, None))
+
+    def splits(self, max_bytes: int) -> list[tuple[int, int]]:
+        """Consecutive ranges [begin, end) of about `max_bytes` each, cut between two good batches of rising offsets.
+
+        Reads the headers of the file, and the two batches at each cut. The ranges together have the same records and
+        damage as the file.
+        """
+        return splits(self, max_bytes)
+
+    def slice(self, start_offset: int | range | None = None, end_offset: int | None = None) -> BatchSlice:
+        """The unchanged bytes of the batches that may have offsets of a range, whose end is exclusive. Batches are not
+        cut: the first one may begin below the range, the last one may end above it."""
+        if isinstance(start_offset, range):
+            end_offset, start_offset = start_offset.stop, start_offset.start
+        every = request(control=True)
+        batches = log_reading.record_batches(self, every, RecordRange.of(start_offset, end_offset, None, None))
+        return BatchSlice(SegmentBytes(self, every), list(batches))
+
+
+class Log(PartitionFiles, Readable):
+    """All segments of a partition as one log.
+
+    .segments          in order of base offsets
+    .checkpoints       KRaft snapshots in the same folder; not read with the log
+    .left_out          files that are not part of the log, each with the reason
+    .topic, .partition as passed by the caller, else from the folder's name; None: unknown
+    """
+
+    segments: tuple[Segment, ...]
+    checkpoints: tuple[Segment, ...]
+
+    def groups(self) -> Iterator[Sequence[Segment]]:
+        yield self.segments
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self.segments)
+
+
+class LogDir(DataFolderFiles, Readable):
+    """The logs of a data folder, by topic and partition. `[topic, partition]` is a Log; iterating yields all Logs.
+
+    .left_out   folders and files that are not logs, each with the reason
+    """
+
+    log_type = Log
+    logs: tuple[Log, ...]
+
+    def groups(self) -> Iterator[Sequence[Segment]]:
+        for log in self.logs:
+            yield log.segments
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(self.logs)
+
+    def __getitem__(self, key: tuple[str, int]) -> Log:
+        for log in self.logs:
+            if (log.topic, log.partition) == key:
+                return log
+        raise KeyError(key)
+
+    @property
+    def _columns(self) -> tuple[str, ...] | None:
+        return (*DEFAULT_RECORD_COLUMNS, *_OF_SEVERAL_LOGS) if len(self) > 1 else None
+
+    def transactions(self, **options: Any) -> dict[tuple[str | None, int | None], Any]:
+        """(topic, partition) -> the TransactionListing of that log."""
+        return {(log.topic, log.partition): transactions.listing(log.segments, **options) for log in self}
+
+    @property
+    def last_stable_offset(self) -> None:
+        """Always None: each log of a data folder has its own."""
+        return
+
+
+def open(  # the name that users call: kafkarec.open
+    path: Any,
+    *,
+    topic: str | None = None,
+    partition: int | None = None,
+    restore: bool = True,
+    storage_options: dict[str, Any] | None = None,
+) -> Segment | Log | LogDir:
+    """Opens files and folders of record batches. Reads names and sizes only.
+
+    path: a file (.log, .checkpoint, any blob, also .gz and .zst): a Segment
+          a partition folder: a Log; a broker's data folder: a LogDir
+          a URL such as s3://bucket/kafka-backup/orders-0: the same, by range reads (pip install 'kafkarec[remote]')
+          an open binary file, any object with read and seek, or a sources.files.ByteSource: a Segment
+          a list of these: one Log if all are segments of one partition, else a LogDir
+    topic, partition: override those in the names of files and folders
+    restore: False: reading, verify and salvage restore no header fields (see decode); such batches are damage
+    storage_options: passed to fsspec or pyarrow.fs for a URL
+
+    Raises the system's FileNotFoundError, PermissionError and other OSErrors; ValueError for files that have no batches
+    according to their names, such as an .index; UnsupportedCompressionError (reason tiered_object) for a store of a
+    tiered-storage plugin, which is not read yet.
+    """
+    opener = opening.Opener(LogDir, Segment, restore)
+    opened = opener.open(path, topic=topic, partition=partition, storage_options=storage_options)
+    assert isinstance(opened, Segment | Log | LogDir)
+    return opened
+
+
+def logs_of(opened: Segment | Log | LogDir) -> list[Log]:
+    """The logs of what was opened; a Segment alone becomes a Log of one segment."""
+    if isinstance(opened, LogDir):
+        return list(opened)
+    if isinstance(opened, Log):
+        return [opened]
+    return [Log(opened.path, [opened], topic=opened.topic, partition=opened.partition)]
+
+
+def _without_segments(pieces: Generator[tuple[Any, RecordColumns]]) -> Generator[RecordColumns]:
+    with closing(pieces):
+        for _, piece in pieces:
+            yield piece

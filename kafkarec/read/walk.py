@@ -1,0 +1,153 @@
+"""The walk over a log: every batch is read once, in order, for all who need it
+
+    segments -> Decoder: headers of all batches, the payloads that are wanted -> Step, Step, ...
+
+A segment is a file (log.files) or bytes in memory (Buffer).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from kafkarec._core import Source
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import UP_TO_MAGIC
+from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
+from kafkarec.recover.steps import MARKER_COLUMNS, Step
+
+from .decode_options import (
+    ALL_CHECKS,
+    CONTROL_PAYLOADS,
+    NO_CHECKS,
+    NO_PAYLOADS,
+    PAYLOAD_CHECKS,
+    DecodeRequest,
+    request,
+)
+from .passes import read_pieces
+
+_LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)
+
+
+class Want(NamedTuple):
+    """What is read of each batch besides its header. `|`: what two need together.
+
+    payloads   of no batches, of control batches, of all
+    columns    of their records
+    checks     whose checksums are checked: of no batches, of those whose payloads are read, of all
+    """
+
+    payloads: int = NO_PAYLOADS
+    columns: tuple[str, ...] = ()
+    checks: int = NO_CHECKS
+
+    def __or__(self, other: Want) -> Want:
+        columns = tuple(dict.fromkeys((*self.columns, *other.columns)))
+        checks = max(self.checks, other.checks, key=_LEAST_FIRST.index)
+        return Want(max(self.payloads, other.payloads), columns, checks)
+
+
+HEADERS = Want()
+CHECKSUMS = Want(checks=ALL_CHECKS)
+MARKERS = Want(CONTROL_PAYLOADS, MARKER_COLUMNS)
+CHECKED_MARKERS = MARKERS | Want(checks=PAYLOAD_CHECKS)
+
+
+@lru_cache(64)
+def asked(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
+    """The request for a walk. restore: header fields are restored, as by a reader; a broker restores none."""
+    found = request(columns=want.columns, control=True, errors=errors, restore=restore)
+    return found._replace(options=replace(found.options, payloads=want.payloads, check_crc=want.checks))
+
+
+class Buffer:
+    """Bytes in memory as the segment of a walk.
+
+    path            None, or the name for messages, with which the rules for files apply
+    later_segment   a later segment of the log exists, so an incomplete batch at the end is damage
+    evidence        what other files say of its transactions
+    source          of the same bytes, if there is one
+    """
+
+    base_offset: int | None = None
+    later_segment = False
+    begin, end = 0, None
+
+    def __init__(
+        self, data: Any, path: str | None = None, evidence: Evidence = NO_EVIDENCE, source: Source | None = None
+    ) -> None:
+        self.path, self.evidence = path, evidence
+        self.source = Source(data) if source is None else source
+        view = memoryview(data)
+        self._bytes = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+
+    def opened(self) -> AbstractContextManager[Source]:
+        return nullcontext(self.source)
+
+    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+        """The request with what is known of the file, for errors, columns and restoring."""
+        if self.path is None:
+            return decode_request
+        return decode_request._replace(named={"file": self.path, "later_segment": self.later_segment})
+
+    def raw(self, position: int, length: int) -> memoryview:
+        """Bytes; fewer at the end."""
+        return self._bytes[position : position + length]
+
+    def sidecar(self, suffix: str) -> None:
+        """There is no file beside it."""
+
+
+def as_segment(data: Any) -> Any:
+    """A segment as it is; a buffer as a Buffer."""
+    return data if hasattr(data, "opened") else Buffer(data)
+
+
+def walk(
+    segments: Iterable[Any],
+    decode_request: DecodeRequest,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    start_of: Callable[[Any], int] | None = None,
+    threads: int = 1,
+) -> Generator[Step]:
+    """Yields the steps of the segments, at least one of each, in order, in constant memory. An error is raised after
+    the good batches before it.
+
+    start, stop   positions: only what is between them is read, of each segment
+    start_of      a segment -> its start
+    """
+    for number, segment in enumerate(map(as_segment, segments)):
+        with segment.opened() as source:
+            begin = max(segment.begin, start if start_of is None else start_of(segment))
+            end = source.size if segment.end is None else segment.end
+            end = end if stop is None else min(end, stop)
+            for part in read_pieces(segment.named(decode_request), source, begin, end, threads):
+                tail = (end - part.remaining, part.remaining) if part.remaining else None
+                yield Step(segment, number, part, tail)
+
+
+def is_preallocated(segment: Any, tail: tuple[int, int]) -> bool:
+    """Whether the tail of a step is zeros, as in a preallocated file (log.preallocate), and not an incomplete batch.
+    The engine has looked at the bytes behind the first ones: after so many zeros it takes only zeros for a tail. False
+    if it cannot be read."""
+    position, length = tail
+    try:
+        head = segment.raw(position, min(length, UP_TO_MAGIC))
+    except OSError:
+        return False
+    return len(head) > 0 and not any(head)
+
+
+def passes_checksum(segment: Any, position: int, size: int) -> bool:
+    """Whether the bytes at `position` are a batch with a right checksum."""
+    try:
+        list(walk([segment], asked(CHECKSUMS), start=position, stop=position + size))
+    except KafkaRecordError:
+        return False
+    return True

@@ -1,0 +1,139 @@
+"""Steps: what a walk over a log yields, some thousand batches of one segment at a time
+
+batch  batch  damage  batch ...  tail        rows, damage, restored headers, records of the columns asked for
+mark   mark           mark                   what each batch is for its producer (`_c/producer_table.pxd`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from kafkarec._core import Chunk, Rows
+from kafkarec.damage import Damage, Restored
+from kafkarec.errors import InvalidRecordError
+from kafkarec.format import control
+from kafkarec.tables.records import BATCH_LAYOUT
+from kafkarec.tables.table import cells
+
+# Codes of marks, from `_c/producer_table.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
+# first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
+NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
+
+# A marker with its transaction, from `_c/producer_table.pxd`: WIDTH consecutive int64; -1: absent.
+# last_stable_offset: once the marker is written; batch: the marker's, an index into the batches of the call.
+ROW = (
+    "producer_id",
+    "code",
+    "marker_offset",
+    "marker_timestamp",
+    "coordinator_epoch",
+    "last_segment",
+    "producer_epoch",
+    "first_offset",
+    "last_offset",
+    "first_timestamp",
+    "last_timestamp",
+    "batches",
+    "records",
+    "bytes",
+    "segment",
+    "last_stable_offset",
+    "batch",
+)
+WIDTH = len(ROW)
+# What is odd about a batch, from `_c/producer_table.pxd`, with the epoch and the first offset of its producer's open
+# transaction before it.
+ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
+EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2
+
+MARKER_COLUMNS = ("key", "value", "timestamp")
+"""The columns of the records of control batches that marks are made from."""
+
+_COLUMNS = BATCH_LAYOUT.schema.index_of
+
+
+class Step:
+    """Consecutive bytes of one segment.
+
+    segment, number   which segment of the walk
+    part              all of it as a read.passes.PassResult
+    rows              the good batches: BatchRow structs with the restored values
+    chunk             the records of the columns asked for; None: there are none
+    damage, restored  before, between and behind the batches
+    tail              (position, length) of what follows the segment's last batch and is not damage, in its last step;
+                      None: nothing does
+    """
+
+    def __init__(self, segment: Any, number: int, part: Any, tail: tuple[int, int] | None = None) -> None:
+        self.segment, self.number, self.part, self.tail = segment, number, part, tail
+        self.rows: Rows = part.tables[0]
+        self.chunk: Chunk | None = part.chunks[0] if part.chunks else None
+        self.damage: Sequence[Damage] = part.damage
+        self.restored: Sequence[Restored] = part.restored
+        self._columns: dict[str, list[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def column(self, name: str) -> list[Any]:
+        """A column of the batch table as a list, made once."""
+        found = self._columns.get(name)
+        if found is None:
+            at = _COLUMNS[name]
+            found = cells(self._table, at, BATCH_LAYOUT.schema[at].format, 0, len(self.rows))
+            self._columns[name] = found
+        return found
+
+    def first_offsets(self, expected: int) -> list[int]:
+        """The first offset of each batch. The header of a wrapper message has only the last one: it begins after the
+        batch before, the first of the step at `expected`."""
+        bases, lasts = self.column("base_offset"), self.column("last_offset")
+        if None not in bases:
+            return bases
+        before = [expected, *(last + 1 for last in lasts[:-1])]
+        return [min(last, at) if base is None else base for base, last, at in zip(bases, lasts, before, strict=True)]
+
+    @cached_property
+    def _table(self) -> Chunk:
+        return self.rows.chunk(BATCH_LAYOUT)
+
+    @cached_property
+    def _marked(self) -> tuple[bytes, int, int, int]:
+        return self.rows.mark(self.chunk)
+
+    @property
+    def marks(self) -> bytes:
+        """A Mark for each batch. The MARKER_COLUMNS must have been asked for."""
+        return self._marked[0] if len(self.rows) else b""
+
+    @property
+    def first_offset(self) -> int:
+        """Of at least one batch; of a wrapper message its last offset."""
+        return self._marked[1]
+
+    @property
+    def last_offset(self) -> int:
+        return self._marked[2]
+
+    @property
+    def max_timestamp(self) -> int:
+        """Of all batches, ms; -1: none has one."""
+        return self._marked[3]
+
+    def marked(self, code: int) -> set[tuple[int, int]]:
+        """(producer id, last offset) of the batches with a code."""
+        return self.rows.marked(self.marks, code)
+
+    def why_unreadable(self, row: int) -> str:
+        """The error text of a control batch with the code UNREADABLE."""
+        assert self.chunk is not None
+        runs = self.chunk.runs().cast("q").tolist()
+        record = sum(runs[1 : 2 * runs[::2].index(row) : 2])
+        [key] = cells(self.chunk, 0, "z", record, record + 1)
+        try:
+            control.type_id(key)
+        except InvalidRecordError as error:
+            return str(error)
+        return ""

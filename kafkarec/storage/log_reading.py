@@ -1,0 +1,157 @@
+"""Reads the segments of logs: ranges, read_committed, several files as one result."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from kafkarec.format.enums import Isolation
+from kafkarec.read import isolation as isolation_rules
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import Excluded, PassResult, as_columns, batch_table, joined, read_part
+from kafkarec.read.walk import CHECKSUMS, HEADERS, asked, walk
+from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
+
+from . import ranges
+from .ranges import EVERYTHING, RecordRange
+from .raw_batches import SegmentBytes
+from .segment_file import SegmentFile
+
+Groups = Iterable[Sequence[SegmentFile]]
+"""The segments of each log, in order."""
+
+
+class _Reading(NamedTuple):
+    """The request for each segment of a log, the segments that may have records of the range, and what read_committed
+    leaves out."""
+
+    decode_request: DecodeRequest
+    segments: Sequence[SegmentFile]
+    left_out: Excluded | None
+
+
+class Isolated(NamedTuple):
+    """Which transactions are read: the parameters of `kafkarec.decode`."""
+
+    isolation: Isolation | str = Isolation.READ_UNCOMMITTED
+    aborted: Iterable[Any] | None = None
+    last_stable_offset: int | None = None
+
+
+_EVERY = Isolated()
+
+
+def _readings(
+    groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
+) -> Iterator[_Reading]:
+    options = replace(decode_request.options, offsets=record_range.offsets, times=record_range.times)
+    committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
+    aborted = None if isolated.aborted is None else list(isolated.aborted)
+    for group in groups:
+        chosen, left_out = options, None
+        if committed:
+            left_out = isolation_rules.excluded(
+                group, aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
+            )
+            chosen = replace(options, aborted=left_out.aborted, stable_offset=left_out.stable_offset)
+        yield _Reading(decode_request._replace(options=chosen), _in_range(group, record_range), left_out)
+
+
+def read(
+    groups: Groups,
+    decode_request: DecodeRequest,
+    record_range: RecordRange = EVERYTHING,
+    isolated: Isolated = _EVERY,
+    threads: int = 1,
+) -> RecordColumns:
+    """All records of a range as one result."""
+    parts: list[PassResult] = []
+    left_out: list[Excluded | None] = []
+    for reading in _readings(groups, decode_request, record_range, isolated):
+        left_out.append(reading.left_out)
+        parts += [part_of(segment, reading.decode_request, record_range, threads) for segment in reading.segments]
+    return as_columns(decode_request, joined(parts), _of_all(left_out))
+
+
+def part_of(
+    segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING, threads: int = 1
+) -> PassResult:
+    """The records of a segment in one part."""
+    with segment.opened() as source:
+        start = max(segment.begin, ranges.start_position(segment, record_range))
+        return read_part(segment.named(decode_request), source, start, segment.end, threads)
+
+
+def _of_all(left_out: Sequence[Excluded | None]) -> Excluded | None:
+    """What is left out of several logs: one last stable offset has no meaning for them."""
+    if len(left_out) == 1:
+        return left_out[0]
+    undecided = tuple(one for excluded in left_out if excluded is not None for one in excluded.undecided)
+    return Excluded((), None, None, undecided)
+
+
+def pieces(
+    groups: Groups,
+    decode_request: DecodeRequest,
+    record_range: RecordRange = EVERYTHING,
+    isolated: Isolated = _EVERY,
+    threads: int = 1,
+) -> Generator[tuple[Any, RecordColumns]]:
+    """(segment, some of its records), in constant memory."""
+    start_of = partial(ranges.start_position, record_range=record_range)
+    for reading in _readings(groups, decode_request, record_range, isolated):
+        with closing(walk(reading.segments, reading.decode_request, start_of=start_of, threads=threads)) as steps:
+            for step in steps:
+                yield step.segment, as_columns(decode_request, step.part, reading.left_out)
+
+
+def tables(
+    segments: Sequence[SegmentFile],
+    *,
+    errors: str = "raise",
+    record_range: RecordRange = EVERYTHING,
+    check_crcs: bool = False,
+) -> Generator[BatchTable]:
+    """Batch tables of about 11,000 batches each, of those that may have offsets of the range. From frames and headers
+    alone, unless check_crcs: then every byte is read, and still nothing decompressed."""
+    headers = ranges.within(asked(CHECKSUMS if check_crcs else HEADERS, errors=errors), record_range)
+    start_of = partial(ranges.start_position, record_range=record_range)
+    for step in walk(_in_range(segments, record_range), headers, start_of=start_of):
+        yield batch_table(step.part)
+
+
+def last_batch(segment: SegmentFile) -> dict[str, Any] | None:
+    """The columns of the last batch, from the headers alone; None: there is none. OSError if it cannot be read."""
+    last = None
+    for table in tables([segment], errors="skip"):
+        last = table[-1] if len(table) else last
+    return last
+
+
+def record_batches(
+    segment: SegmentFile, decode_request: DecodeRequest, record_range: RecordRange = EVERYTHING
+) -> Iterator[RecordBatch]:
+    """The batches of a segment. A batch's bytes are read when they are used."""
+    source = SegmentBytes(segment, segment.named(decode_request._replace(skip=False)))
+    errors = "skip" if decode_request.skip else "raise"
+    with segment.opened():
+        for table in tables([segment], errors=errors, record_range=record_range):
+            for rows, row in places(table):
+                yield RecordBatch(rows, row, source)
+
+
+def _in_range(group: Sequence[SegmentFile], record_range: RecordRange) -> Sequence[SegmentFile]:
+    """The segments that may have offsets of the range, by the base offsets in their names."""
+    chosen = []
+    for number, segment in enumerate(group):
+        next_base = group[number + 1].base_offset if number + 1 < len(group) else None
+        first, end, base = record_range.first_offset, record_range.end_offset, segment.base_offset
+        if first is not None and next_base is not None and base is not None and base < next_base <= first:
+            continue
+        if end is not None and base is not None and base >= end and number > 0:
+            continue
+        chosen.append(segment)
+    return chosen

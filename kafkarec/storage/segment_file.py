@@ -1,0 +1,320 @@
+"""One file of record batches: a .log, a .checkpoint, or any blob.
+
+00000000000000000030.log         batches, from base offset 30 on
+00000000000000000030.index       positions of offsets; this and the next one are read for ranges
+00000000000000000030.timeindex   offsets of timestamps
+00000000000000000030.txnindex    aborted transactions
+00000000000000000030.snapshot    producers at its start
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, Self
+
+from kafkarec._core import Source
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.recover.marker_evidence import Evidence
+from kafkarec.recover.restoring import NO_FACTS, LogFacts
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, txn_index
+from kafkarec.sources.files import ByteSource, LocalFile
+from kafkarec.sources.folders import FetchCounter, Folder
+from kafkarec.sources.remote_errors import display_url
+
+from . import names
+from .log_files import open_file
+
+MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
+
+
+class SegmentFile:
+    """A file of record batches. As a context manager it keeps the file open; otherwise each call opens it.
+
+    .path, .name              as passed to `open`, and the file's name
+    .topic, .partition        as passed by the caller, else from the folder's or the file's name; None: unknown
+    .base_offset              from the file's name; None: unknown
+    .size                     bytes, when it was first opened
+    .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
+    .restore                  False: header fields are never restored, whatever the options of a call
+    .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
+    """
+
+    def __init__(
+        self,
+        path: str,
+        name: str,
+        *,
+        folder: Folder | None = None,
+        source: ByteSource | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        size: int | None = None,
+        base_offset: int | None = None,
+        later_segment: bool = False,
+        begin: int = 0,
+        end: int | None = None,
+        restore: bool = True,
+        prepared: Callable[[SegmentFile], dict[tuple[int, int], bool]] = lambda segment: {},
+    ) -> None:
+        self.path, self.name = path, name
+        self.topic, self.partition = topic, partition
+        self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
+        self.base_offset = names.base_offset(name) if base_offset is None else base_offset
+        self._prepared = prepared
+        self._folder, self._given = folder, source
+        self._size = size
+        self._known_size: int | None = None
+        self._open: ByteSource | None = None
+        self._core: Source | None = None
+        self._users = 0
+        self._lock = threading.Lock()
+
+    @property
+    def size(self) -> int:
+        if self._size is None:
+            with self.opened() as source:
+                self._size = int(source.size)
+        return self._size
+
+    @property
+    def fetch_counter(self) -> FetchCounter | None:
+        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
+        counter: FetchCounter | None = getattr(self._folder, "fetch_counter", None)
+        return counter
+
+    @property
+    def folder(self) -> Folder | None:
+        """The folder that the file is in; None: it was opened from a file object."""
+        return self._folder
+
+    @property
+    def source(self) -> ByteSource:
+        """The open file: see sources.files. It stays open until `close`."""
+        self.hold_open()
+        assert self._open is not None
+        return self._open
+
+    def hold_open(self) -> None:
+        """Opens the file, which then stays open until `close`."""
+        if self._open is None:
+            self.__enter__()
+
+    @contextmanager
+    def opened(self) -> Iterator[Source]:
+        """A context manager with the Source for a Decoder. Closes the file after its last concurrent user."""
+        with self._lock:
+            if self._core is None:
+                self._open = self._given if self._given is not None else self._opened_source()
+                self._core = Source(file=self._open)
+            self._users += 1
+            core = self._core
+        try:
+            yield core
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._close_source()
+
+    def _opened_source(self) -> ByteSource:
+        if self._folder is None:
+            raise ValueError(f"{self.path} was opened from a file object, which cannot be opened again")
+        source = open_file(self._folder, self.name)
+        if self._known_size is not None and isinstance(source, LocalFile):
+            source.size = min(source.size, self._known_size)
+        return source
+
+    def _close_source(self) -> None:
+        opened, self._open, self._core = self._open, None, None
+        if opened is not None and opened is not self._given:
+            opened.close()
+
+    def __enter__(self) -> Self:
+        self._held = self.opened()
+        self._held.__enter__()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file if `source` or a `with` statement keeps it open."""
+        context = self.__dict__.pop("_held", None)
+        if context is not None:
+            context.__exit__(None, None, None)
+
+    def raw(self, position: int, length: int) -> bytes:
+        """Bytes of the file; fewer at its end."""
+        with self.opened():
+            assert self._open is not None
+            return self._open.read_at(position, max(0, min(length, self._open.size - position)))
+
+    def sidecar(self, suffix: str) -> bytes | None:
+        """All bytes of the segment's side file with this suffix (".index", ...); None: there is none.
+
+        The .snapshot is that of the segment's start. In tiered storage an object of this name is that of its end
+        (RemoteLogManager.copyLogSegment), so there is none.
+        """
+        if self._folder is None or (suffix == producer_snapshot.SUFFIX and names.is_tiered(self.name)):
+            return None
+        return self._folder.read(names.sidecar(self.name, suffix))
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the files beside it say of its transactions."""
+        return Evidence(self._aborted, self._producers, self._folder_snapshots, partial(self._prepared, self))
+
+    def _aborted(self) -> Sequence[AbortedTransaction] | None:
+        data = self.sidecar(txn_index.SUFFIX)
+        return None if data is None else txn_index.read(data, self.path)
+
+    def _producers(self) -> Sequence[SnapshotEntry] | None:
+        data = self.sidecar(producer_snapshot.SUFFIX)
+        return None if data is None else producer_snapshot.read(data)
+
+    def _folder_snapshots(self) -> list[tuple[int, Sequence[SnapshotEntry]]]:
+        """The intact producer snapshots of the folder, by offset. Those that cannot be read are left out."""
+        folder, found = self._folder, []
+        if folder is None:
+            return []
+        with suppress(OSError):
+            for entry in folder.entries():
+                prefix, suffix = os.path.splitext(entry.name)
+                if suffix == producer_snapshot.SUFFIX and prefix.isdecimal():
+                    with suppress(OSError, KafkaRecordError):
+                        found.append((int(prefix), producer_snapshot.read(folder.read(entry.name) or b"")))
+        return sorted(found, key=lambda one: one[0])
+
+    def open_source(self, suffix: str | None = None) -> ByteSource | None:
+        """Opens this file, or the segment's side file with this suffix. The caller closes it. None: there is none."""
+        if suffix is None:
+            return self._opened_source()
+        try:
+            return None if self._folder is None else open_file(self._folder, names.sidecar(self.name, suffix))
+        except FileNotFoundError:
+            return None
+
+    def named(self, decode_request: DecodeRequest) -> DecodeRequest:
+        """The request with this file's name, topic and partition for errors and columns."""
+        named = {
+            "file": self.display_path,
+            "topic": self.topic,
+            "partition": self.partition,
+            "later_segment": self.later_segment,
+            "facts": self.facts,
+        }
+        options = decode_request.options if self.restore else replace(decode_request.options, restore=False)
+        return decode_request._replace(options=options, named=named)
+
+    @property
+    def display_path(self) -> str:
+        """The path for messages: a URL without a signature in it."""
+        return display_url(self.path) if "://" in self.path else self.path
+
+    @property
+    def facts(self) -> LogFacts:
+        """What its name and the files beside it say, for restoring."""
+        base = self.base_offset if self.name.split(".")[1:2] == ["log"] else None
+        if base is None:
+            return NO_FACTS
+        beside = _FilesBeside(self, base)
+        return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, beside.next_name, beside.epoch_at)
+
+    def between(self, begin: int, end: int, *, has_grown: bool = False) -> Self:
+        """The bytes [begin, end) of this segment as a separate Segment, for one of several tasks. Both must be starts
+        of batches or the file's end: see `splits`. Positions stay those in the file.
+
+        has_grown: `end` was the end of the log: what a plain file on this machine has after it is not looked at, and an
+        incomplete batch before it is no damage
+        """
+        if not 0 <= begin <= end <= self.size:
+            raise ValueError(f"bytes {begin} to {end} of a file of {self.size}")
+        if not has_grown:
+            return self.copy(begin=begin, end=end, later_segment=self.later_segment or end < self.size)
+        part = self.copy(begin=begin, end=end, size=end)
+        part._known_size = end
+        return part
+
+    def copy(self, **changes: Any) -> Self:
+        """Another Segment of the same bytes. changes: parameters of the constructor that differ."""
+        same = {
+            "path": self.path,
+            "name": self.name,
+            "folder": self._folder,
+            "source": self._given,
+            "topic": self.topic,
+            "partition": self.partition,
+            "size": self._size,
+            "base_offset": self.base_offset,
+            "later_segment": self.later_segment,
+            "begin": self.begin,
+            "end": self.end,
+            "restore": self.restore,
+            "prepared": self._prepared,
+        }
+        other = type(self)(**(same | changes))
+        other._known_size = self._known_size
+        return other
+
+    def _names(self) -> str:
+        known = self.topic is not None and self.partition is not None
+        return f"{self.topic}-{self.partition}/{self.name}" if known else self.path
+
+    def __repr__(self) -> str:
+        size = f"{self._size} bytes" if self._size is not None else "not opened yet"
+        base = "unknown" if self.base_offset is None else self.base_offset
+        return f"<{type(self).__name__} {self._names()}: {size}, base offset {base}>"
+
+
+class _FilesBeside:
+    """What the files beside a segment say of its batches: each is read when it is first needed, and what cannot be read
+    says nothing. For restoring.LogFacts."""
+
+    def __init__(self, segment: SegmentFile, base: int) -> None:
+        self._segment, self._base = segment, base
+
+    @cached_property
+    def _by_position(self) -> dict[int, int]:
+        try:
+            data = self._segment.sidecar(offset_index.SUFFIX)
+            return {one.position: one.offset for one in offset_index.read(data or b"", self._base)}
+        except (OSError, KafkaRecordError):
+            return {}
+
+    def last_offset(self, position: int) -> int | None:
+        return self._by_position.get(position)
+
+    @cached_property
+    def _next_name(self) -> int | None:
+        folder = self._segment.folder
+        try:
+            entries = () if folder is None else folder.entries()
+        except OSError:
+            return None
+        own = names.segment(self._segment.name)
+        of_log = own and (own.topic, own.partition, own.suffix)
+        parsed = (names.segment(one.name) for one in entries if not one.is_dir and names.is_segment(one.name))
+        bases = (one.base_offset for one in parsed if one and (one.topic, one.partition, one.suffix) == of_log)
+        return min((base for base in bases if base > self._base), default=None)
+
+    def next_name(self) -> int | None:
+        return self._next_name
+
+    @cached_property
+    def _epochs(self) -> Sequence[leader_epochs.EpochEntry]:
+        folder = self._segment.folder
+        try:
+            data = None if folder is None else folder.read(leader_epochs.NAME)
+            return () if data is None else leader_epochs.read(data)
+        except (OSError, KafkaRecordError):
+            return ()
+
+    def epoch_at(self, offset: int) -> int | None:
+        return leader_epochs.epoch_at(self._epochs, offset)
