@@ -66,19 +66,20 @@ def ends_in_zeros(segment: SegmentFile, position: int) -> bool:
     return has_zeros_at_end(segment) and not any(segment.raw(position, _ZEROS))
 
 
-def frames_end(segment: SegmentFile, position: int) -> int | None:
-    """Where the batches from `position` on end by their lengths: at the file's end, at preallocated zeros, or at a
-    batch that is longer than its file. None: a length or a magic before that is wrong."""
+def last_frame(segment: SegmentFile, position: int) -> tuple[int, int] | None:
+    """Start and end of the last batch from `position` on by their lengths: behind it is the file's end, zeros, or a
+    batch that is longer than its file. Without a batch twice `position`; None: a length or a magic before is wrong."""
+    start = position
     with segment.opened() as source:
         read_at = segment.source.read_at
         while not _are_zeros(head := read_at(position, UP_TO_MAGIC)) and len(head) == UP_TO_MAGIC:
-            start = start_of(head)
-            if start.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or start.magic not in MAGICS:
+            fields = start_of(head)
+            if fields.batch_length < UP_TO_MAGIC - LOG_OVERHEAD or fields.magic not in MAGICS:
                 return None
-            if start.batch_length > source.size - position - LOG_OVERHEAD:
+            if fields.batch_length > source.size - position - LOG_OVERHEAD:
                 break
-            position += LOG_OVERHEAD + start.batch_length
-    return position
+            start, position = position, position + LOG_OVERHEAD + fields.batch_length
+    return start, position
 
 
 def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_from: int | None) -> Damage | None:

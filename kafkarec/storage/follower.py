@@ -296,12 +296,13 @@ class Follower:
         """The open file without zeros and, if its end is near, the incomplete batch there."""
         file = segment.source
         is_far = file.size - begin > _FAR and not batch_frames.has_zeros_at_end(segment)
-        end = None if is_far else batch_frames.frames_end(segment, begin)
-        if end is not None and end < settled and not batch_frames.ends_in_zeros(segment, end):
-            end = None  # the zeros, or the length of the last batch, may be wrong
-        if end is not None and isinstance(file, LocalFile):
+        last = None if is_far else batch_frames.last_frame(segment, begin)
+        if last is not None and last[1] < settled:  # zeros, or the length of the last batch, may be wrong by now
+            is_torn = last[0] < last[1] and not batch_frames.has_valid_checksum(segment, *last)
+            last = None if is_torn or not batch_frames.ends_in_zeros(segment, last[1]) else last
+        if last is not None and isinstance(file, LocalFile):
             file = copy(file)
-            file.size = end
+            file.size = last[1]
         return Source(file=file)
 
     def _doubt(self, part: PassResult, at: ReadTo, settled: int) -> int | None:

@@ -61,7 +61,9 @@ def test_the_first_offset_is_unknown_below_magic_2(tmp_path: Path) -> None:
 def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     log = segment(tmp_path, FIRST, SECOND, bytes(100))
     end = len(FIRST + SECOND)
-    assert [batch_frames.frames_end(log, position) for position in (0, len(FIRST), end)] == [end] * 3
+    assert [batch_frames.last_frame(log, position) for position in (0, len(FIRST), end)] == [(len(FIRST), end)] * 2 + [
+        (end, end)
+    ]
     assert [batch_frames.is_preallocated(log, position) for position in (0, len(FIRST), end)] == [False, False, True]
 
 
@@ -87,7 +89,7 @@ def test_zeros_that_end_a_file(tail: bytes, expected: bool, tmp_path: Path) -> N
 def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> None:
     log = segment(tmp_path, FIRST, *MESSAGES, tail)
     end = len(FIRST + b"".join(MESSAGES))
-    assert batch_frames.frames_end(log, 0) == end
+    assert batch_frames.last_frame(log, 0) == (end - len(MESSAGES[-1]), end)
     assert not batch_frames.is_preallocated(log, end)
 
 
@@ -98,7 +100,7 @@ def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> No
 )
 def test_frames_do_not_lead_over_a_wrong_header(tmp_path: Path, broken: bytes) -> None:
     log = segment(tmp_path, FIRST, broken, SECOND)
-    assert batch_frames.frames_end(log, 0) is None
+    assert batch_frames.last_frame(log, 0) is None
     assert not batch_frames.is_preallocated(log, len(FIRST))
 
 

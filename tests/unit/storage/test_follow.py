@@ -12,7 +12,7 @@ import time
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import builders
 import pytest
@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 import kafkarec
 from kafkarec.errors import CorruptRecordError
+from kafkarec.recover import offset_order
+from kafkarec.sidecars import offset_index
 from kafkarec.sources import folders
 from kafkarec.sources.files import LocalFile
 from kafkarec.storage import follower as module
@@ -302,9 +304,10 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monke
 
 
 class CountedFile(LocalFile):
-    """Counts the bytes that are read."""
+    """Counts the bytes that are read, and notes where windows begin."""
 
     read = 0
+    windows: ClassVar[list[int]] = []
 
     def __init__(self, path: str, disk: bool = False) -> None:
         super().__init__(path, disk)
@@ -313,6 +316,8 @@ class CountedFile(LocalFile):
     def read_at(self, position: int, length: int) -> bytes:
         data = os.pread(self._number, length, position)
         CountedFile.read += len(data)
+        if length > 64 and self.name.endswith(".log"):
+            self.windows.append(position)
         return data
 
     def close(self) -> None:
@@ -337,6 +342,20 @@ def test_each_byte_is_read_about_once(cut: bool, tmp_path: Path, monkeypatch: py
     append(folder, left)
     assert found + len(polled(one)) == 1201
     assert CountedFile.read < 1.02 * (folder / f"{0:020}.log").stat().st_size
+
+
+def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are compared with the batches behind damage."""
+    folder, size = log_folder(tmp_path, *(good(base) for base in range(2000))), len(good(0))
+    entries = [(base, base * size) for base in range(10, 2000, 10)]
+    (folder / f"{0:020}.index").write_bytes(offset_index.write(entries, 0))
+    one = follower(folder, start_offset=1900)
+    monkeypatch.setattr(folders, "LocalFile", CountedFile)
+    monkeypatch.setattr(CountedFile, "windows", [])
+    assert [offset for offset, _ in polled(one)] == list(range(1900, 2000))
+    assert 0 <= 1900 - offset_order.WINDOW - min(CountedFile.windows) / size < 10  # one index entry further back
 
 
 def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:
