@@ -1,0 +1,103 @@
+"""What each operation takes of a whole log: `python benchmarks/walks.py [--rounds N]`.
+
+    small      200,000 batches of one record of 40 bytes, in transactions of five batches and a marker
+    ordinary   5,000 batches of 100 records of 100 bytes that do not compress (12 KB)
+
+Microseconds of processor time a batch, the least of all rounds; the files are in the page cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
+
+from shared import machine  # noqa: E402
+
+import kafkarec  # noqa: E402
+from kafkarec.ops.compact import cleaned  # noqa: E402
+from kafkarec.ops.convert import converted  # noqa: E402
+from kafkarec.ops.diff import compare  # noqa: E402
+from kafkarec.read.isolation import excluded  # noqa: E402
+from kafkarec.storage.rebuild_folder import rebuild_log  # noqa: E402
+
+NOW = 1_700_000_000_000
+
+
+def small() -> bytes:
+    log, offset = bytearray(), 0
+    for number in range(200_000 // 6):
+        producer: dict[str, Any] = {"producer_id": number % 50, "producer_epoch": 0, "is_transactional": True}
+        for batch in range(5):
+            row = (offset, NOW + offset, b"k%d" % (offset % 1000), b"v" * 40, ())
+            log += kafkarec.encode([row], base_offset=offset, base_sequence=number // 50 * 5 + batch, **producer)
+            offset += 1
+        with kafkarec.RecordBatchBuilder(base_offset=offset, is_control=True, **producer) as marker:
+            marker.append_end_txn_marker(NOW + offset, "commit" if number % 4 else "abort", 0)
+            log += marker.build()
+        offset += 1
+    return bytes(log)
+
+
+def ordinary() -> bytes:
+    data = random.Random(1).randbytes(1 << 16)
+    log = bytearray()
+    for base in range(0, 500_000, 100):
+        offsets = range(base, base + 100)
+        rows = [(n, NOW + n, b"key%d" % (n % 5000), data[n * 37 % 60_000 :][:100], ()) for n in offsets]
+        log += kafkarec.encode(rows, base_offset=base)
+    return bytes(log)
+
+
+OPERATIONS: dict[str, Callable[[Any], object]] = {
+    "scan": lambda log: log.scan(),
+    "transactions": lambda log: log.transactions(),
+    "what read_committed leaves out": lambda log: excluded(log.segments),
+    "read": lambda log: log.read(),
+    "stream": lambda log: deque(log.stream(), 0),
+    "reindex": lambda log: deque(rebuild_log(log), 0),
+    "diff": lambda log: compare(log, kafkarec.open(log.path)),
+    "compact": lambda log: deque(cleaned(log), 0),
+    "convert to lz4": lambda log: deque(converted(log, compression="lz4"), 0),
+    "verify": lambda log: log.verify(),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args().rounds
+    print(machine())
+    with tempfile.TemporaryDirectory() as folder:
+        logs = {}
+        for name, made in (("small", small()), ("ordinary", ordinary())):
+            path = Path(folder) / f"{name}-0"
+            path.mkdir()
+            (path / f"{0:020}.log").write_bytes(made)
+            logs[name] = kafkarec.open(path), len(kafkarec.scan(made))
+        print(f"{'':32}" + "".join(f"{name:>10}" for name in logs))
+        for title, operation in OPERATIONS.items():
+            print(
+                f"{title:32}" + "".join(f"{least(operation, *one, rounds):10.3f}" for one in logs.values()), flush=True
+            )
+
+
+def least(operation: Callable[[Any], object], log: Any, batches: int, rounds: int) -> float:
+    taken = []
+    for _ in range(rounds):
+        begin = time.process_time()
+        operation(log)
+        taken.append(time.process_time() - begin)
+    return min(taken) * 1e6 / batches
+
+
+if __name__ == "__main__":
+    main()
