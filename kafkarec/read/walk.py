@@ -7,10 +7,11 @@ A segment is a file (log.files) or bytes in memory (Buffer).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec._core import Source
@@ -29,7 +30,9 @@ from .decode_options import (
     request,
 )
 from .passes import read_pieces
+from .threads import in_order, worth_sharing
 
+_MOST_AHEAD = 8  # steps of a segment that is read ahead whole
 _LEAST_FIRST = (NO_CHECKS, PAYLOAD_CHECKS, ALL_CHECKS)
 
 
@@ -121,8 +124,10 @@ def walk(
 
     start, stop   positions: only what is between them is read, of each segment
     start_of      a segment -> its start
+    threads       how many read ahead, the calling one included, also in the next segments; the steps are the same
     """
-    for number, segment in enumerate(map(as_segment, segments)):
+
+    def steps(number: int, segment: Any, threads: int) -> Iterator[Step]:
         with segment.opened() as source:
             begin = max(segment.begin, start if start_of is None else start_of(segment))
             end = source.size if segment.end is None else segment.end
@@ -130,6 +135,23 @@ def walk(
             for part in read_pieces(segment.named(decode_request), source, begin, end, threads):
                 tail = (end - part.remaining, part.remaining) if part.remaining else None
                 yield Step(segment, number, part, tail)
+
+    def steps_of_small(number: int, segment: Any) -> list[Step] | None:
+        """All steps, if that takes little memory and no error comes; else None: they are read again."""
+        with suppress(KafkaRecordError, OSError), segment.opened() as source:
+            if source.is_shareable and not worth_sharing(decode_request, source.size):
+                found = list(islice(steps(number, segment, 1), _MOST_AHEAD + 1))
+                return found if len(found) <= _MOST_AHEAD else None
+        return None
+
+    numbered: Iterable[tuple[int, Any]] = enumerate(map(as_segment, segments))
+    if threads > 1 and len(several := list(numbered)) > 1:
+        with closing(in_order((partial(steps_of_small, *one) for one in several), threads)) as ahead:
+            for one, found in zip(several, ahead, strict=True):
+                yield from steps(*one, threads) if found is None else found
+        return
+    for number, segment in several if threads > 1 else numbered:
+        yield from steps(number, segment, threads)
 
 
 def is_preallocated(segment: Any, tail: tuple[int, int]) -> bool:

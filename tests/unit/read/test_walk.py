@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import builders
 import pytest
 
+import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.read.decode_options import ALL_CHECKS, CONTROL_PAYLOADS, NO_CHECKS, NO_PAYLOADS, PAYLOAD_CHECKS
 from kafkarec.read.walk import (
@@ -75,3 +79,37 @@ def test_the_first_offset_of_a_wrapper_is_that_behind_the_batch_before() -> None
 def test_whether_one_batch_passes_its_checksum() -> None:
     assert passes_checksum(Buffer(ONE + WRONG), 0, len(ONE))
     assert not passes_checksum(Buffer(ONE + WRONG), len(ONE), len(WRONG))
+
+
+@pytest.mark.parametrize("errors", ["skip", "raise"])
+def test_the_steps_of_many_small_segments_are_the_same_with_threads(errors: str) -> None:
+    logs = [b"".join(builders.good_batch(2, base_offset=2 * n) for n in range(size)) for size in range(40)]
+    logs[30] = logs[30][:-1]
+    logs[33] = logs[33][:200] + b"\xff" + logs[33][201:]
+
+    def seen(threads: int) -> tuple[list[object], object]:
+        found: list[object] = []
+        try:
+            for step in walk(logs, asked(CHECKSUMS, errors=errors), threads=threads):
+                found.append((step.number, step.column("position"), [*step.damage], step.tail))
+        except CorruptRecordError as error:
+            return found, (error.position, error.reason)
+        return found, None
+
+    alone = seen(1)
+    assert alone[1] is None if errors == "skip" else alone[1] is not None
+    assert all(seen(threads) == alone for threads in (2, 3, 8))
+
+
+def test_a_walk_with_threads_may_be_left(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{n:020}.log" for n in range(0, 60, 3)]
+    for path in paths:
+        path.write_bytes(builders.good_batch(3, base_offset=int(path.stem)))
+    log = kafkarec.open(tmp_path)
+    with closing(log.stream(threads=2)) as pieces:
+        assert next(pieces).column("offset") == [0, 1, 2]
+    assert [piece.column("offset")[0] for piece in log.stream(threads=4)] == list(range(0, 60, 3))
+    paths[7].unlink()
+    with pytest.raises(FileNotFoundError), closing(log.stream(threads=4)) as pieces:
+        assert [len(next(pieces)) for _ in range(7)] == [3] * 7
+        next(pieces)
