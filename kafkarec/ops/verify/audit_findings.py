@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kafkarec._core import Rows
+from kafkarec.recover.steps import Step
 
-from .cached_columns import CachedColumns
-from .findings import FindingCollector, FindingPlace
+from .findings import FindingCollector, FindingPlace, place_of
 
 _IN_A_RECORD = "in a record of the batch at offset {offset}"
 
@@ -51,30 +50,30 @@ class _Note(NamedTuple):
     c: int
 
 
-def add(table: Rows, rows: CachedColumns, notes: FindingCollector) -> None:
-    """Adds the findings about the good batches of one step; `rows` has their columns."""
-    numbers = iter(table.audit().cast("q").tolist())
+def add(step: Step, notes: FindingCollector) -> None:
+    """Adds the findings about the good batches of one step."""
+    numbers = iter(step.rows.audit().cast("q").tolist())
     for values in zip(*[numbers] * _NUMBERS, strict=True):
         note = _Note(*values)
-        _add(note, rows, table.note_details.get(note.batch, ""), notes)
+        _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
 
 
-def _add(note: _Note, rows: CachedColumns, detail: str, notes: FindingCollector) -> None:
+def _add(note: _Note, step: Step, detail: str, notes: FindingCollector) -> None:
     kind, text = _FINDINGS[note.kind]
     row = note.batch
-    place, places = rows.place(row), note.times
+    place, places = place_of(step, row), note.times
     if note.kind == _HEADER_KEYS:
         place, places = FindingPlace(place.position, note.a), note.b
-    codec = rows["compression"][row]
+    codec = step.column("compression")[row]
     text = text.format(
         note.a,
         note.b,
         note.c,
-        base=rows["base_offset"][row],
+        base=step.column("base_offset")[row],
         codec=codec,
         detail=detail,
-        last=rows["last_offset"][row],
-        magic=rows["magic"][row],
+        last=step.column("last_offset")[row],
+        magic=step.column("magic")[row],
         offset=place.offset,
         streams=_STREAMS.get(codec),
     )

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .cached_columns import CachedColumns
-from .findings import NO_PLACE, FindingCollector, FindingPlace
+from kafkarec.recover.steps import Step
+
+from .findings import NO_PLACE, FindingCollector, FindingPlace, place_of
 
 
 @dataclass(slots=True)
@@ -23,18 +24,18 @@ class FileEpochs:
     highest: int | None = None
     last: int | None = None
 
-    def check(self, rows: CachedColumns, findings: FindingCollector) -> None:
+    def check(self, step: Step, findings: FindingCollector) -> None:
         """Checks the good batches of the next piece."""
-        epochs = rows["partition_leader_epoch"]
+        epochs = step.column("partition_leader_epoch")
         if epochs[0] == self.last and len(set(epochs)) == 1:
             return
         for row, epoch in enumerate(epochs):
             if epoch == self.last or epoch is None:
                 continue
             if self.first is None:
-                self.first, self.first_place = epoch, rows.place(row)
+                self.first, self.first_place = epoch, place_of(step, row)
             if self.highest is not None and epoch < self.highest:
-                findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", rows.place(row))
+                findings.add("epoch_goes_back", f"leader epoch {epoch} after {self.highest}", place_of(step, row))
             self.highest = epoch if self.highest is None else max(epoch, self.highest)
             self.last = epoch
 

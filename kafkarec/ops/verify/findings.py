@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from kafkarec.recover.steps import Step
+
 from .finding_kinds import KINDS, NOTE
 
 
@@ -17,6 +19,12 @@ class FindingPlace(NamedTuple):
 
 
 NO_PLACE = FindingPlace()
+
+
+def place_of(step: Step, row: int) -> FindingPlace:
+    """The position and base offset of a batch; of a wrapper the last offset, as the base offset is not known."""
+    base = step.column("base_offset")[row]
+    return FindingPlace(step.column("position")[row], step.column("last_offset")[row] if base is None else base)
 
 
 @dataclass(frozen=True, slots=True)

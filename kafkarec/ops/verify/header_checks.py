@@ -10,19 +10,19 @@ Each check is done on a whole column first. Rows are checked one by one only if 
 from __future__ import annotations
 
 from kafkarec.format.layout import BATCH_MAGIC, USED_BITS
+from kafkarec.recover.steps import Step
 
-from .cached_columns import CachedColumns
-from .findings import FindingCollector
+from .findings import FindingCollector, place_of
 
 
-def check(rows: CachedColumns, findings: FindingCollector) -> None:
+def check(step: Step, findings: FindingCollector) -> None:
     """Does all checks of this module on the batches of one piece."""
-    if not len(rows):
+    if not len(step):
         return
     for kind, name, what in _NEVER_NEGATIVE:
-        _not_negative(rows, findings, kind, name, what)
+        _not_negative(step, findings, kind, name, what)
     for check_rows in (_attributes, _counts, _producers):
-        check_rows(rows, findings)
+        check_rows(step, findings)
 
 
 # In most of these fields -1 means none, for which the columns have null.
@@ -36,45 +36,47 @@ _NEVER_NEGATIVE = (
 )
 
 
-def _not_negative(rows: CachedColumns, findings: FindingCollector, kind: str, name: str, what: str) -> None:
-    column = rows[name]
+def _not_negative(step: Step, findings: FindingCollector, kind: str, name: str, what: str) -> None:
+    column = step.column(name)
     known = [value for value in column if value is not None] if None in column else column
     if not known or min(known) >= 0:
         return
     for row, value in enumerate(column):
         if value is not None and value < 0:
-            findings.add(kind, f"{what} {value}", rows.place(row))
+            findings.add(kind, f"{what} {value}", place_of(step, row))
 
 
-def _attributes(rows: CachedColumns, findings: FindingCollector) -> None:
+def _attributes(step: Step, findings: FindingCollector) -> None:
     def unused_bits(magic: int, attributes: int) -> int:
         width = 0xFFFF if magic >= BATCH_MAGIC else 0xFF
         return attributes & width & ~USED_BITS[magic]
 
-    if not any(unused_bits(*pair) for pair in set(zip(rows["magic"], rows["attributes"], strict=True))):
+    if not any(unused_bits(*pair) for pair in set(zip(step.column("magic"), step.column("attributes"), strict=True))):
         return
-    for row, (magic, attributes) in enumerate(zip(rows["magic"], rows["attributes"], strict=True)):
+    for row, (magic, attributes) in enumerate(zip(step.column("magic"), step.column("attributes"), strict=True)):
         if bits := unused_bits(magic, attributes):
-            findings.add("attributes_unknown", f"attribute bits {bits:#06x}", rows.place(row))
+            findings.add("attributes_unknown", f"attribute bits {bits:#06x}", place_of(step, row))
 
 
-def _counts(rows: CachedColumns, findings: FindingCollector) -> None:
+def _counts(step: Step, findings: FindingCollector) -> None:
     """Reports batches with more records than offsets. Fewer are normal after compaction. The audit (see
     audit_findings.py) reports batches with a payload but a record count of 0."""
-    if rows["record_count"] == rows.offset_counts:
+    if step.column("record_count") == step.offset_counts:
         return
-    for row, (counted, offsets) in enumerate(zip(rows["record_count"], rows.offset_counts, strict=True)):
+    for row, (counted, offsets) in enumerate(zip(step.column("record_count"), step.offset_counts, strict=True)):
         if counted is not None and counted > offsets:
-            base, last = rows["base_offset"][row], rows["last_offset"][row]
+            base, last = step.column("base_offset")[row], step.column("last_offset")[row]
             detail = f"{counted} records in a batch with the offsets {base} to {last}"
-            findings.add("count_above_offsets", detail, rows.place(row))
+            findings.add("count_above_offsets", detail, place_of(step, row))
 
 
-def _producers(rows: CachedColumns, findings: FindingCollector) -> None:
+def _producers(step: Step, findings: FindingCollector) -> None:
     """Reports data batches with a producer id but no sequence (KIP-98). Markers have no sequence."""
-    producers, sequences = rows["producer_id"], rows["base_sequence"]
-    if None not in sequences or producers.count(None) == len(rows):
+    producers, sequences = step.column("producer_id"), step.column("base_sequence")
+    if None not in sequences or producers.count(None) == len(step):
         return
-    for row, (producer, sequence, is_control) in enumerate(zip(producers, sequences, rows["is_control"], strict=True)):
+    for row, (producer, sequence, is_control) in enumerate(
+        zip(producers, sequences, step.column("is_control"), strict=True)
+    ):
         if producer is not None and producer >= 0 and sequence is None and not is_control:
-            findings.add("producer_without_sequence", f"producer id {producer} without a sequence", rows.place(row))
+            findings.add("producer_without_sequence", f"producer id {producer} without a sequence", place_of(step, row))

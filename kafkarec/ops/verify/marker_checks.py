@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
+from kafkarec.recover.steps import Step
 from kafkarec.tables.records import RecordColumns
 
-from .cached_columns import CachedColumns
-from .findings import FindingCollector
+from .findings import FindingCollector, place_of
 
 COLUMNS = ("offset", "key", "value")
 CHECKPOINT = ".checkpoint"
@@ -25,7 +25,7 @@ _CACHED_RECORDS = 4096
 Problem = tuple[str, str] | None
 
 
-def check(records: RecordColumns, rows: CachedColumns, findings: FindingCollector) -> None:
+def check(records: RecordColumns, step: Step, findings: FindingCollector) -> None:
     """Checks the control records of one piece, the only ones that the audit keeps. `rows`: the batches of the piece."""
     if not len(records):
         return
@@ -40,7 +40,7 @@ def check(records: RecordColumns, rows: CachedColumns, findings: FindingCollecto
                 cache[key_and_value] = _problem(*key_and_value)
             problem = cache[key_and_value]
             if problem is not None:
-                findings.add(*problem, rows.place(row)._replace(offset=offsets[at]))
+                findings.add(*problem, place_of(step, row)._replace(offset=offsets[at]))
 
 
 def _runs(records: RecordColumns) -> Iterator[tuple[int, int, int]]:
@@ -72,9 +72,9 @@ def is_snapshot(name: str) -> bool:
     return name.removesuffix(".gz").removesuffix(".zst").endswith(CHECKPOINT)
 
 
-def ends_with_footer(records: RecordColumns, rows: CachedColumns) -> bool:
+def ends_with_footer(records: RecordColumns, step: Step) -> bool:
     """Whether the last record of a piece, whose control records these are, is a SNAPSHOT_FOOTER."""
-    if not len(records) or not rows["is_control"][-1] or not rows["record_count"][-1]:
+    if not len(records) or not step.column("is_control")[-1] or not step.column("record_count")[-1]:
         return False
     try:
         return control.type_id(records[len(records) - 1].key) == ControlRecordType.SNAPSHOT_FOOTER

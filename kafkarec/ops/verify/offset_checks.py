@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kafkarec.recover.offset_order import MAX_JUMP
+from kafkarec.recover.steps import Step
 
-from .cached_columns import CachedColumns
-from .findings import FindingCollector
+from .findings import FindingCollector, place_of
 
 _MAX_GAPS = 1000
 
@@ -60,32 +60,32 @@ class FileOffsets:
     gap_offsets: int = 0
     signs_of_cleaning: int = 0
 
-    def check(self, rows: CachedColumns, damaged_ends: set[int], findings: FindingCollector) -> None:
+    def check(self, step: Step, damaged_ends: set[int], findings: FindingCollector) -> None:
         """Checks the good batches of the next piece. damaged_ends: end positions of damage; a gap before a batch at one
         of them belongs to the damage."""
-        if not len(rows):
+        if not len(step):
             return
-        bases, nexts = rows["base_offset"], rows["next_offset"]
+        bases, nexts = step.column("base_offset"), step.column("next_offset")
         if self.first is None:
-            self.first = bases[0] if bases[0] is not None else rows["last_offset"][0]
+            self.first = bases[0] if bases[0] is not None else step.column("last_offset")[0]
             self.first_is_last = bases[0] is None
         follows = self.next is None or bases[0] == self.next
         end = nexts[-1]
         if not follows or bases[1:] != nexts[:-1]:
-            end = self._check_rows(bases, nexts, rows, damaged_ends, findings)
-        self._count_signs_of_cleaning(rows)
+            end = self._check_rows(bases, nexts, step, damaged_ends, findings)
+        self._count_signs_of_cleaning(step)
         self.next = end if self.next is None else max(self.next, end)
 
     def _check_rows(
         self,
         bases: Sequence[int | None],
         nexts: Sequence[int],
-        rows: CachedColumns,
+        step: Step,
         damaged: set[int],
         findings: FindingCollector,
     ) -> int:
         """Returns the next offset after these batches."""
-        positions = rows["position"]
+        positions = step.column("position")
         expected = self.next
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
             # Only the last offset of a wrapper of magic 0 or 1 is known, so only a decrease can be detected.
@@ -94,15 +94,17 @@ class FileOffsets:
                 following = bases[row + 1] if row + 1 < len(bases) else None
                 ends = f", and the next one begins at {following}" if following is not None else ""
                 detail = f"base offset {base}, but the previous batch ends at offset {expected - 1}{ends}"
-                findings.add("base_offset_wrong", detail, rows.place(row))
+                findings.add("base_offset_wrong", detail, place_of(step, row))
                 expected = expected if following is None else max(expected, following)
                 continue
             if expected is not None and begin < expected:
                 detail = f"offsets {begin} to {after - 1}, but the previous batch ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
-                findings.add("offset_overlap", detail, rows.place(row), severity=severity)
+                findings.add("offset_overlap", detail, place_of(step, row), severity=severity)
             elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
-                after_transaction = row > 0 and rows["is_transactional"][row - 1] and not rows["is_control"][row - 1]
+                after_transaction = (
+                    row > 0 and step.column("is_transactional")[row - 1] and not step.column("is_control")[row - 1]
+                )
                 self._add_gap(Gap(self.file, positions[row], expected, base - 1, after_transaction=after_transaction))
             # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.
             expected = after if expected is None or not self.rising else max(expected, after)
@@ -125,10 +127,10 @@ class FileOffsets:
         if len(self.gaps) < _MAX_GAPS:
             self.gaps.append(gap)
 
-    def _count_signs_of_cleaning(self, rows: CachedColumns) -> None:
+    def _count_signs_of_cleaning(self, step: Step) -> None:
         """Counts signs of the cleaner: batches with fewer records than offsets, empty ones, delete horizons."""
-        counts = rows["record_count"]
-        if counts != rows.offset_counts:
-            spans = zip(counts, rows.offset_counts, strict=True)
+        counts = step.column("record_count")
+        if counts != step.offset_counts:
+            spans = zip(counts, step.offset_counts, strict=True)
             self.signs_of_cleaning += sum(count is not None and count < offsets for count, offsets in spans)
-        self.signs_of_cleaning += len(rows) - rows["delete_horizon_ms"].count(None)
+        self.signs_of_cleaning += len(step) - step.column("delete_horizon_ms").count(None)

@@ -20,11 +20,10 @@ from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import as_columns
 from kafkarec.read.walk import is_preallocated, walk
+from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
-from kafkarec.tables.records import RecordColumns
 
 from . import audit_findings, header_checks, marker_checks
-from .cached_columns import CachedColumns
 from .epoch_checks import FileEpochs
 from .findings import FindingCollector, FindingPlace
 from .offset_checks import FileOffsets
@@ -43,7 +42,7 @@ BytesRead = Callable[[int], None]
 class LogCheck(Protocol):
     """A check that needs all good batches of a log, in order."""
 
-    def check(self, file: str, rows: CachedColumns) -> None: ...
+    def check(self, file: str, step: Step) -> None: ...
 
 
 @dataclass(slots=True)
@@ -208,35 +207,34 @@ def _read(
     end = 0
     with closing(walk([segment], wanted, threads=threads)) as steps:
         for step in steps:
-            piece = as_columns(wanted, step.part)
-            rows = CachedColumns(piece.batches)
-            end = _check_coverage(result, rows, piece, end)
-            result.add_restored(piece.restored)
-            if len(rows):
-                result.offsets.check(rows, {one.position + one.length for one in piece.damage}, result.findings)
-                result.epochs.check(rows, result.findings)
-                header_checks.check(rows, result.findings)
-                audit_findings.add(step.rows, rows, result.findings)
-                marker_checks.check(piece, rows, result.findings)
+            end = _check_coverage(result, step, end)
+            result.add_restored(step.restored)
+            if len(step):
+                result.offsets.check(step, {one.position + one.length for one in step.damage}, result.findings)
+                result.epochs.check(step, result.findings)
+                header_checks.check(step, result.findings)
+                audit_findings.add(step, result.findings)
+                control_records = as_columns(wanted, step.part)
+                marker_checks.check(control_records, step, result.findings)
                 for log_check in log_checks:
-                    log_check.check(result.path, rows)
-                _add_counts(result, rows)
-                result.has_footer = marker_checks.ends_with_footer(piece, rows)
-            result.remaining = piece.remaining
+                    log_check.check(result.path, step)
+                _add_counts(result, step)
+                result.has_footer = marker_checks.ends_with_footer(control_records, step)
+            result.remaining = step.part.remaining
             progress(end)
     progress(result.size)
 
 
-def _check_coverage(result: FileResult, rows: CachedColumns, piece: RecordColumns, end: int) -> int:
-    """The end position of a piece. Checks that its batches and damage are adjacent; a gap or an overlap would be a bug
+def _check_coverage(result: FileResult, step: Step, end: int) -> int:
+    """The end position of a step. Checks that its batches and damage are adjacent; a gap or an overlap would be a bug
     in kafkarec."""
-    result.add_damage(piece.damage)
-    positions, sizes = rows["position"], rows["size_in_bytes"]
+    result.add_damage(step.damage)
+    positions, sizes = step.column("position"), step.column("size_in_bytes")
     result.good_bytes += sum(sizes)
     ends = list(map(add, positions, sizes))
-    if not piece.damage and (not ends or (positions[0] == end and positions[1:] == ends[:-1])):
+    if not step.damage and (not ends or (positions[0] == end and positions[1:] == ends[:-1])):
         return ends[-1] if ends else end
-    ranges = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in piece.damage)])
+    ranges = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in step.damage)])
     for (_, previous_end), (begin, _) in pairwise([(0, end), *ranges]):
         if begin != previous_end:
             detail = f"bytes {previous_end} to {begin} are counted twice or not at all"
@@ -244,12 +242,12 @@ def _check_coverage(result: FileResult, rows: CachedColumns, piece: RecordColumn
     return int(ranges[-1][1])
 
 
-def _add_counts(result: FileResult, rows: CachedColumns) -> None:
-    result.batches += len(rows)
-    counts = rows["record_count"]
+def _add_counts(result: FileResult, step: Step) -> None:
+    result.batches += len(step)
+    counts = step.column("record_count")
     result.records += sum(1 if count is None else count for count in counts) if None in counts else sum(counts)
-    result.transactional = result.transactional or any(rows["is_transactional"])
-    result.last_position = rows["position"][-1]
+    result.transactional = result.transactional or any(step.column("is_transactional"))
+    result.last_position = step.column("position")[-1]
 
 
 def _check_file(result: FileResult, segment: Any) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kafkarec.recover.steps import Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
 
-from .cached_columns import CachedColumns
-from .findings import FindingCollector, FindingPlace
+from .findings import FindingCollector, FindingPlace, place_of
 
 # key of producers.VIOLATIONS -> kind of finding
 _KINDS = {
@@ -50,22 +50,22 @@ class SequenceCheck:
         self._next: int | None = None
         self._gap_ends = NONE
 
-    def check(self, file: str, rows: CachedColumns) -> None:
+    def check(self, file: str, step: Step) -> None:
         """Checks the good batches of the next piece."""
-        bases, nexts = rows["base_offset"], rows["next_offset"]
-        if not any(producer is not None for producer in rows["producer_id"]):
+        bases, nexts = step.column("base_offset"), step.column("next_offset")
+        if not any(producer is not None for producer in step.column("producer_id")):
             if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
                 self._gap_ends = nexts[-1]
             self._next = nexts[-1]
             return
-        for row, values in enumerate(zip(*(rows[name] for name in _COLUMNS), strict=True)):
+        for row, values in enumerate(zip(*(step.column(name) for name in _COLUMNS), strict=True)):
             batch = dict(zip(_COLUMNS, values, strict=True))
             base, end = batch["base_offset"], batch["last_offset"]
             if self._next is not None and base != self._next:
                 self._gap_ends = end if base is None else base
             self._next = end + 1
             if batch["producer_id"] is not None and batch["producer_id"] >= 0:
-                self._check_batch(batch, file, rows.place(row))
+                self._check_batch(batch, file, place_of(step, row))
 
     def _check_batch(self, batch: dict[str, Any], file: str, place: FindingPlace) -> None:
         producer = batch["producer_id"]

@@ -25,11 +25,10 @@ from kafkarec.codecs import native_decompress
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import audit_findings
-from kafkarec.ops.verify.cached_columns import CachedColumns
 from kafkarec.ops.verify.findings import Finding, FindingCollector, FindingPlace
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_pieces
-from kafkarec.tables.records import BatchTable
+from kafkarec.read.walk import walk
 
 pytestmark = pytest.mark.core
 
@@ -41,10 +40,9 @@ ROUNDS = 100_000 if LONG else fewer(3000, 600)
 def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     """The audit's findings, and the positions of the good batches."""
     notes, positions = FindingCollector("file"), list[int]()
-    for part in read_pieces(AUDITED, Source(data)):
-        table = BatchTable(part.tables)
-        audit_findings.add(part.tables[0], CachedColumns(table), notes)
-        positions += table.column("position")
+    for step in walk([data], AUDITED):
+        audit_findings.add(step, notes)
+        positions += step.column("position")
     return sorted(map(plainly, notes), key=str), positions
 
 
