@@ -209,7 +209,7 @@ def check_segments(
     broker truncates one meanwhile, all are checked again: what it cut off is no damage."""
     for _ in range(_MOST_CHECKS):
         sequence_check = SequenceCheck() if sequences else None
-        log_checks = [sequence_check] if sequence_check else []
+        log_checks = [sequence_check.check] if sequence_check else []
         results = [
             check_segment(segment, limit, log_checks, partial(progress, at) if progress else None, decoders)
             for at, segment in enumerate(segments)

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import add
-from typing import Any, Protocol
+from typing import Any
 
 from kafkarec.damage import Damage, Restored, why_unreadable
 from kafkarec.errors import KafkaRecordError, MissingCodecError
@@ -37,12 +37,8 @@ _MAX_ZERO_CHECKS = 1000
 _MIN_ZEROS = 17  # bytes up to the magic; no batch begins with so many zeros
 
 BytesRead = Callable[[int], None]
-
-
-class LogCheck(Protocol):
-    """A check that needs all good batches of a log, in order."""
-
-    def check(self, file: str, step: Step) -> None: ...
+LogCheck = Callable[[str, Step], None]
+"""A check that needs all good batches of a log, in order: called with the path of the segment."""
 
 
 @dataclass(slots=True)
@@ -217,7 +213,7 @@ def _read(
                 control_records = as_columns(wanted, step.part)
                 marker_checks.check(control_records, step, result.findings)
                 for log_check in log_checks:
-                    log_check.check(result.path, step)
+                    log_check(result.path, step)
                 _add_counts(result, step)
                 result.has_footer = marker_checks.ends_with_footer(control_records, step)
             result.remaining = step.part.remaining
