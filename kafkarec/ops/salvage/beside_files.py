@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
-from kafkarec.ops.end_witnesses import DataFolder
 from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, unnamed_files
 from kafkarec.storage.log_reading import last_batch, tables
+from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
 

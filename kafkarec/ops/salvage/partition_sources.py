@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.ops import end_witnesses
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, of_one_file, read_failure
-from kafkarec.storage import names, opening
+from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
@@ -190,7 +189,7 @@ def _had_segments(log: PartitionFiles) -> bool:
     if log.topic is None or log.partition is None:
         return False
     renamed = any(one.state and one.suffix == ".log" for file in log.left_out if (one := names.segment(file.name)))
-    return renamed or bool(end_witnesses.read(log, end_witnesses.DataFolder.above(log)))
+    return renamed or bool(recorded_ends.read(log, recorded_ends.DataFolder.above(log)))
 
 
 def _data_folder_files(folder: str) -> list[LeftOut]:

@@ -12,7 +12,6 @@ from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.damage import Damage, Restored
-from kafkarec.ops.end_witnesses import DELETED, Witness
 from kafkarec.read.decode_options import checked_threads
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources import remote
@@ -21,6 +20,7 @@ from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.recorded_ends import DELETED, Witness
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.durable import make_folder, sync_folder, write_file
 

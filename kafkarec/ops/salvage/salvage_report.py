@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from kafkarec._version import __version__
-from kafkarec.ops.end_witnesses import EndVerdict, LogEnd, Witness, above
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names
+from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, Witness, above
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun
@@ -102,7 +102,7 @@ class SalvagedPartition:
     lost           (first, last) offsets missing where a source is damaged; None: not known
     missing        (first, last) offsets missing between two segments without damage: a segment is missing, or was
                    compacted
-    proofs         sentences why some of `missing` are lost, not compacted: see ops.end_witnesses.proofs
+    proofs         sentences why some of `missing` are lost, not compacted: see storage.recorded_ends.proofs
     gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
     inner_gaps     (first, last) of the first of them that are within a segment
     gaps_end       the offset behind the last of them; 0: there are none
@@ -115,7 +115,7 @@ class SalvagedPartition:
     ends_in_damage whether the sources end in damage or in a file that could not be read; the end of the log is then
                    not known
     log_end        the offset after the last batch of the sources, or their last segment's name if that is higher
-    end_witnesses  the files that say that the sources once reached further (dicts of ops.end_witnesses.Witness)
+    end_witnesses  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
     beyond_end     the number of offsets that are missing there at least
     beside         files that are used though their names are not those of segments, and those that are not
     unread         (file, cause, why) of the sources that could not be read, or not completely

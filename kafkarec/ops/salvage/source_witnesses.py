@@ -1,14 +1,13 @@
-"""The witnesses of the log's end beside the sources of a partition: see kafkarec.ops.end_witnesses."""
+"""The witnesses of the log's end beside the sources of a partition: see kafkarec.storage.recorded_ends."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 
-from kafkarec.ops import end_witnesses
-from kafkarec.ops.end_witnesses import DataFolder, SegmentGap, Witness
-from kafkarec.storage import names
+from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.recorded_ends import DataFolder, SegmentGap, Witness
 
 from .partition_sources import SalvagePartition, SalvageSource
 
@@ -27,16 +26,16 @@ class SourceWitnesses:
             if source.unordered:
                 continue
             log = _log(partition, source)
-            witnesses = end_witnesses.read(log, self._data_folder(log))
+            witnesses = recorded_ends.read(log, self._data_folder(log))
             if not source.segments:
                 found += witnesses
                 continue
-            end = end_witnesses.scanned_end(log) if witnesses else None
+            end = recorded_ends.scanned_end(log) if witnesses else None
             if end is None:
                 continue
-            if end_witnesses.above(witnesses, end):
+            if recorded_ends.above(witnesses, end):
                 source.segments[-1] = source.segments[-1].copy(later_segment=True)
-            found += end_witnesses.credible(witnesses, end)
+            found += recorded_ends.credible(witnesses, end)
         return found
 
     def _data_folder(self, log: PartitionFiles) -> DataFolder:
@@ -51,7 +50,7 @@ def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witnes
     if any(source.segments for source in partition.sources):
         return 0
     logs = [_log(partition, source) for source in partition.main_sources]
-    return max((end_witnesses.end_without_segments(log, witnesses).offset for log in logs), default=0)
+    return max((recorded_ends.end_without_segments(log, witnesses).offset for log in logs), default=0)
 
 
 def was_never_cleaned(partition: SalvagePartition) -> bool:
@@ -72,7 +71,7 @@ def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int
             before = [one for one in source.segments if one.base_offset is not None and one.base_offset <= first]
             if before:
                 gaps.append(SegmentGap(first, last, before[-1].base_offset or 0, before[-1].size))
-        sentences += end_witnesses.proofs(_log(partition, source), gaps).values()
+        sentences += recorded_ends.proofs(_log(partition, source), gaps).values()
     return sentences
 
 

@@ -56,7 +56,7 @@ KINDS: dict[str, FindingKind] = {
         segment_overlap=("a segment contains offsets from the base offset of the next one on", _COPY),
         segment_gap=("offsets are missing between two segments", "look for the segment in a backup or a replica"),
         offset_gap=("offsets are missing between two good batches", "look for them in a replica"),
-        # the log's end: kafkarec.ops.end_witnesses
+        # the log's end: kafkarec.storage.recorded_ends
         end_lost=(
             "a file beside the log says that the log was longer, and only lost records explain it",
             "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first",

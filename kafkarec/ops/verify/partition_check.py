@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from kafkarec.ops import end_witnesses
-from kafkarec.ops.end_witnesses import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import names
+from kafkarec.storage import names, recorded_ends
+from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
 from kafkarec.support.text_table import counted, noun
 
 from . import epoch_checks, offset_gaps, partition_files
@@ -50,7 +49,7 @@ def end_verdict(
     """
     segments = log.all_segments
     if not segments:
-        end = end_witnesses.end_without_segments(log, witnesses)
+        end = recorded_ends.end_without_segments(log, witnesses)
         return EndVerdict(end, _still_above(witnesses, end, read_again))
     last = len(segments) - 1
     end = _log_end(result.files[: last + 1])
@@ -63,8 +62,8 @@ def end_verdict(
 
 
 def _still_above(witnesses: Sequence[Witness], end: LogEnd, read_again: ReadWitnesses) -> tuple[Witness, ...]:
-    higher = end_witnesses.above(witnesses, end)
-    still = {one.file for one in end_witnesses.above(read_again(), end)} if higher else set()
+    higher = recorded_ends.above(witnesses, end)
+    still = {one.file for one in recorded_ends.above(read_again(), end)} if higher else set()
     return tuple(one for one in higher if one.file in still)
 
 
@@ -103,7 +102,7 @@ def _report_end(log: Any, verdict: EndVerdict, findings: FindingCollector) -> No
 def _may_be_unfinished(log: Any, longer: Sequence[Witness]) -> bool:
     """Whether an index without its segment may be of a Spark job that is writing to the folder, or was killed: in a
     bucket, or where the job has its temporary folder."""
-    orphans = end_witnesses.indexes_without_segment(log)
+    orphans = recorded_ends.indexes_without_segment(log)
     claimed = {parsed.base_offset for one in longer if (parsed := names.segment(one.file))}
     if log.folder is None or claimed.isdisjoint(orphans):
         return False
@@ -248,7 +247,7 @@ def _report_indexes_before(log: Any, findings: FindingCollector) -> None:
     """Adds a note for the indexes without their segment before the log's first one. They prove no loss: a broker
     deletes the segment first."""
     start = log.start_offset
-    before = {base: name for base, name in end_witnesses.indexes_without_segment(log).items() if base < (start or 0)}
+    before = {base: name for base, name in recorded_ends.indexes_without_segment(log).items() if base < (start or 0)}
     if before and start is not None:
         first = before[min(before)]
         detail = f"{first} is there, but not its segment; the log begins at offset {start}"
@@ -262,8 +261,8 @@ def _proofs(log: Any, files: Sequence[FileResult], between: Sequence[Gap]) -> di
     for gap in between:
         before = by_path[str(gap.file)]
         if gap.position is None and not _was_replaced(before):
-            gaps[end_witnesses.SegmentGap(gap.first, gap.last, before.begin, before.good_end)] = gap
-    return {gaps[one]: why for one, why in end_witnesses.proofs(log, list(gaps)).items()}
+            gaps[recorded_ends.SegmentGap(gap.first, gap.last, before.begin, before.good_end)] = gap
+    return {gaps[one]: why for one, why in recorded_ends.proofs(log, list(gaps)).items()}
 
 
 def _was_replaced(one: FileResult) -> bool:
@@ -286,7 +285,7 @@ def _is_compacted(log: Any, files: Sequence[FileResult], between: Sequence[Gap],
     if any(one.offsets.signs_of_cleaning for one in files) or log.topic in names.ALWAYS_COMPACTED:
         return True
     if cleaned is False and (between or any(one.offsets.gap_count for one in files)):
-        return end_witnesses.cleaned_meanwhile(log)
+        return recorded_ends.cleaned_meanwhile(log)
     return cleaned
 
 

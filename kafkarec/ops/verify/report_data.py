@@ -15,8 +15,8 @@ from typing import Any
 
 from kafkarec.damage import Damage, Restored, is_read_failure
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
-from kafkarec.ops.end_witnesses import EndVerdict, LogEnd
 from kafkarec.sources.read_failures import DISK, OTHER
+from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
 from .finding_kinds import ANOMALY, ERROR
 from .findings import Finding

@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-from kafkarec.ops import end_witnesses
-from kafkarec.ops.end_witnesses import Witness
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
-from kafkarec.storage import opening
+from kafkarec.storage import opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.recorded_ends import Witness
 from kafkarec.storage.segment_file import SegmentFile
 
 from . import partition_check, partition_files
@@ -63,7 +62,7 @@ def verify(
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
-        witnesses = end_witnesses.of_logs(x, logs)  # before the logs: a broker may be writing them
+        witnesses = recorded_ends.of_logs(x, logs)  # before the logs: a broker may be writing them
         workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
         results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
         partitions = []
@@ -87,7 +86,7 @@ def _workers(segments: Sequence[Any], threads: int | None, processes: int) -> Wo
 
 
 def _witnesses(x: Any, log: PartitionFiles) -> tuple[Witness, ...]:
-    [(_, witnesses)] = end_witnesses.of_logs(x, [log])
+    [(_, witnesses)] = recorded_ends.of_logs(x, [log])
     return witnesses
 
 

@@ -276,7 +276,7 @@ class _SegmentIndexes:
 
 def check_folder(folder: DataFolderFiles) -> Iterator[SideFileFinding]:
     """Yields findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
-    above a log's end are found by `ops.end_witnesses`."""
+    above a log's end are found by `storage.recorded_ends`."""
     findings = SideFileFindings()
     _read(findings, folder.folder_file, meta_properties.NAME, meta_properties.read)
     logs = {(log.topic, log.partition) for log in folder}

@@ -34,11 +34,12 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.storage import names
-from kafkarec.storage.data_folder import DataFolderFiles
-from kafkarec.storage.log_reading import last_batch
-from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
+
+from . import names
+from .data_folder import DataFolderFiles
+from .log_reading import last_batch
+from .partition_folder import PartitionFiles
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
