@@ -152,7 +152,8 @@ cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept n
 cdef inline int64_t set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
     """Sets the mark of each of at least one batch; returns their greatest max timestamp. markers: keys, values and
     perhaps timestamps of the control batches' records, of which only the first of each counts, and perhaps of other
-    batches. A marker's value of any version from 0 on (EndTransactionMarker): version int16, coordinator epoch int32."""
+    batches. A marker's value of any version from 0 on (EndTransactionMarker): version int16, coordinator epoch
+    int32."""
     cdef const Run* runs = <const Run*>markers.runs.data
     cdef const uint8_t* field
     cdef int64_t i, length, record = 0, newest = rows[0].max_timestamp
