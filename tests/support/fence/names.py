@@ -26,7 +26,7 @@ _FACADES = {
     kafkarec.Log: "segments left_out start_offset next_offset size",
     kafkarec.LogDir: "left_out",
 }
-_OF_EACH = "path topic partition read stream scan batches verify salvage transactions last_stable_offset "
+_OF_EACH = "path topic partition read stream follow scan batches verify salvage transactions last_stable_offset "
 _OF_EACH += "offset_for_timestamp close"
 
 
