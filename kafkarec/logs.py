@@ -13,7 +13,6 @@ from kafkarec.format.enums import Isolation
 from kafkarec.format.schema import DEFAULT_RECORD_COLUMNS
 from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import CHUNK_BYTES, DecodeRequest, check_option_names, checked_threads, request
-from kafkarec.sources.folders import FetchCounter
 from kafkarec.state import transactions
 from kafkarec.storage import log_reading, opening, ranges
 from kafkarec.storage.data_folder import DataFolderFiles
@@ -45,17 +44,6 @@ class Readable(ABC):
     def _columns(self) -> tuple[str, ...] | None:
         """The default columns; None: those of `decode`."""
         return None
-
-    @property
-    def fetch_counter(self) -> FetchCounter | None:
-        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
-        counter: FetchCounter | None = getattr(getattr(self, "_folder", None), "fetch_counter", None)
-        return counter
-
-    @property
-    def fetched(self) -> int | None:
-        """Bytes fetched so far for everything opened by the same call of `open`; None: not remote."""
-        return None if self.fetch_counter is None else self.fetch_counter.fetched
 
     def _request(self, options: dict[str, Any]) -> DecodeRequest:
         check_option_names(options)
@@ -240,6 +228,7 @@ class Readable(ABC):
 
     def verify(self, **options: Any) -> Report:
         """Checks everything and reports damage, its position and the lost offsets: see kafkarec.verify."""
+        # here and below: a program that only reads does not load the operation
         from kafkarec.ops.verify import verify
 
         return verify(self, **options)

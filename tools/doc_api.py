@@ -210,7 +210,7 @@ def _class(name: str, of: type, described_in: dict[type, str]) -> str:
     node = _definition(of)
     assert isinstance(node, ast.ClassDef)
     bases = [ast.unparse(base) for base in node.bases]
-    links = [_link(above, described_in) for above in _bases(of) if described_in.get(above, name) != name]
+    links = [_link(above, described_in) for above in _ours(of.__mro__[1:]) if described_in.get(above, name) != name]
     members = [*_members(of, name, described_in)]
     init = next((one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), None)
     kind = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
@@ -258,14 +258,14 @@ def _members(of: type, name: str, described_in: dict[type, str]) -> Iterator[ast
         names.add(member)
         if _public(member) and member not in INTERNAL_METHODS:
             yield one
-    for above in _bases(of):
+    for above in _ours(of.__bases__):
         if described_in.setdefault(above, name) == name:
             yield from (one for one in _members(above, name, described_in) if getattr(one, "name", None) not in names)
 
 
-def _bases(of: type) -> list[type]:
-    """The bases that the page describes; compiled ones have private members only."""
-    ours = [one for one in of.__bases__ if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
+def _ours(bases: tuple[type, ...]) -> list[type]:
+    """Those that the page describes; compiled ones have private members only."""
+    ours = [one for one in bases if one.__module__.startswith("kafkarec") and not issubclass(one, Exception)]
     return [one for one in ours if not one.__module__.startswith("kafkarec._")]
 
 

@@ -20,6 +20,7 @@ from kafkarec.read.reader import decode
 from kafkarec.read.walk import walk
 from kafkarec.state import epoch_history
 from kafkarec.state.epoch_history import EpochHistory, Truncation
+from kafkarec.storage import opening
 from kafkarec.storage.segment_summary import summarize
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
@@ -236,8 +237,6 @@ class _Side:
     """Iterates over the batches of one replica; `head` is the next batch."""
 
     def __init__(self, opened: Any, cap: int, progress: Callable[[Any, int], object]) -> None:
-        from kafkarec.storage import opening
-
         if not hasattr(opened, "groups"):
             opened = opening.open(opened)
         logs = list(opening.logs(opened))

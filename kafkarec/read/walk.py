@@ -2,7 +2,7 @@
 
     segments -> Decoder: headers of all batches, the payloads that are wanted -> Step, Step, ...
 
-A segment is a file (log.files) or bytes in memory (Buffer).
+A segment is a file (storage.segment_file) or bytes in memory (Buffer).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from struct import error
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec.errors import InvalidRecordError
 from kafkarec.format import control
@@ -63,6 +63,14 @@ class Hole(NamedTuple):
 
     def __contains__(self, offset: object) -> bool:
         return isinstance(offset, int) and self.first <= offset and (self.last is None or offset <= self.last)
+
+
+def marker_bytes(segment: Any, position: int) -> bytes:
+    """The first MARKER_SIZE bytes from a position of a segment on; none if they cannot be read."""
+    try:
+        return bytes(segment.raw(position, MARKER_SIZE))
+    except OSError:
+        return b""
 
 
 def examined(hole: Hole, size: int, raw: bytes) -> Hole:

@@ -26,7 +26,7 @@ from kafkarec.damage import Damage, error
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 
-from .holes import MARKER_SIZE, Hole, LegibleMarker, examined
+from .holes import Hole, LegibleMarker, examined, marker_bytes
 from .marker_evidence import (
     ABORTED,
     AHEAD,
@@ -420,14 +420,7 @@ class Match:
         if len(all_lost) != 1:
             return hole
         [lost] = all_lost
-        return examined(hole, lost.length, self._raw(lost))
-
-    def _raw(self, lost: _Lost) -> bytes:
-        try:
-            raw: bytes = self.segments[lost.segment].raw(lost.position, MARKER_SIZE)
-        except OSError:
-            return b""
-        return raw
+        return examined(hole, lost.length, marker_bytes(self.segments[lost.segment], lost.position))
 
     def _reach(self, hole: Hole) -> None:
         """Holds the transactions that are open before a hole and may end in it."""

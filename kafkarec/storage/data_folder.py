@@ -15,12 +15,12 @@ from kafkarec.sources.read_failures import is_gone, read_failure
 from kafkarec.sources.remote import FolderEntry
 
 from . import names
-from .partition_folder import LeftOut, PartitionFiles
+from .partition_folder import FolderFiles, LeftOut, PartitionFiles
 from .segment_file import SegmentFile
 
 
-class DataFolderFiles:
-    """The logs of a data folder, by topic and partition. iterating yields them.
+class DataFolderFiles(FolderFiles):
+    """The logs of a data folder, by topic and partition; iterating yields them.
 
     .left_out   folders and files that are not logs, each with the reason
     """
@@ -67,10 +67,6 @@ class DataFolderFiles:
         """The data folder itself; None: the logs of several folders together."""
         return self._folder
 
-    def folder_file(self, name: str) -> bytes | None:
-        """A whole file of the folder, such as "meta.properties"; None: there is none."""
-        return None if self._folder is None else self._folder.read(name)
-
     def __iter__(self) -> Iterator[PartitionFiles]:
         return iter(self.logs)
 
@@ -80,16 +76,6 @@ class DataFolderFiles:
     def __contains__(self, key: object) -> bool:
         """Whether `wanted` is the (topic, partition) of one of the logs, or one of the logs."""
         return any((log.topic, log.partition) == key or log is key for log in self.logs)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for log in self.logs:
-            log.close()
 
     def __repr__(self) -> str:
         left = f", {len(self.left_out)} names left out" if self.left_out else ""

@@ -8,8 +8,9 @@ leader-epoch-checkpoint  partition.metadata              see kafkarec.sidecars
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from kafkarec.sources import read_failures
 from kafkarec.sources.folders import Folder
@@ -17,7 +18,7 @@ from kafkarec.sources.remote import FolderEntry
 
 from . import names, tiered
 from .log_reading import last_batch
-from .segment_file import SegmentFile
+from .segment_file import InFolder, SegmentFile
 
 
 class LeftOut(NamedTuple):
@@ -36,14 +37,30 @@ class LeftOut(NamedTuple):
     cause: str = ""
 
 
-class PartitionFiles:
-    """The files of a partition: all its segments, as one log.
+class FolderFiles(InFolder, ABC):
+    """What a folder holds that is opened together."""
 
-    .segments          in order of base offsets
-    .checkpoints       KRaft snapshots in the same folder; not read with the log
-    .left_out          files that are not part of the log, each with the reason
-    .topic, .partition as passed by the caller, else from the folder's name; None: unknown
-    """
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]:
+        """Its parts, each with a method `close`."""
+
+    def folder_file(self, name: str) -> bytes | None:
+        """A whole file of the folder, such as "leader-epoch-checkpoint"; None: there is none."""
+        return None if self._folder is None else self._folder.read(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for part in self:
+            part.close()
+
+
+class PartitionFiles(FolderFiles):
+    """All segments of a partition, without the methods that read records; its attributes: see `kafkarec.logs.Log`."""
 
     def __init__(
         self,
@@ -120,10 +137,6 @@ class PartitionFiles:
         """Whether it was opened as a folder; False: segments that were named one by one."""
         return self._folder is not None
 
-    def folder_file(self, name: str) -> bytes | None:
-        """A whole file of the folder, such as "leader-epoch-checkpoint"; None: there is none."""
-        return None if self._folder is None else self._folder.read(name)
-
     @property
     def all_segments(self) -> tuple[SegmentFile, ...]:
         """The segments, and one that cannot be opened for each folder with the name of one. For reports: readers
@@ -151,16 +164,6 @@ class PartitionFiles:
             if last is not None:
                 return int(last["next_offset"])
         return self.start_offset
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for segment in self.segments:
-            segment.close()
 
     def __len__(self) -> int:
         return len(self.segments)

@@ -34,17 +34,25 @@ from .log_files import open_file
 MAX_OFFSETS = 2**31  # in one segment: an .index has offsets of 4 bytes, relative to the base offset
 
 
-class SegmentFile:
-    """A file of record batches. As a context manager it keeps the file open; otherwise each call opens it.
+class InFolder:
+    """What was opened in a folder."""
 
-    .path, .name              as passed to `open`, and the file's name
-    .topic, .partition        as passed by the caller, else from the folder's or the file's name; None: unknown
-    .base_offset              from the file's name; None: unknown
-    .size                     bytes, when it was first opened
-    .later_segment            a later segment of the same log exists, so a cut batch at the end is damage
-    .restore                  False: header fields are never restored, whatever the options of a call
-    .begin, .end              the bytes that are read (see `between`); 0, None: the whole file
-    """
+    _folder: Folder | None
+
+    @property
+    def fetch_counter(self) -> FetchCounter | None:
+        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
+        counter: FetchCounter | None = getattr(self._folder, "fetch_counter", None)
+        return counter
+
+    @property
+    def fetched(self) -> int | None:
+        """Bytes fetched so far for everything opened by the same call of `open`; None: not remote."""
+        return None if self.fetch_counter is None else self.fetch_counter.fetched
+
+
+class SegmentFile(InFolder):
+    """A file of record batches, without the methods that read records; its attributes: see `kafkarec.logs.Segment`."""
 
     def __init__(
         self,
@@ -82,12 +90,6 @@ class SegmentFile:
             with self.opened() as source:
                 self._size = int(source.size)
         return self._size
-
-    @property
-    def fetch_counter(self) -> FetchCounter | None:
-        """Counts the bytes fetched for everything opened by the same call of `open`; None: not remote."""
-        counter: FetchCounter | None = getattr(self._folder, "fetch_counter", None)
-        return counter
 
     @property
     def folder(self) -> Folder | None:

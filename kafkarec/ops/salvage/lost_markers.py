@@ -20,7 +20,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import V2_OVERHEAD, v2_header
 from kafkarec.format.side_files import AbortedTransaction, SnapshotEntry
 from kafkarec.read.isolation import match
-from kafkarec.recover.holes import MARKER_SIZE, Hole, examined
+from kafkarec.recover.holes import Hole, examined, marker_bytes
 from kafkarec.recover.marker_evidence import UNDECIDED, Decision, Evidence
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -125,16 +125,9 @@ def _holes(log: PartitionFiles, partition: SalvagePartition, report: SalvagedPar
             continue
         if len(inside) == 1 and inside[0][0] in segments:
             file, position, length, *_ = inside[0]
-            hole = examined(hole, length, _raw(segments[file], position))
+            hole = examined(hole, length, marker_bytes(segments[file], position))
         holes.append(hole)
     return sorted(holes, key=lambda hole: hole.first)
-
-
-def _raw(segment: SegmentFile, position: int) -> bytes:
-    try:
-        return segment.raw(position, MARKER_SIZE)
-    except OSError:
-        return b""
 
 
 def _missing_behind(segment: SegmentFile, others: Iterable[SegmentFile], report: SalvagedPartition) -> tuple[int, int]:

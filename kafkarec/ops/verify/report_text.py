@@ -116,8 +116,8 @@ def _without_damage(report: ReportData) -> str:
     read = f"{_unread(report)} could not be read" if report.unread else good
     restored = [one for one in errors if one.kind == "header_restored"]
     if restored and len(restored) == len(errors):
-        hurt = f"header fields of {counted(_count(restored, ERROR), 'batch')}, which can be restored"
-        return _joined(f"DAMAGED: {hurt}; {read}", beyond)
+        wrong = f"header fields of {counted(_count(restored, ERROR), 'batch')}, which can be restored"
+        return _joined(f"DAMAGED: {wrong}; {read}", beyond)
     if errors:
         there = f"{read}, {'and' if report.unread else 'but'} there {_is_or_are(_count(errors, ERROR), 'error')}"
         lost = sum(one.lost_offsets - one.beyond_end for one in report.partitions)
