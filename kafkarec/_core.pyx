@@ -47,6 +47,7 @@ from kafkarec._c.producer_table cimport (
     known_producer, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
     violation_of, without_data,
 )
+from kafkarec._c.row_checks cimport Follower, RowState, check_rows, follow_rows
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
@@ -401,6 +402,27 @@ cdef class Rows:
         cdef int64_t i
         return {(self.at(i).producer_id, self.at(i).last_offset) for i in range(self.count) if given[i].code == code}
 
+    def follow(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
+        """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
+        theirs; None: one is not. See `_c/row_checks.pxd`.
+
+        places, values: arrays of int64, the fields of the entries; last, largest: before these batches, or None
+        """
+        cdef const int64_t[::1] of_places = places, of_values = values
+        cdef int64_t entries = len(of_places)
+        cdef const BatchRow* rows = self.at(0)
+        cdef Follower follower
+        cdef bint usual
+        if len(of_values) != entries or not 0 <= at <= entries:
+            raise ValueError(f"entry {at} of {entries} and {len(of_values)}")
+        follower.at, follower.any = at, last is not None
+        follower.last = 0 if last is None else last
+        follower.largest = INT64_MIN if largest is None else largest
+        with nogil:
+            usual = follow_rows(&follower, rows, self.count, &of_places[0] if entries else NULL,
+                                &of_values[0] if entries else NULL, entries, base, by_time)
+        return (follower.at, follower.last, follower.largest) if usual else None
+
     def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
         or more: (the index of that one, the next offset of the one before or None, [(first, exclusive last row) of
@@ -456,6 +478,58 @@ cdef class Rows:
         chunk.rows = self
         chunk.adopt(&columns, layout, self.at(0), NULL, None)
         return chunk
+
+
+@cython.final
+cdef class RowCheck:
+    """What follows from one batch of a file to the next, and sums over all: see `_c/row_checks.pxd`.
+
+    rising   whether offsets must ascend, as in a segment of a log
+    """
+    cdef RowState state
+
+    def __cinit__(self, bint rising=True):
+        memset(&self.state, 0, sizeof(RowState))
+        self.state.rising, self.state.epoch = rising, INT64_MIN
+
+    def take(self, Rows rows):
+        """(flags of the batches together, indexes of those with a gap before them)."""
+        cdef const BatchRow* first = rows.at(0)
+        cdef Buffer gaps
+        cdef int64_t gap_count = 0, i
+        cdef int flags
+        memset(&gaps, 0, sizeof(Buffer))
+        if buffer_reserve(&gaps, 0, <size_t>(rows.count + 1) * sizeof(int64_t)) != 0:
+            raise MemoryError
+        with nogil:
+            flags = check_rows(&self.state, first, rows.count, <int64_t*>gaps.data, &gap_count)
+        found = [(<int64_t*>gaps.data)[i] for i in range(gap_count)]
+        pages_free(gaps.data, gaps.capacity)
+        return flags, found
+
+    def begin_at(self, int64_t position):
+        """Sets where the next batch begins: damage is before it."""
+        self.state.end = position
+
+    def expect(self, int64_t offset):
+        """Sets the offset that the next batch should have."""
+        self.state.next_offset = offset
+
+    @property
+    def end(self):
+        """Where the last batch ends."""
+        return self.state.end
+
+    @property
+    def next_offset(self):
+        """The offset after all batches; None: there is none yet."""
+        return self.state.next_offset if self.state.batches else None
+
+    @property
+    def sums(self):
+        """(batches, records, bytes, size of the largest batch, signs of cleaning)."""
+        cdef RowState* s = &self.state
+        return s.batches, s.records, s.bytes, s.largest, s.signs_of_cleaning
 
 
 @cython.final

@@ -73,7 +73,7 @@ words are in square brackets in the report and under `kind` in the JSON.
 * **anomaly**: Kafka reads it without an error, but never writes it; exit status 1 with `--strict`
 * **note**: has a known cause; nothing to do
 
-`end_lost`, `end_was_longer` and `start_above_end` come from files beside a log that name an offset above its end:
+`end_lost`, `end_was_longer` and `start_above_end` come from other files that refer to offsets after the end of the log:
 [Is the end of the log there?](howto/rescue.md#is-the-end-of-the-log-there) says which files, and what each proves.
 
 | finding | severity | meaning | what to do |
@@ -94,7 +94,10 @@ def page() -> str:
     # a class may have a second name there
     family = dict.fromkeys(cls for cls in classes if issubclass(cls, errors.KafkaRecordError))
     family_rows = [f"| `{cls.__name__}` | `{cls.__bases__[0].__name__}` | {_sentence(cls.__doc__)} |" for cls in family]
-    found = [f"| `{word}` | {kind.severity} | {kind.sentence} | {kind.advice} |" for word, kind in KINDS.items()]
+    found = [
+        f"| `{word}` | {' or '.join(kind.severities)} | {kind.violation} | {kind.advice} |"
+        for word, kind in KINDS.items()
+    ]
     tables = ("\n".join(table) + "\n" for table in (rows, found, family_rows))
     return "".join(part for pair in zip((DAMAGE, FINDINGS, FAMILY), tables, strict=True) for part in pair)
 

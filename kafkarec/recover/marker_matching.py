@@ -204,7 +204,7 @@ class Match:
 
     def take(self, step: Step) -> None:
         """The next step of a walk with the MARKER_COLUMNS of control batches."""
-        if step.number != self._segment:
+        if not self.segments or step.segment is not self.segments[-1]:
             self._begin(step.segment)
         self.damage += step.damage
         self._waiting += [_Lost(self._segment, damage.position, damage.length) for damage in step.damage]

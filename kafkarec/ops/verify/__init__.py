@@ -1,19 +1,17 @@
 """verify: checks logs, and reports damage, lost offsets and the next commands
 
-finding_kinds    the table of all kinds of findings
-findings         Finding, and the collection of findings
-run, parallel    verify(): opens the input, checks segments in parallel
-segment_check    checks one segment, reading every byte once
-partition_check  checks between the files of a log
-header_checks, audit_findings, marker_checks
-                 anomalies that Kafka accepts without an error: in headers, in payloads, in control records
-offset_checks, epoch_checks, sequence_checks, offset_gaps
-                 checks along a log
-side_file_checks, index_checks, epoch_file_checks, producer_file_checks, partition_files
-                 checks of indexes, snapshots and checkpoints against the batches
-salvaged_gaps    gaps that salvage.json lists
+finding_kinds     the table of all kinds of findings
+findings          Finding, and the collection of findings
+run, parallel     verify(): opens the input, checks logs in parallel
+segment_check     checks one file, reading every byte once, by
+                  header_checks, audit_findings, marker_checks, offset_checks, epoch_checks
+log_checks        checks along a log, by the same reading, by
+                  index_checks, epoch_file_checks, producer_file_checks, sequence_checks
+partition_report  what is between the files of a log, and what it means
+left_out_files, salvaged_gaps
+                  files that are no logs; gaps that salvage.json lists
 report, report_data, report_text, report_html, advice
-                 the report, as data, text and HTML
+                  the report, as data, text and HTML
 """
 
 from .finding_kinds import KINDS

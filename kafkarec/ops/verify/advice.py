@@ -11,16 +11,11 @@ from kafkarec.storage.output_rules import STANDARD_INPUT
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
-from .finding_kinds import ANOMALY, ERROR, kind_of
+from .finding_kinds import ANOMALY, ERROR, INDEX_FILE, KINDS, REINDEX, REPLICA, SALVAGE, TXN
 from .report_data import PartitionReport, ReportData, is_no_damage
-from .side_file_finding import CHECKS
 
 _MAX_COMMANDS = 3
-_INDEXES = {kind_of(check) for check in CHECKS if check.startswith(("index_", "time_", "transaction_"))}
 _REBUILT_BY_REINDEX = ("index", ".snapshot")
-_COMPARE = {"epoch_goes_back", "base_offset_wrong", "segment_gap", "offset_gap", "offset_overlap"}
-_REPAIRED = {"header_restored", "segment_misnamed", "offset_below_file_name"}
-_TRANSACTIONS = {"transaction_hanging", "control_record_unreadable"}
 
 
 def next_steps(report: ReportData) -> list[str]:
@@ -65,14 +60,14 @@ class _Commands:
         steps += self._for_files_left_out(alone=not damaged)
         reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
         steps += _for_each(
-            [] if reindexed_by_salvage else [one for one in rest if _has_index_finding(one, ERROR)], self._reindex
+            [] if reindexed_by_salvage else [one for one in rest if _has_step(one, REINDEX, ERROR)], self._reindex
         )
-        compared = [one for one in rest if _kinds(one) & _COMPARE]
+        compared = [one for one in rest if _has_step(one, REPLICA, ERROR)]
         if compared:
             where = compared[0].name + (f" and {len(compared) - 1} more" if len(compared) > 1 else "")
             steps.append(f"({where}: salvage takes what is missing from a replica, if both folders are named)")
         steps += _for_each(
-            [one for one in rest if _kinds(one) & _TRANSACTIONS],
+            [one for one in rest if _has_step(one, TXN, ERROR, ANOMALY)],
             lambda one: command("txn", [_path(one)]),
         )
         return steps if steps or has_remedies else self._for_anomalies()
@@ -128,7 +123,7 @@ class _Commands:
 
     def _for_anomalies(self) -> list[str]:
         """The commands if nothing must be repaired: reindex for an index, else explain for the first anomaly."""
-        slow = [one for one in self._report.partitions if _has_index_finding(one, ANOMALY)]
+        slow = [one for one in self._report.partitions if _has_step(one, REINDEX, ANOMALY)]
         if slow:
             return _for_each(slow, self._reindex)
         for one in self._report.findings:
@@ -168,26 +163,27 @@ def _path(one: PartitionReport) -> str:
 
 
 def _needs_salvage(one: PartitionReport) -> bool:
-    """Whether a log is damaged or was longer, header fields are wrong, names of segments are wrong, or files beside it
-    may have offsets that it lacks."""
+    """Whether a log is damaged or was longer, header fields or names of segments are wrong, or files of other names may
+    have offsets that it lacks."""
     kinds = {found.kind for found in one.findings}
-    beside = {"segment_gap", "file_beside_log"} <= kinds
+    in_other_file = {"segment_gap", "other_log_file"} <= kinds
     damaged = any(not is_no_damage(each.reason) for each in one.damage)
-    return bool(damaged or one.damage_left_out or one.beyond_end or beside or kinds & _REPAIRED)
+    return damaged or one.damage_left_out > 0 or in_other_file or _has_step(one, SALVAGE, ERROR)
 
 
 def _differ(replicas: Sequence[PartitionReport]) -> bool:
     """Whether there are several logs of one partition, and something is missing or damaged in one of them."""
-    return len(replicas) > 1 and any(_needs_salvage(each) or _kinds(each) & _COMPARE for each in replicas)
+    return len(replicas) > 1 and any(_needs_salvage(each) or _has_step(each, REPLICA, ERROR) for each in replicas)
 
 
-def _has_index_finding(one: PartitionReport, severity: str) -> bool:
-    """Whether there is a finding of this severity that reindex corrects."""
+def _has_step(one: PartitionReport, step: str, *severities: str) -> bool:
+    """Whether there is a finding of these severities that this command repairs. Reindex does not write all side
+    files."""
     return any(
-        found.kind in _INDEXES
-        or (found.kind == kind_of("unreadable") and str(found.file).endswith(_REBUILT_BY_REINDEX))
+        KINDS[found.kind].step == step
+        and (KINDS[found.kind].subject != INDEX_FILE or str(found.file).endswith(_REBUILT_BY_REINDEX))
         for found in one.findings
-        if found.severity == severity
+        if found.severity in severities
     )
 
 
@@ -196,7 +192,3 @@ def _for_each(partitions: list[PartitionReport], line: Callable[[PartitionReport
     if len(partitions) > _MAX_COMMANDS:
         lines.append(f"(and the same for {len(partitions) - _MAX_COMMANDS} more partitions)")
     return lines
-
-
-def _kinds(one: PartitionReport) -> set[str]:
-    return {one.kind for one in one.findings if one.severity == ERROR or one.kind in _TRANSACTIONS}

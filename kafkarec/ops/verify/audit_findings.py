@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kafkarec.recover.steps import Step
 
-from .findings import FindingCollector, FindingPlace, place_of
+from .findings import FindingPlace, Findings, place_of
 
 _IN_A_RECORD = "in a record of the batch at offset {offset}"
 
@@ -50,7 +50,7 @@ class _Note(NamedTuple):
     c: int
 
 
-def add(step: Step, notes: FindingCollector) -> None:
+def add(step: Step, notes: Findings) -> None:
     """Adds the findings about the good batches of one step."""
     numbers = iter(step.rows.audit().cast("q").tolist())
     for values in zip(*[numbers] * _NUMBERS, strict=True):
@@ -58,7 +58,7 @@ def add(step: Step, notes: FindingCollector) -> None:
         _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
 
 
-def _add(note: _Note, step: Step, detail: str, notes: FindingCollector) -> None:
+def _add(note: _Note, step: Step, detail: str, notes: Findings) -> None:
     kind, text = _FINDINGS[note.kind]
     row = note.batch
     place, places = place_of(step, row), note.times

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafkarec.recover.steps import Step
 
-from .findings import NO_PLACE, FindingCollector, FindingPlace, place_of
+from .findings import NO_PLACE, FindingPlace, Findings, place_of
 
 
 @dataclass(slots=True)
@@ -24,12 +24,9 @@ class FileEpochs:
     highest: int | None = None
     last: int | None = None
 
-    def check(self, step: Step, findings: FindingCollector) -> None:
-        """Checks the good batches of the next piece."""
-        epochs = step.column("partition_leader_epoch")
-        if epochs[0] == self.last and len(set(epochs)) == 1:
-            return
-        for row, epoch in enumerate(epochs):
+    def check(self, step: Step, findings: Findings) -> None:
+        """Checks the good batches of the next step with another epoch than the one before."""
+        for row, epoch in enumerate(step.column("partition_leader_epoch")):
             if epoch == self.last or epoch is None:
                 continue
             if self.first is None:
@@ -40,7 +37,7 @@ class FileEpochs:
             self.last = epoch
 
 
-def check_between_files(files: Iterable[FileEpochs], findings: FindingCollector) -> None:
+def check_between_files(files: Iterable[FileEpochs], findings: Findings) -> None:
     """Adds findings for epochs that decrease from one file of a log to the next."""
     highest: int | None = None
     for file in files:

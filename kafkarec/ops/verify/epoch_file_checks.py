@@ -6,20 +6,21 @@ differ from the existing batches: a follower would truncate its log at the wrong
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
 
 from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec.recover.steps import Step
 from kafkarec.sidecars.leader_epochs import EpochEntry
 
-from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
+from .finding_kinds import ANOMALY, ERROR, NOTE
+from .side_file_findings import SideFileFindings
 
 _FIRST_LINE = 3  # of the first entry
 
 
 class EpochCheck:
-    """Compares the entries with the batches. Call `add` with all batches of a log in order, then `finish`."""
+    """Compares the entries with the batches. Call `add` with all batches of a log in order."""
 
     def __init__(self, entries: Sequence[EpochEntry], file: str, findings: SideFileFindings) -> None:
         self._file, self._findings = file, findings
@@ -28,20 +29,23 @@ class EpochCheck:
         self._reported: tuple[int, int | None] | None = None  # a difference is reported once, not for every batch
         for number, (previous, entry) in enumerate(pairwise(entries), 1):
             if entry.epoch <= previous.epoch or entry.start_offset < previous.start_offset:
-                findings.add(
+                findings.report(
                     ERROR,
                     "epoch_order",
                     file,
                     f"line {number + _FIRST_LINE}: epoch {entry.epoch} from offset {entry.start_offset} follows epoch "
                     f"{previous.epoch} from offset {previous.start_offset}; both must ascend",
-                    entry=number + _FIRST_LINE,
                 )
 
-    def add(self, column: Callable[[str], list[Any]]) -> None:
-        """Compares the next batches."""
+    def add(self, step: Step, same_epoch: bool) -> None:
+        """Compares the batches of the next step. same_epoch: all have the epoch of the batch before them."""
         entries = self._entries
+        last = step.cell("base_offset", len(step) - 1)
+        changes = self._at + 1 < len(entries) and (last is None or entries[self._at + 1].start_offset <= last)
+        if same_epoch and not changes:
+            return
         names = ("base_offset", "magic", "partition_leader_epoch")
-        for base, magic, epoch in zip(*map(column, names), strict=True):
+        for base, magic, epoch in zip(*map(step.column, names), strict=True):
             if magic < BATCH_MAGIC or epoch is None or epoch < 0:
                 continue
             while self._at + 1 < len(entries) and entries[self._at + 1].start_offset <= base:
@@ -59,11 +63,8 @@ class EpochCheck:
         if known is not None:
             severity, sentence = ERROR, f"{batch}, the file says {known}: {harm}"
         elif self._entries and epoch <= self._entries[0].epoch:
-            severity, sentence = (
-                NOTE,
-                f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)",
-            )
+            severity = NOTE
+            sentence = f"{batch}, which is before the first entry: earlier records were deleted (DeleteRecords)"
         else:
-            severity, sentence = WARNING, f"{batch}, which has no entry: {harm}"
-        line = self._at + _FIRST_LINE if self._at >= 0 else None
-        self._findings.add(severity, "epoch_differs", self._file, sentence, entry=line, expected=epoch, found=known)
+            severity, sentence = ANOMALY, f"{batch}, which has no entry: {harm}"
+        self._findings.report(severity, "epoch_differs", self._file, sentence)

@@ -1,7 +1,8 @@
 """The table of all kinds of findings of `verify` besides damage.
 
 Damage (bytes that are no readable batch) has its own table, `kafkarec.errors.REASONS`. A finding is about readable
-batches, about the files around them, or about what is missing between them.
+batches, about the files of the log, or about what is missing between them. A new kind is a row here and the check that
+adds it: reports, JSON, the exit status, the next commands and docs/damage.md follow from the row.
 
 Severity    meaning                                                                     exit status
 error       the log contradicts itself: data was lost or duplicated, or is misread      1
@@ -13,181 +14,334 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .side_file_finding import CHECKS
+ERROR, ANOMALY, NOTE = SEVERITIES = ("error", "anomaly", "note")
 
-ERROR, ANOMALY, NOTE = "error", "anomaly", "note"
-SEVERITIES = (ERROR, ANOMALY, NOTE)
+# What a kind is about, as far as a report has to know.
+END, READ_FAILURE, COMPARISON, INDEX_FILE = "end", "read failure", "comparison", "index file"
+# What repairs it: the command that a report prints next.
+SALVAGE, REINDEX, REPLICA, TXN = "salvage", "reindex", "replica", "txn"
 
 
-class FindingKind(NamedTuple):
-    """A kind of finding: its default severity, a sentence, and advice."""
+class Kind(NamedTuple):
+    """A kind of finding.
 
-    severity: str
-    sentence: str
+    severities   that it may have, the usual one first
+    violation    what is wrong, in plain words
+    advice       what to do about it
+    step         SALVAGE, REINDEX, REPLICA or TXN; empty: no command repairs it
+    subject      END: of the log; READ_FAILURE; COMPARISON: of a side file with the batches; empty: anything else
+    """
+
+    severities: tuple[str, ...]
+    violation: str
     advice: str
+    step: str = ""
+    subject: str = ""
+
+    @property
+    def severity(self) -> str:
+        return self.severities[0]
 
 
-def _kinds(severity: str, **rows: tuple[str, str]) -> dict[str, FindingKind]:
-    return {name: FindingKind(severity, *row) for name, row in rows.items()}
-
-
-_REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does the same in another folder"
+_ERROR, _ANOMALY, _NOTE = (ERROR,), (ANOMALY,), (NOTE,)
 _COPY = "copy the file again, or salvage the partition"
 _READ = "nothing is lost; find out which program wrote the batch"
+_LOST_END = "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first"
+_REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does the same in another folder"
+_EPOCHS = "a broker that finds no leader-epoch-checkpoint rebuilds it; `kafkarec reindex` does the same elsewhere"
 
-# Keys of side_file_finding.CHECKS that would be ambiguous here.
-_RENAMED = {
-    "unreadable": "small_file_unreadable",
-    "preallocated": "small_file_preallocated",
-    "read_failure": "unreadable_file",
+KINDS: dict[str, Kind] = {
+    # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
+    "offset_overlap": Kind(
+        (ERROR, ANOMALY),
+        "a batch begins at or below the last offset of the batch before it",
+        "salvage the partition",
+        REPLICA,
+    ),
+    "base_offset_wrong": Kind(
+        _ERROR, "a batch's base offset, which no checksum covers, does not fit the adjacent batches", _COPY, REPLICA
+    ),
+    "header_restored": Kind(
+        _ERROR,
+        "header fields of a batch are damaged, which no checksum covers; the right values are proven",
+        "salvage the partition: it writes the proven values",
+        SALVAGE,
+    ),
+    "offset_below_file_name": Kind(
+        _ERROR, "a batch has offsets below the base offset in its file's name", _COPY, SALVAGE
+    ),
+    "segment_overlap": Kind(_ERROR, "a segment has offsets that belong to the next segment", _COPY),
+    "segment_gap": Kind(
+        (ERROR, ANOMALY),
+        "offsets are missing between two segments",
+        "look for the segment in a backup or a replica",
+        REPLICA,
+    ),
+    "offset_gap": Kind(
+        (ERROR, ANOMALY), "offsets are missing between two good batches", "look for them in a replica", REPLICA
+    ),
+    # the log's end: kafkarec.storage.recorded_ends
+    "end_lost": Kind(
+        _ERROR,
+        "a snapshot or checkpoint file refers to offsets after the end of the log: records at the end are lost",
+        _LOST_END,
+        SALVAGE,
+        END,
+    ),
+    "end_was_longer": Kind(
+        _ERROR,
+        "an index or checkpoint file refers to offsets after the end of the log: records were lost, or truncated",
+        _LOST_END,
+        SALVAGE,
+        END,
+    ),
+    "start_above_end": Kind(
+        _ERROR,
+        "the log start offset is above the log's end: records are missing, or were deleted on purpose",
+        "remove the partition's line from log-start-offset-checkpoint before a broker starts; otherwise the broker "
+        "deletes the remaining segments at startup",
+        subject=END,
+    ),
+    # files
+    "unreadable_file": Kind(
+        _ERROR,
+        "a file cannot be opened or read; the others were verified",
+        "its line says why, and what to do",
+        subject=READ_FAILURE,
+    ),
+    "unreadable_folder": Kind(
+        _ERROR,
+        "a folder cannot be listed: nothing in it was verified",
+        "check its permissions and the disk",
+        subject=READ_FAILURE,
+    ),
+    "snapshot_incomplete": Kind(
+        _ERROR, "a KRaft snapshot does not end with its footer", "use another snapshot, or that of another voter"
+    ),
+    "segment_misnamed": Kind(
+        _ERROR,
+        "the name of a segment has another offset than its batches",
+        "salvage the partition: it names the segments by their batches",
+        SALVAGE,
+    ),
+    "duplicate_segment": Kind(_ERROR, "two files have the same base offset", "keep one of them"),
+    # epochs
+    "epoch_goes_back": Kind(
+        _ERROR, "the partition leader epoch decreases", "compare with a replica: kafkarec diff", REPLICA
+    ),
+    # transactions, producers
+    "control_record_unreadable": Kind(
+        _ERROR, "a control record cannot be read: read_committed stops here", "kafkarec explain", TXN
+    ),
+    "sequence_duplicate": Kind(_ERROR, "a producer's batch is stored twice", "consumers see its records twice"),
+    "sequence_gap": Kind(
+        _ERROR,
+        "sequences of a producer are missing, but no offsets are",
+        "records were lost before they were written",
+    ),
+    "sequence_order": Kind(_ERROR, "a producer's sequence decreases", "batches are out of order"),
+    "producer_not_transactional": Kind(
+        _ERROR,
+        "a plain batch within its producer's transaction",
+        "a broker cannot load the log (InvalidTxnStateException)",
+    ),
+    "producer_epoch_goes_back": Kind(
+        _ERROR, "a producer's epoch decreases", "a fenced producer wrote after its successor"
+    ),
+    # this program
+    "bytes_unaccounted": Kind(
+        _ERROR, "good bytes, damage and tail do not add up to the file", "a bug in kafkarec: please report it"
+    ),
+    # batch headers, magic 2: DefaultRecordBatch
+    "attributes_unknown": Kind(_ANOMALY, "unused attribute bits are set", _READ),
+    "count_zero_with_payload": Kind(
+        _ANOMALY, "a batch declares no records but contains some, which no reader returns", "kafkarec explain"
+    ),
+    "count_above_offsets": Kind(_ANOMALY, "a batch has more records than offsets", _READ),
+    "base_offset_negative": Kind(_ANOMALY, "a base offset is negative", _READ),
+    "timestamp_negative": Kind(_ANOMALY, "a timestamp is negative and not -1", _READ),
+    "producer_id_invalid": Kind(_ANOMALY, "a producer id is negative and not -1", _READ),
+    "producer_without_sequence": Kind(_ANOMALY, "a batch has a producer id but no sequence", _READ),
+    "sequence_negative": Kind(_ANOMALY, "a base sequence is negative and not -1", _READ),
+    "leader_epoch_negative": Kind(_ANOMALY, "a partition leader epoch is negative and not -1", _READ),
+    # records: DefaultRecord
+    "record_offset_outside": Kind(_ANOMALY, "a record's offset is outside of its batch's offsets", _READ),
+    "record_offsets_unordered": Kind(_ANOMALY, "the offsets of a batch's records do not ascend", _READ),
+    "record_attributes_unknown": Kind(_ANOMALY, "unused attribute bits of a record are set", _READ),
+    "varint_not_minimal": Kind(_ANOMALY, "a varint is longer than necessary", _READ),
+    "length_below_minus_one": Kind(_ANOMALY, "a length is negative and not -1", _READ),
+    "header_key_not_utf8": Kind(
+        _ANOMALY, "a header key is not UTF-8: Java reads it with U+FFFD", "read it with header_keys='binary'"
+    ),
+    # compressed payloads
+    "payload_trailing_bytes": Kind(
+        _ANOMALY, "bytes after the end of a compressed stream, which no reader reads", _READ
+    ),
+    "payload_several_streams": Kind(_ANOMALY, "several compressed streams in one payload", _READ),
+    "payload_checksum_ignored": Kind(
+        _ANOMALY, "a checksum in a compressed frame is wrong, but Kafka does not verify it", _READ
+    ),
+    # messages of magic 0 and 1: LegacyRecord, AbstractLegacyRecordBatch
+    "inner_truncated": Kind(
+        _ANOMALY, "the last inner message is incomplete: readers ignore it without an error", "its record is lost"
+    ),
+    "inner_trailing_bytes": Kind(_ANOMALY, "extra bytes after the inner messages", _READ),
+    "inner_magic_differs": Kind(_ANOMALY, "an inner message has another magic than its wrapper", _READ),
+    "inner_offsets_unordered": Kind(_ANOMALY, "offsets of inner messages do not ascend", _READ),
+    "inner_offset_above_wrapper": Kind(_ANOMALY, "an inner offset is above the wrapper's", _READ),
+    "message_trailing_bytes": Kind(_ANOMALY, "extra bytes after a message's value", _READ),
+    # control records
+    "control_type_unknown": Kind(
+        _ANOMALY, "a control record has a type that Kafka 4.3 does not have", "written by a newer Kafka"
+    ),
+    "control_version_newer": Kind(
+        _ANOMALY, "a control record has a newer version than in Kafka 4.3", "written by a newer Kafka"
+    ),
+    # transactions and side files of the log
+    "transaction_hanging": Kind(
+        _ANOMALY, "a transaction stays open: read_committed consumers wait", "kafkarec txn", TXN
+    ),
+    "sidefiles_unchecked": Kind(
+        (ANOMALY, NOTE),
+        "indexes and other side files could not be compared with the batches",
+        "salvage or copy the log first, then verify it again",
+    ),
+    # explained
+    "preallocated": Kind(
+        _NOTE,
+        "zeros from a batch's end to the file's end: space reserved by the broker, or records that never reached the "
+        "disk",
+        "nothing to do",
+    ),
+    "cut_tail": Kind(
+        _NOTE,
+        "the file ends with an incomplete batch: it was still being written or copied",
+        "a broker truncates it",
+    ),
+    "no_log": Kind(_NOTE, "a file without any batch", "kafkarec ls lists the files of a folder"),
+    "empty_file": Kind(_NOTE, "the file is empty", "nothing to do if the log was just rolled"),
+    "removed_meanwhile": Kind(
+        _NOTE,
+        "a file or folder was removed after its folder was listed: a broker deletes, moves and replaces them",
+        "verify again if no broker runs there",
+    ),
+    "changed_meanwhile": Kind(
+        _NOTE,
+        "the log was changed twice while it was verified, so nothing is known of it: a broker is writing there",
+        "verify again when no broker writes to the folder",
+    ),
+    "file_left_out": Kind(_NOTE, "not a log file: not verified", "nothing to do"),
+    "other_log_file": Kind(
+        _NOTE,
+        "not verified: a .swap, .deleted or .cleaned file",
+        "salvage takes the offsets that the log lacks from this file",
+    ),
+    "batches_left_out": Kind(_NOTE, "record batches in a file that no broker reads", "verify the file itself"),
+    "offsets_compacted": Kind(_NOTE, "offsets are missing, as in any compacted log", "nothing to do"),
+    "gaps_salvaged": Kind(_NOTE, "offsets are missing that salvage.json lists as lost or set aside", "nothing to do"),
+    "index_without_segment": Kind(
+        _NOTE,
+        "an index before the log's first segment has no segment: a broker deleted that, or it is lost",
+        "look for the segment in a backup or a replica if retention did not delete it",
+    ),
+    # indexes, snapshots and checkpoints, each compared with the format
+    "small_file_unreadable": Kind(
+        (ERROR, ANOMALY), "the file does not follow its format, or its checksum is wrong", _REINDEX, REINDEX, INDEX_FILE
+    ),
+    "index_missing": Kind(_ANOMALY, "a segment has only one of .index and .timeindex", _REINDEX, REINDEX),
+    "small_file_preallocated": Kind(_ANOMALY, "the index of a closed segment ends in preallocated zeros", _REINDEX),
+    "log_missing": Kind(_NOTE, "a partition in a *-checkpoint file has no folder", "nothing to do if it was moved"),
+    # the same, compared with the batches
+    "index_order": Kind(
+        (ERROR, NOTE), "entries of .index do not ascend in offset and position", _REINDEX, REINDEX, COMPARISON
+    ),
+    "index_position": Kind(
+        (ERROR, ANOMALY), "an .index entry does not point to the start of a batch", _REINDEX, REINDEX, COMPARISON
+    ),
+    "index_offset": Kind(
+        (ERROR, ANOMALY),
+        "an .index entry points to a batch without its offset, or after it",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "index_append": Kind(
+        _NOTE,
+        "an .index entry has the last offset of an append of several batches, as brokers before 4.1 write it",
+        "nothing to do",
+        REINDEX,
+        COMPARISON,
+    ),
+    "index_coverage": Kind(
+        _ANOMALY, "the entries of .index end before the end of the log", _REINDEX, REINDEX, COMPARISON
+    ),
+    "time_order": Kind(
+        (ERROR, NOTE),
+        "entries of .timeindex do not ascend in timestamp, or descend in offset",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "time_offset": Kind(
+        (ERROR, ANOMALY), "a .timeindex entry has an offset outside of the segment", _REINDEX, REINDEX, COMPARISON
+    ),
+    "time_largest": Kind(
+        (ERROR, ANOMALY),
+        "a .timeindex entry does not have the largest timestamp up to its offset",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "time_end": Kind(
+        _ANOMALY,
+        "the last entry of a closed segment's .timeindex does not have the segment's largest timestamp",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "transaction_missing": Kind(
+        (ERROR, ANOMALY), ".txnindex lacks an aborted transaction", _REINDEX, REINDEX, COMPARISON
+    ),
+    "transaction_unknown": Kind(
+        (ERROR, ANOMALY, NOTE),
+        "a .txnindex entry has no ABORT marker in the segment",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "transaction_differs": Kind(
+        (ERROR, ANOMALY, NOTE),
+        "a .txnindex entry has other offsets than the batches of its transaction",
+        _REINDEX,
+        REINDEX,
+        COMPARISON,
+    ),
+    "producer_differs": Kind(
+        (ERROR, NOTE),
+        "epoch, sequence, offset or open transaction of a producer in .snapshot are not those of the batches",
+        _REINDEX,
+        "",
+        COMPARISON,
+    ),
+    "producer_unknown": Kind(_ANOMALY, "a producer in .snapshot has no batches in the log", _REINDEX, "", COMPARISON),
+    "epoch_order": Kind(
+        _ERROR, "entries of leader-epoch-checkpoint do not ascend in epoch and start offset", _EPOCHS, "", COMPARISON
+    ),
+    "epoch_differs": Kind(
+        (ERROR, ANOMALY, NOTE),
+        "a batch has another leader epoch than leader-epoch-checkpoint has for its offset",
+        _EPOCHS,
+        "",
+        COMPARISON,
+    ),
 }
 
-KINDS: dict[str, FindingKind] = {
-    **_kinds(
-        ERROR,
-        # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
-        offset_overlap=("a batch begins at or below the last offset of the batch before it", "salvage the partition"),
-        base_offset_wrong=("a batch's base offset, which no checksum covers, does not fit the adjacent batches", _COPY),
-        header_restored=(
-            "header fields of a batch are damaged, which no checksum covers; the right values are proven",
-            "salvage the partition: it writes the proven values",
-        ),
-        offset_below_file_name=("a batch has offsets below the base offset in its file's name", _COPY),
-        segment_overlap=("a segment contains offsets from the base offset of the next one on", _COPY),
-        segment_gap=("offsets are missing between two segments", "look for the segment in a backup or a replica"),
-        offset_gap=("offsets are missing between two good batches", "look for them in a replica"),
-        # the log's end: kafkarec.storage.recorded_ends
-        end_lost=(
-            "a file beside the log says that the log was longer, and only lost records explain it",
-            "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first",
-        ),
-        end_was_longer=(
-            "a file beside the log says that the log was longer: records were lost, or truncated",
-            "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first",
-        ),
-        start_above_end=(
-            "the log start offset is above the log's end: records are missing, or were deleted on purpose",
-            "remove the partition's line from log-start-offset-checkpoint before a broker starts, or lose the rest",
-        ),
-        # files
-        unreadable_file=(
-            "a file cannot be opened or read; the others were verified",
-            "its line says why, and what to do",
-        ),
-        unreadable_folder=(
-            "a folder cannot be listed: nothing in it was verified",
-            "check its permissions and the disk",
-        ),
-        snapshot_incomplete=(
-            "a KRaft snapshot does not end with its footer",
-            "use another snapshot, or that of another voter",
-        ),
-        segment_misnamed=("the name of a segment has another offset than its batches", "salvage uses its batches"),
-        duplicate_segment=("two files have the same base offset", "keep one of them"),
-        # epochs
-        epoch_goes_back=("the partition leader epoch decreases", "compare with a replica: kafkarec diff"),
-        # transactions, producers
-        control_record_unreadable=("a control record cannot be read: read_committed stops here", "kafkarec explain"),
-        sequence_duplicate=("a producer's batch is stored twice", "consumers see its records twice"),
-        sequence_gap=(
-            "sequences of a producer are missing, but no offsets are",
-            "records were lost before they were written",
-        ),
-        sequence_order=("a producer's sequence decreases", "batches are out of order"),
-        producer_not_transactional=("a plain batch within its producer's transaction", "a broker fails on it"),
-        producer_epoch_goes_back=("a producer's epoch decreases", "a fenced producer wrote after its successor"),
-        # this program
-        bytes_unaccounted=(
-            "good bytes, damage and tail do not add up to the file",
-            "a bug in kafkarec: please report it",
-        ),
-    ),
-    **_kinds(
-        ANOMALY,
-        # batch headers, magic 2: DefaultRecordBatch
-        attributes_unknown=("unused attribute bits are set", _READ),
-        count_zero_with_payload=(
-            "a batch declares no records but contains some, which no reader returns",
-            "kafkarec explain",
-        ),
-        count_above_offsets=("a batch has more records than offsets", _READ),
-        base_offset_negative=("a base offset is negative", _READ),
-        timestamp_negative=("a timestamp is negative and not -1", _READ),
-        producer_id_invalid=("a producer id is negative and not -1", _READ),
-        producer_without_sequence=("a batch has a producer id but no sequence", _READ),
-        sequence_negative=("a base sequence is negative and not -1", _READ),
-        leader_epoch_negative=("a partition leader epoch is negative and not -1", _READ),
-        # records: DefaultRecord
-        record_offset_outside=("a record's offset is outside of its batch's offsets", _READ),
-        record_offsets_unordered=("the offsets of a batch's records do not ascend", _READ),
-        record_attributes_unknown=("unused attribute bits of a record are set", _READ),
-        varint_not_minimal=("a varint is longer than necessary", _READ),
-        length_below_minus_one=("a length is negative and not -1", _READ),
-        header_key_not_utf8=(
-            "a header key is not UTF-8: Java reads it with U+FFFD",
-            "read it with header_keys='binary'",
-        ),
-        # compressed payloads
-        payload_trailing_bytes=("bytes after the end of a compressed stream, which no reader reads", _READ),
-        payload_several_streams=("several compressed streams in one payload", _READ),
-        payload_checksum_ignored=("a checksum in a compressed frame is wrong, but Kafka does not verify it", _READ),
-        # messages of magic 0 and 1: LegacyRecord, AbstractLegacyRecordBatch
-        inner_truncated=(
-            "the last inner message is incomplete: readers ignore it without an error",
-            "its record is lost",
-        ),
-        inner_trailing_bytes=("extra bytes after the inner messages", _READ),
-        inner_magic_differs=("an inner message has another magic than its wrapper", _READ),
-        inner_offsets_unordered=("offsets of inner messages do not ascend", _READ),
-        inner_offset_above_wrapper=("an inner offset is above the wrapper's", _READ),
-        message_trailing_bytes=("extra bytes after a message's value", _READ),
-        # control records
-        control_type_unknown=("a control record has a type that Kafka 4.3 does not have", "written by a newer Kafka"),
-        control_version_newer=("a control record has a newer version than in Kafka 4.3", "written by a newer Kafka"),
-        # around the batches
-        transaction_hanging=("a transaction stays open: read_committed consumers wait", "kafkarec txn"),
-        sidefiles_unchecked=("indexes and other side files could not be compared", "repair the log first"),
-    ),
-    **_kinds(
-        NOTE,
-        preallocated=("zeros from a batch's end to the file's end: preallocated, or never written", "nothing to do"),
-        cut_tail=(
-            "the file ends with an incomplete batch: it was still being written or copied",
-            "a broker truncates it",
-        ),
-        no_log=("a file without any batch", "kafkarec ls lists the files of a folder"),
-        empty_file=("the file is empty", "nothing to do if the log was just rolled"),
-        removed_meanwhile=(
-            "a file or folder was removed after its folder was listed: a broker deletes, moves and replaces them",
-            "verify again if no broker runs there",
-        ),
-        file_left_out=("not read, on purpose", "nothing to do"),
-        file_beside_log=("not read: a .swap, .deleted or .cleaned file", "salvage uses what the log lacks"),
-        batches_left_out=("record batches in a file that no broker reads", "verify the file itself"),
-        offsets_compacted=("offsets are missing, as in any compacted log", "nothing to do"),
-        gaps_salvaged=("offsets are missing that salvage.json lists as lost or set aside", "nothing to do"),
-        index_without_segment=(
-            "an index before the log's first segment has no segment: a broker deleted that, or it is lost",
-            "look for the segment in a backup or a replica if retention did not delete it",
-        ),
-        gaps_explained=("offset gaps, by their explanation", "nothing to do"),
-    ),
-    # indexes, snapshots and checkpoints: each may be an error, an anomaly or a note
-    **{
-        _RENAMED.get(check, check): FindingKind(ERROR, f"not the case: {holds}", _REINDEX)
-        for check, holds in CHECKS.items()
-        if check != "read_failure"
-    },
-}
+
+def of_subject(*subjects: str) -> frozenset[str]:
+    """The kinds that are about one of these."""
+    return frozenset(name for name, kind in KINDS.items() if kind.subject in subjects)
 
 
-END_KINDS = frozenset({"end_lost", "end_was_longer", "start_above_end"})
-"""Kinds of findings from a witness above the log's end."""
-
-COMPARED = frozenset(check for check in CHECKS if check not in _RENAMED)
-"""Kinds of findings from the comparison of a side file with the batches."""
-
-
-def kind_of(check: str) -> str:
-    """The kind for a key of `side_file_finding.CHECKS`."""
-    return _RENAMED.get(check, check)
+def repaired_by(step: str) -> frozenset[str]:
+    """The kinds for which a report prints this command."""
+    return frozenset(name for name, kind in KINDS.items() if kind.step == step)

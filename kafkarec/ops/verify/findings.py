@@ -1,14 +1,14 @@
-"""Finding: one kind of problem at one or more positions; FindingCollector collects and counts them."""
+"""Finding: one kind of problem at one or more positions; Findings collects and counts them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from kafkarec.recover.steps import Step
 
-from .finding_kinds import KINDS, NOTE
+from .finding_kinds import KINDS
 
 
 class FindingPlace(NamedTuple):
@@ -23,8 +23,8 @@ NO_PLACE = FindingPlace()
 
 def place_of(step: Step, row: int) -> FindingPlace:
     """The position and base offset of a batch; of a wrapper the last offset, as the base offset is not known."""
-    base = step.column("base_offset")[row]
-    return FindingPlace(step.column("position")[row], step.column("last_offset")[row] if base is None else base)
+    base = step.cell("base_offset", row)
+    return FindingPlace(step.cell("position", row), step.cell("last_offset", row) if base is None else base)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +54,19 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
         kind = KINDS[self.kind]
-        return shown | {"more": list(self.more), "meaning": kind.sentence, "advice": kind.advice}
+        return shown | {"more": list(self.more), "meaning": kind.violation, "advice": kind.advice}
 
     def __str__(self) -> str:
         times = f" ({self.count} places)" if self.count > 1 else ""
         return f"{self.severity}: {self.detail} [{self.kind}]{times}"
 
 
-class FindingCollector:
-    """Collects the findings of one file or log by kind: the detail of the first, the number of all, a few positions."""
+class Findings:
+    """The findings of one file or log by kind, severity and file: the detail of the first, the number of all, a few
+    positions.
+
+    file   that of findings that are added without one; None: they are about no single file
+    """
 
     _KEPT = 5
 
@@ -102,16 +106,12 @@ class FindingCollector:
     def __contains__(self, kind: str) -> bool:
         return any(known == kind for known, _, _ in self._found)
 
-    def discard(self, kind: str) -> None:
-        """Removes the findings of one kind."""
-        self._found = {key: one for key, one in self._found.items() if one.kind != kind}
+    def discard(self, kinds: Container[str], keep: Container[Finding] = ()) -> bool:
+        """Removes the findings of some kinds, except those to keep. Returns whether there were any."""
+        before = len(self._found)
+        self._found = {key: one for key, one in self._found.items() if one.kind not in kinds or one in keep}
+        return len(self._found) < before
 
-    def add_all(self, other: FindingCollector, as_notes: Collection[str] = ()) -> None:
-        """Adds all findings of `other`, those of the kinds `as_notes` as notes: what their sentences say about readers
-        and what to do, behind a semicolon, is not true of a log with missing batches."""
-        for (kind, severity, file), one in other._found.items():
-            if kind in as_notes and severity != NOTE:
-                detail = f"{one.detail.partition('; ')[0]}, by the batches that are left"
-                self._found[kind, NOTE, file] = replace(one, severity=NOTE, detail=detail)
-            else:
-                self._found[kind, severity, file] = one
+    def update(self, other: Findings) -> None:
+        """Adds all findings of `other`, which are about other files."""
+        self._found |= other._found

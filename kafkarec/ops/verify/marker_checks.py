@@ -1,60 +1,48 @@
 """Checks of control records, which a read_committed consumer and a KRaft controller must be able to read.
 
-With small transactions there are many markers, each in a separate batch. So records with equal bytes are parsed once.
-
 A KRaft snapshot (.checkpoint, KIP-630) is written once and never appended to. It begins with a SNAPSHOT_HEADER and ends
 with a SNAPSHOT_FOOTER. Without the footer it is incomplete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import accumulate
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.format.control import ControlRecordType
-from kafkarec.recover.steps import Step
-from kafkarec.tables.records import RecordColumns
+from kafkarec.recover.steps import MARKER_COLUMNS, Step
+from kafkarec.tables.table import cells
 
-from .findings import FindingCollector, place_of
+from .findings import Findings, place_of
 
-COLUMNS = ("offset", "key", "value")
+COLUMNS = (*MARKER_COLUMNS, "offset")
 CHECKPOINT = ".checkpoint"
-_CACHED_RECORDS = 4096
-
-Problem = tuple[str, str] | None
+_KEY, _VALUE, _OFFSET = map(COLUMNS.index, ("key", "value", "offset"))
 
 
-def check(records: RecordColumns, step: Step, findings: FindingCollector) -> None:
-    """Checks the control records of one piece, the only ones that the audit keeps. `rows`: the batches of the piece."""
-    if not len(records):
+def check(step: Step, findings: Findings) -> None:
+    """Checks the control records of one step, the only ones that the audit keeps. With small transactions each marker
+    is in a batch of its own, and most have the same few bytes, so equal records are parsed once."""
+    if step.chunk is None or not len(step.chunk):
         return
-    offsets, keys, values = (records.column(name) for name in COLUMNS)
-    cache: dict[tuple[bytes | None, bytes | None], Problem] = {}
-    for row, start, stop in _runs(records):
-        for at in range(start, stop):
-            key_and_value = keys[at], values[at]
-            if key_and_value not in cache:
-                if len(cache) >= _CACHED_RECORDS:
-                    cache.clear()
-                cache[key_and_value] = _problem(*key_and_value)
-            problem = cache[key_and_value]
-            if problem is not None:
-                findings.add(*problem, place_of(step, row)._replace(offset=offsets[at]))
+    keys, values = (cells(step.chunk, column, "z", 0, len(step.chunk)) for column in (_KEY, _VALUE))
+    keys_and_values = list(zip(keys, values, strict=True))
+    problems = {one: found for one in set(keys_and_values) if (found := _problem(*one))}
+    if not problems:
+        return
+    offsets = cells(step.chunk, _OFFSET, "l", 0, len(step.chunk))
+    runs = step.chunk.runs().cast("q").tolist()
+    ends = list(accumulate(runs[1::2]))
+    run = 0
+    for at, one in enumerate(keys_and_values):
+        while at >= ends[run]:
+            run += 1
+        if one in problems:
+            findings.add(*problems[one], place_of(step, runs[2 * run])._replace(offset=offsets[at]))
 
 
-def _runs(records: RecordColumns) -> Iterator[tuple[int, int, int]]:
-    """Yields (row of a batch in `records.batches`, start and stop of its rows in the record columns)."""
-    at = earlier_batches = 0
-    for chunk, _, _ in records._pieces:
-        numbers = chunk.runs().cast("q").tolist()
-        for batch, count in zip(numbers[::2], numbers[1::2], strict=True):
-            yield earlier_batches + batch, at, at + count
-            at += count
-        earlier_batches += len(chunk.rows)
-
-
-def _problem(key: bytes | None, value: bytes | None) -> Problem:
+def _problem(key: bytes | None, value: bytes | None) -> tuple[str, str] | None:
     """The (kind, detail) of the problem with a control record; None: no problem."""
     try:
         parsed = control.parse(key, value)
@@ -72,11 +60,13 @@ def is_snapshot(name: str) -> bool:
     return name.removesuffix(".gz").removesuffix(".zst").endswith(CHECKPOINT)
 
 
-def ends_with_footer(records: RecordColumns, step: Step) -> bool:
-    """Whether the last record of a piece, whose control records these are, is a SNAPSHOT_FOOTER."""
-    if not len(records) or not step.column("is_control")[-1] or not step.column("record_count")[-1]:
+def ends_with_footer(step: Step) -> bool:
+    """Whether the last record of a step, whose control records are kept, is a SNAPSHOT_FOOTER."""
+    last, count = len(step) - 1, 0 if step.chunk is None else len(step.chunk)
+    if not count or not step.cell("is_control", last) or not step.cell("record_count", last):
         return False
+    assert step.chunk is not None
     try:
-        return control.type_id(records[len(records) - 1].key) == ControlRecordType.SNAPSHOT_FOOTER
+        return control.type_id(*cells(step.chunk, _KEY, "z", count - 1, count)) == ControlRecordType.SNAPSHOT_FOOTER
     except KafkaRecordError:
         return False

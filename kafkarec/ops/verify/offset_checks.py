@@ -10,30 +10,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kafkarec._core import RowCheck
 from kafkarec.recover.offset_order import MAX_JUMP
 from kafkarec.recover.steps import Step
 
-from .findings import FindingCollector, place_of
+from .findings import Findings, place_of
 
+# What RowCheck.take says of the batches of a step, from `_c/row_checks.pxd`.
+APART, GAP, OFFSETS, EPOCH, HEADER = 1, 2, 4, 8, 16
 _MAX_GAPS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """The offsets `first` to `last` are missing before the batch at `position` of `file` (None: between two files).
+    """The offsets `first` to `last` are missing before the batch at `position` of `file` (None: between two files)."""
 
-    next_to_damage: whether there is damage at that position
-    after_transaction: whether the previous batch is transactional data
-    why: the explanation, see offset_gaps.py
-    """
-
-    file: str | None
+    file: str
     position: int | None
     first: int
     last: int
-    next_to_damage: bool = False
-    after_transaction: bool = False
-    why: str = "unexplained"
 
     @property
     def length(self) -> int:
@@ -47,7 +42,6 @@ class FileOffsets:
     rising               whether offsets must ascend, as in a log's segment
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
     gaps                 the first `_MAX_GAPS` gaps; `gap_count` and `gap_offsets` count all
-    signs_of_cleaning    number of signs that the log cleaner worked on the file
     """
 
     file: str
@@ -58,34 +52,27 @@ class FileOffsets:
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
     gap_offsets: int = 0
-    signs_of_cleaning: int = 0
 
-    def check(self, step: Step, damaged_ends: set[int], findings: FindingCollector) -> None:
-        """Checks the good batches of the next piece. damaged_ends: end positions of damage; a gap before a batch at one
-        of them belongs to the damage."""
-        if not len(step):
-            return
-        bases, nexts = step.column("base_offset"), step.column("next_offset")
+    def check(self, step: Step, rows: RowCheck, flags: int, gap_rows: Sequence[int], findings: Findings) -> None:
+        """Checks the good batches of the next step. flags, gap_rows: what `rows` says of them; a gap before a batch at
+        the end of damage belongs to the damage."""
         if self.first is None:
-            self.first = bases[0] if bases[0] is not None else step.column("last_offset")[0]
-            self.first_is_last = bases[0] is None
-        follows = self.next is None or bases[0] == self.next
-        end = nexts[-1]
-        if not follows or bases[1:] != nexts[:-1]:
-            end = self._check_rows(bases, nexts, step, damaged_ends, findings)
-        self._count_signs_of_cleaning(step)
-        self.next = end if self.next is None else max(self.next, end)
+            base = step.cell("base_offset", 0)
+            self.first = step.cell("last_offset", 0) if base is None else base
+            self.first_is_last = base is None
+        damaged = {one.position + one.length for one in step.damage}
+        if flags & OFFSETS:
+            self.next = self._check_rows(step, damaged, findings)
+            rows.expect(self.next)
+            return
+        for row in gap_rows:
+            expected = step.cell("next_offset", row - 1) if row else self.next or 0
+            self._add_gap(step.cell("position", row), expected, step.cell("base_offset", row) - 1, damaged)
+        self.next = rows.next_offset
 
-    def _check_rows(
-        self,
-        bases: Sequence[int | None],
-        nexts: Sequence[int],
-        step: Step,
-        damaged: set[int],
-        findings: FindingCollector,
-    ) -> int:
+    def _check_rows(self, step: Step, damaged: set[int], findings: Findings) -> int:
         """Returns the next offset after these batches."""
-        positions = step.column("position")
+        bases, nexts, positions = map(step.column, ("base_offset", "next_offset", "position"))
         expected = self.next
         for row, (base, after) in enumerate(zip(bases, nexts, strict=True)):
             # Only the last offset of a wrapper of magic 0 or 1 is known, so only a decrease can be detected.
@@ -101,36 +88,25 @@ class FileOffsets:
                 detail = f"offsets {begin} to {after - 1}, but the previous batch ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
                 findings.add("offset_overlap", detail, place_of(step, row), severity=severity)
-            elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
-                after_transaction = (
-                    row > 0 and step.column("is_transactional")[row - 1] and not step.column("is_control")[row - 1]
-                )
-                self._add_gap(Gap(self.file, positions[row], expected, base - 1, after_transaction=after_transaction))
+            elif expected is not None and base is not None and base > expected:
+                self._add_gap(positions[row], expected, base - 1, damaged)
             # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.
             expected = after if expected is None or not self.rising else max(expected, after)
-        if not self.rising:
-            self.next = None
-        return nexts[-1] if expected is None else expected
+        return int(nexts[-1]) if expected is None else expected
 
     @staticmethod
     def _is_misplaced(row: int, expected: int, bases: Sequence[int | None], nexts: Sequence[int]) -> bool:
         """Whether the base offset, which no checksum covers, is too high: above that of the next batch, which fits the
-        previous one, or further away than offsets of a segment are. (Where it has one right value it is restored.)"""
+        one before, or further above than a log goes on."""
         base, following = bases[row], bases[row + 1] if row + 1 < len(bases) else None
         if base is None or base <= expected:
             return False
         return base - expected > MAX_JUMP or (following is not None and expected <= following < nexts[row])
 
-    def _add_gap(self, gap: Gap) -> None:
+    def _add_gap(self, position: int, first: int, last: int, damaged: set[int]) -> None:
+        if position in damaged:
+            return
         self.gap_count += 1
-        self.gap_offsets += gap.length
+        self.gap_offsets += last - first + 1
         if len(self.gaps) < _MAX_GAPS:
-            self.gaps.append(gap)
-
-    def _count_signs_of_cleaning(self, step: Step) -> None:
-        """Counts signs of the cleaner: batches with fewer records than offsets, empty ones, delete horizons."""
-        counts = step.column("record_count")
-        if counts != step.offset_counts:
-            spans = zip(counts, step.offset_counts, strict=True)
-            self.signs_of_cleaning += sum(count is not None and count < offsets for count, offsets in spans)
-        self.signs_of_cleaning += len(step) - step.column("delete_horizon_ms").count(None)
+            self.gaps.append(Gap(self.file, position, first, last))

@@ -1,9 +1,9 @@
-"""Checks segments in parallel: in threads, or in processes forked from this one.
+"""Checks logs in parallel: in threads, or in processes forked from this one.
 
-A unit of work is one segment (one log if producer sequences are checked, which needs the segments in order), or the
-side files of a log. Decoding releases the GIL, but decompressing gzip and snappy and comparing the columns of batches
-hold it, so local files are checked in processes. Threads are for remote files: most of the time is waiting, and the
-libraries for them are not safe with fork.
+A unit of work is a log, which is read once; or one segment of a log that is larger than one worker's share of all, the
+checks along which follow from its headers and markers, which are read again. Decoding releases the GIL, but
+decompressing gzip and snappy and comparing unusual batches hold it, so local files are checked in processes. Threads
+are for remote files: most of the time is waiting, and the libraries for them are not safe with fork.
 """
 
 from __future__ import annotations
@@ -14,19 +14,21 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
-from .findings import FindingCollector
-from .partition_files import check_log
-from .segment_check import FileResult, check_segment
-from .sequence_checks import SequenceCheck
+from kafkarec._core import RowCheck
+from kafkarec.errors import KafkaRecordError
+from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.sources.read_failures import of_one_file
+from kafkarec.storage.partition_folder import PartitionFiles
+
+from .log_checks import LogCheck, LogFindings
+from .segment_check import SegmentCheck, wanted
 
 FileProgress = Callable[[str, int, int], None]
-SegmentProgress = Callable[[int, int], None]  # the index of the segment, bytes read
 _POLL_SECONDS = 0.25
-_MOST_CHECKS = 3  # of a file that is shorter each time
 
 
 class Stopped(Exception):
@@ -34,8 +36,8 @@ class Stopped(Exception):
 
 
 class Workers(NamedTuple):
-    """The number of segments that are checked at once, in threads or in forked processes, and of the threads that
-    decode a segment."""
+    """The number of units that are checked at once, in threads or in forked processes, and of the threads that decode
+    a segment."""
 
     threads: int
     processes: int
@@ -46,100 +48,101 @@ class Workers(NamedTuple):
         return max(self.threads, self.processes)
 
 
-class WorkUnit(NamedTuple):
-    """A unit of work for the log with index `log_index`.
+class LogResult(NamedTuple):
+    """The checks of a log's files, its .checkpoint files last, and what was found along the log."""
 
-    first_segment     the index of the unit's first segment among all segments
-    segments          in order; none: the unit is the side files
-    check_sequences   whether producer sequences are checked
+    files: list[SegmentCheck]
+    along: LogFindings
+
+
+class Unit(NamedTuple):
+    """A unit of work: some files of the log with index `log`; `whole`: all of them, and the checks along it.
+
+    first   the index of its first file among all
     """
 
-    log_index: int
-    first_segment: int
-    segments: Sequence[Any]
-    check_sequences: bool = False
+    log: int
+    first: int
+    files: Sequence[Any]
+    whole: bool
 
 
-@dataclass
-class LogResult:
-    """The results of the workers for one log."""
-
-    files: list[FileResult] = field(default_factory=list)
-    sequences: FindingCollector | None = None
-    side_file_findings: FindingCollector = field(default_factory=FindingCollector)
-
-
-class WorkPlan(NamedTuple):
+class Plan(NamedTuple):
     """The input of the workers; forked ones inherit it.
 
-    limit  max decompressed bytes of a payload
-    decoders  how many threads decode a segment
-    done   in shared memory, the bytes read of each segment; the last item is set to make the workers stop
+    limit      max decompressed bytes of a payload
+    decoders   how many threads decode a segment
+    done       in shared memory, the bytes read of each file; the last item is set to make the workers stop
     """
 
-    logs: Sequence[Any]
-    units: Sequence[WorkUnit]
+    logs: Sequence[PartitionFiles]
+    units: Sequence[Unit]
     limit: int
+    sequences: bool
     decoders: int
     done: Any
 
     @property
-    def segments(self) -> list[Any]:
-        return [segment for unit in self.units for segment in unit.segments]
+    def files(self) -> list[Any]:
+        return [file for unit in self.units for file in unit.files]
 
 
-Result = tuple[list[FileResult], FindingCollector | None] | FindingCollector
-_inherited_plan: WorkPlan | None = None
+_Result = tuple[list[SegmentCheck], LogFindings | None]
+_inherited_plan: Plan | None = None
 
 
 def check_all(
-    logs: Sequence[Any], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
+    logs: Sequence[PartitionFiles], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
 ) -> list[LogResult]:
     """The results for each log. Raises ChildProcessError if a worker process was killed."""
+    sizes = [_size((*log.all_segments, *log.checkpoints)) for log in logs]
     units, first = [], 0
-    for log_index, log in enumerate(logs):
-        logged = log.all_segments
-        alone = [[segment] for segment in (*(() if sequences else logged), *log.checkpoints)]
-        for segments in ([logged] if sequences and logged else []) + alone:
-            units.append(WorkUnit(log_index, first, segments, sequences and segments is logged))
-            first += len(segments)
-    units += [WorkUnit(log_index, 0, ()) for log_index in range(len(logs))]
-    plan = WorkPlan(logs, units, limit, workers.decoders, multiprocessing.RawArray("q", first + 1))
-    results = [LogResult() for _ in logs]
-    for unit, result in zip(units, _run_units(plan, workers, progress), strict=True):
-        if isinstance(result, FindingCollector):
-            results[unit.log_index].side_file_findings = result
-        else:
-            results[unit.log_index].files += result[0]
-            results[unit.log_index].sequences = results[unit.log_index].sequences if result[1] is None else result[1]
-    for log, checked in zip(logs, results, strict=True):
-        restored = {file.path for file in checked.files if file.restored}
-        if restored:  # once more: the side files are those of the batches as they were
-            checked.side_file_findings = check_log(log, restored)
-    return results
+    for number, log in enumerate(logs):
+        files = (*log.all_segments, *log.checkpoints)
+        split = len(files) > 1 and workers.number > 1 and sizes[number] * workers.number > sum(sizes)
+        for part in [[file] for file in files] if split else [files]:
+            units.append(Unit(number, first, part, not split))
+            first += len(part)
+    plan = Plan(logs, units, limit, sequences, workers.decoders, multiprocessing.RawArray("q", first + 1))
+    results: list[list[SegmentCheck]] = [[] for _ in logs]
+    found: dict[int, LogFindings | None] = {}
+    for unit, (checked, along) in zip(units, _run_units(plan, workers, progress), strict=True):
+        results[unit.log] += checked
+        found[unit.log] = along
+    return [
+        LogResult(checked, found[number] or _along_again(log, checked, limit, sequences))
+        for number, (log, checked) in enumerate(zip(logs, results, strict=True))
+    ]
 
 
-def _run_units(plan: WorkPlan, workers: Workers, progress: FileProgress | None) -> list[Result]:
+def check_log(log: PartitionFiles, limit: int, sequences: bool = False) -> LogResult:
+    """The results for one log, by this thread."""
+    [result] = check_all([log], limit, sequences, Workers(1, 1), None)
+    return result
+
+
+def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> list[_Result]:
     """The result of each unit, in order."""
     numbers = range(len(plan.units))
     if workers.number == 1:
         return [_run_unit(plan, number, progress) for number in numbers]
     global _inherited_plan
     pool: Executor
-    count = min(workers.number, len(plan.units))
-    if workers.processes > 1:
+    count = max(1, min(workers.number, len(plan.units)))
+    forked = workers.processes > 1
+    if forked:
         _inherited_plan = plan
         fork = multiprocessing.get_context("fork")
         pool = ProcessPoolExecutor(count, mp_context=fork, initializer=_ignore_interrupts)
     else:
         pool = ThreadPoolExecutor(count, "kafkarec-verify")
-    forked = workers.processes > 1
     others = set(multiprocessing.active_children())
+    largest_first = sorted(numbers, key=lambda number: _size(plan.units[number].files), reverse=True)
     with pool:
         try:
-            tasks: dict[int, Future[Result]] = {
+            tasks: dict[int, Future[_Result]] = {
                 number: pool.submit(_run_inherited_unit, number) if forked else pool.submit(_run_unit, plan, number)
-                for number in _largest_first(plan.units)
+                for number in largest_first
             }
             _wait_for(set(tasks.values()), plan, progress)
             return [tasks[number].result() for number in numbers]
@@ -155,71 +158,74 @@ def _run_units(plan: WorkPlan, workers: Workers, progress: FileProgress | None) 
             _inherited_plan = None
 
 
-def _largest_first(units: Sequence[WorkUnit]) -> list[int]:
-    """The indexes of the units, largest first, so that the last ones to finish are small."""
-
-    def size(number: int) -> int:
-        try:
-            return sum(segment.size for segment in units[number].segments)
-        except OSError:
-            return 0
-
-    return sorted(range(len(units)), key=size, reverse=True)
+def _size(files: Sequence[Any]) -> int:
+    """Their bytes; 0 if that cannot be found out."""
+    try:
+        return sum(int(file.size) for file in files)
+    except (OSError, KafkaRecordError):
+        return 0
 
 
-def _wait_for(waiting: set[Future[Result]], plan: WorkPlan, progress: FileProgress | None) -> None:
+def _wait_for(waiting: set[Future[_Result]], plan: Plan, progress: FileProgress | None) -> None:
     """Waits for all futures, or for the first that fails, and reports progress."""
-    segments = plan.segments
+    files = plan.files
     while waiting:
         ended, waiting = wait(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)
         for task in ended:
             task.result()
         if progress is not None:
-            for segment, done in zip(segments, plan.done, strict=False):
+            for file, done in zip(files, plan.done, strict=False):
                 if done:
-                    progress(segment.path, done, segment.size)
+                    progress(file.path, done, file.size)
 
 
-def _run_unit(plan: WorkPlan, number: int, progress: FileProgress | None = None) -> Result:
+def _run_unit(plan: Plan, number: int, progress: FileProgress | None = None) -> _Result:
     """The result of one unit. progress: None in a worker, where `plan.done` reports it."""
     unit = plan.units[number]
-    if plan.done[len(plan.done) - 1]:
-        raise Stopped
-    if not unit.segments:
-        return check_log(plan.logs[unit.log_index])
+    log = plan.logs[unit.log]
 
-    def tick(at: int, done: int) -> None:
-        plan.done[unit.first_segment + at] = done
+    def tick(file: Any, at: int, done: int) -> None:
+        plan.done[at] = done
         if plan.done[len(plan.done) - 1]:
             raise Stopped
         if progress is not None and done:
-            progress(unit.segments[at].path, done, unit.segments[at].size)
+            progress(file.path, done, file.size)
 
-    return check_segments(unit.segments, plan.limit, unit.check_sequences, tick, plan.decoders)
-
-
-def check_segments(
-    segments: Sequence[Any],
-    limit: int,
-    sequences: bool = False,
-    progress: SegmentProgress | None = None,
-    decoders: int = 1,
-) -> tuple[list[FileResult], FindingCollector | None]:
-    """The results for consecutive segments, and findings about the producers' sequences along them if asked for. If a
-    broker truncates one meanwhile, all are checked again: what it cut off is no damage."""
-    for _ in range(_MOST_CHECKS):
-        sequence_check = SequenceCheck() if sequences else None
-        log_checks = [sequence_check.check] if sequence_check else []
-        results = [
-            check_segment(segment, limit, log_checks, partial(progress, at) if progress else None, decoders)
-            for at, segment in enumerate(segments)
-        ]
-        if not any(one.is_shorter_now for one in results):
-            break
-    return results, sequence_check.findings if sequence_check else None
+    along = LogCheck(log, plan.sequences) if unit.whole else None
+    checked = []
+    for at, file in enumerate(unit.files, unit.first):
+        tick(file, at, 0)
+        of_log = along if file in log.segments else None
+        checked.append(SegmentCheck(file))
+        checked[-1].read(file, plan.limit, of_log, partial(tick, file, at), plan.decoders)
+    return checked, None if along is None else along.finish()
 
 
-def _run_inherited_unit(number: int) -> Result:
+def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
+    """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
+    checksum is wrong."""
+    along = LogCheck(log, sequences)
+    checked = {one.path: one for one in files}
+    for segment in log.segments:
+        found = checked[segment.path]
+        known = wanted(limit) if found.damage or found.restored else asked(MARKERS, errors="skip")
+        rows = RowCheck(found.is_log)
+        along.begin(segment)
+        try:
+            with closing(walk([segment], known)) as steps:
+                for step in steps:
+                    along.take(step, rows.take(step.rows)[0] if len(step) else 0)
+        except (OSError, KafkaRecordError) as error:
+            if not of_one_file(error):
+                raise
+            along.unread()
+        else:
+            _, _, _, largest, _ = rows.sums
+            along.end(largest)
+    return along.finish()
+
+
+def _run_inherited_unit(number: int) -> _Result:
     assert _inherited_plan is not None
     return _run_unit(_inherited_plan, number)
 

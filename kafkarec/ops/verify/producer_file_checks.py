@@ -12,7 +12,8 @@ from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import producer_snapshot
 from kafkarec.state.producers import EndedTransaction, ProducerStates, Taken
 
-from .side_file_finding import ERROR, NOTE, WARNING, SideFileFindings
+from .finding_kinds import ANOMALY, ERROR, NOTE
+from .side_file_findings import SideFileFindings
 
 
 class TransactionCheck:
@@ -50,85 +51,67 @@ class TransactionCheck:
         if self._expected:
             one = next(iter(self._expected.values()))
             count = "1 transaction was" if len(self._expected) == 1 else f"{len(self._expected)} transactions were"
-            self._findings.add(
+            self._findings.report(
                 ERROR,
                 "transaction_missing",
                 self._file,
                 f"is missing, and {count} aborted here, the first by producer {one.producer_id}, offsets "
                 f"{one.first_offset} to {one.last_offset}; without it read_committed consumers get the aborted "
                 "records; reindex writes a new one",
-                expected=len(self._expected),
             )
 
-    def finish(self, entries: Iterable[AbortedTransaction], complete: bool, damaged: bool) -> None:
-        """Compares the entries of the file.
-
-        complete   whether all batches of the log up to here were read
-        damaged    whether some batches of this segment are lost
-        """
+    def finish(self, entries: Iterable[AbortedTransaction], complete: bool) -> None:
+        """Compares the entries of the file. complete: whether all batches of the log up to here were read."""
         missing = dict(self._expected)
         for number, entry in enumerate(entries):
             place = entry.producer_id, entry.last_offset
             expected = missing.pop(place, None)
             what = f"entry {number}: producer {entry.producer_id}, offsets {entry.first_offset} to {entry.last_offset}"
             if expected is not None:
-                self._compare(number, what, entry, expected, complete)
+                self._compare(what, entry, expected, complete)
             if place in self._lost:
-                self._findings.add(
+                self._findings.report(
                     NOTE,
                     "transaction_unknown",
                     self._file,
                     f"{what}: the ABORT marker is lost, and this entry proves it: salvage writes the marker again",
-                    entry=number,
-                    found=entry.last_offset,
                 )
             elif expected is None and place not in self._abort_markers:
-                self._findings.add(
-                    WARNING if damaged else ERROR,
+                self._findings.report(
+                    ERROR,
                     "transaction_unknown",
                     self._file,
-                    f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}"
-                    + (" (it may be in the damaged bytes)" if damaged else "; consumers skip records that are valid"),
-                    entry=number,
-                    found=entry.last_offset,
+                    f"{what}: there is no ABORT marker of that producer at offset {entry.last_offset}; consumers skip "
+                    "records that are valid",
                 )
         for one in missing.values():
-            self._findings.add(
+            self._findings.report(
                 ERROR,
                 "transaction_missing",
                 self._file,
                 f"the transaction of producer {one.producer_id}, offsets {one.first_offset} to {one.last_offset}, was "
                 "aborted and is not listed: read_committed consumers get its records; reindex writes a "
                 "correct one",
-                expected=one.last_offset,
             )
 
-    def _compare(
-        self, number: int, what: str, entry: AbortedTransaction, expected: EndedTransaction, complete: bool
-    ) -> None:
+    def _compare(self, what: str, entry: AbortedTransaction, expected: EndedTransaction, complete: bool) -> None:
         if entry.first_offset != expected.first_offset:
             explained = not complete and entry.first_offset < expected.first_offset
-            self._findings.add(
+            self._findings.report(
                 NOTE if explained else ERROR,
                 "transaction_differs",
                 self._file,
                 f"{what}: according to its batches it begins at offset {expected.first_offset}",
-                entry=number,
-                expected=expected.first_offset,
-                found=entry.first_offset,
             )
         stable = expected.last_stable_offset
         if entry.last_stable_offset != stable:
             late = entry.last_stable_offset > stable
-            self._findings.add(
-                WARNING if late and complete else NOTE,
+            self._findings.report(
+                ANOMALY if late and complete else NOTE,
                 "transaction_differs",
                 self._file,
                 f"{what}: last stable offset {entry.last_stable_offset}, but {stable} according to the batches"
                 + ("; a consumer may be given too few aborted transactions" if late else ""),
-                entry=number,
-                expected=stable,
-                found=entry.last_stable_offset,
             )
 
 
@@ -153,17 +136,15 @@ def check_snapshot(
     cleaned    whether offsets are missing between them: the log cleaner removed batches, or they were lost
     """
     entries = producer_snapshot.read(data)
-    for number, entry in enumerate(entries):
+    for entry in entries:
         expected = states.entry(entry.producer_id)
         if expected is None:
             if complete and not cleaned:
-                findings.add(
-                    WARNING,
+                findings.report(
+                    ANOMALY,
                     "producer_unknown",
                     file,
                     f"producer {entry.producer_id} with last offset {entry.last_offset} has no batch in the log",
-                    entry=number,
-                    found=entry.producer_id,
                 )
             continue
         wrong = [
@@ -177,12 +158,9 @@ def check_snapshot(
         differences = ", ".join(
             f"{name} {stored}, but {known} according to the batches" for name, _, known, stored in wrong
         )
-        findings.add(
+        findings.report(
             ERROR if significant else NOTE,
             "producer_differs",
             file,
             f"producer {entry.producer_id}: {differences}",
-            entry=number,
-            expected=", ".join(f"{name} {known}" for name, _, known, _ in wrong),
-            found=", ".join(f"{name} {stored}" for name, _, _, stored in wrong),
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec.damage import Damage, Restored, is_read_failure
@@ -18,13 +18,15 @@ from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
 from kafkarec.sources.read_failures import DISK, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
-from .finding_kinds import ANOMALY, ERROR
+from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, of_subject
 from .findings import Finding
-from .offset_checks import Gap
 
 GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL = "good", "damaged", "unreadable", "preallocated", "tail"
 _NO_END = EndVerdict(LogEnd(0, 0, None))
-STATES = ("damaged", "error", "anomaly", "ok")
+STATES = ("damaged", "error", "unchecked", "anomaly", "ok")
+"""What a file, a partition or all of them can be, the worst first. unchecked: all that is wrong are payloads above a
+limit or without a library."""
+READ_FAILURES = of_subject(READ_FAILURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class FileReport:
 
     @property
     def state(self) -> str:
-        return _state(self.places, self.findings)
+        return _state(self.damage, self.damage_left_out, self.findings)
 
     def to_dict(self) -> dict[str, Any]:
         shown = {name: getattr(self, name) for name in self.__slots__}
@@ -96,11 +98,10 @@ class FileReport:
 class PartitionReport:
     """One log. `own_findings` are about the log as a whole; `findings` includes those of its files.
 
-    gaps: with sequences=True all gaps in the offsets, with their explanations (`.why`)
     missing: (first, last) offsets that are missing without damaged bytes: missing segments, gaps in a log that was
         never cleaned; at most 1000 of each file
     missing_offsets: number of all these offsets
-    end: the log's end, and the witnesses above it: files that say that the log was longer
+    end: the log's end, and the files that say that the log was longer
     """
 
     path: str
@@ -108,14 +109,13 @@ class PartitionReport:
     partition: int | None
     files: tuple[FileReport, ...] = ()
     own_findings: tuple[Finding, ...] = ()
-    gaps: tuple[Gap, ...] = ()
     missing: tuple[tuple[int, int], ...] = ()
     missing_offsets: int = 0
     end: EndVerdict = _NO_END
 
     @property
     def beyond_end(self) -> int:
-        """The number of offsets above the log's end that existed at least, according to a witness."""
+        """The number of offsets above the log's end that existed at least, according to another file."""
         return self.end.missing
 
     @property
@@ -142,8 +142,8 @@ class PartitionReport:
 
     @property
     def state(self) -> str:
-        """The worst of damaged, error, anomaly, ok."""
-        return _state(self.places, self.findings)
+        """The worst of STATES."""
+        return _state(self.damage, self.damage_left_out, self.findings)
 
     @property
     def lost_offsets(self) -> int:
@@ -178,10 +178,9 @@ class PartitionReport:
             "missing_offsets": self.missing_offsets,
             "beyond_end": self.beyond_end,
             "next_offset": self.end.end.offset,
-            "end_witnesses": [one.to_dict() for one in self.end.higher],
+            "recorded_ends": [one.to_dict() for one in self.end.higher],
             "files": [file.to_dict() for file in self.files],
             "findings": [one.to_dict() for one in self.own_findings],
-            "gaps": [asdict(gap) for gap in self.gaps],
         }
 
 
@@ -223,7 +222,7 @@ class ReportData:
 
     @property
     def state(self) -> str:
-        return _state(sum(file.places for file in self.files), self.findings)
+        return _state(self.damage, sum(file.damage_left_out for file in self.files), self.findings)
 
     def exit_status(self, strict: bool = False) -> int:
         """The exit status of the command line.
@@ -232,16 +231,10 @@ class ReportData:
         1   damage or an error, with `strict` also an anomaly
         3   a file could not be read, whatever else there is; or only payloads above a limit or without a library
         """
-        if self.unread or self.is_only_unchecked:
+        if self.unread or self.state == "unchecked":
             return 3
         bad = self.state in ("damaged", "error") or (strict and self.state == "anomaly")
         return int(bad)
-
-    @property
-    def is_only_unchecked(self) -> bool:
-        """Whether all that is wrong are payloads above a limit or without a library."""
-        errors = any(one.severity == ERROR for one in self.findings)
-        return self.state == "damaged" and not errors and all(is_no_damage(one.reason) for one in self.damage)
 
     @property
     def unread(self) -> dict[str, str]:
@@ -283,18 +276,13 @@ class ReportData:
         return f"<Report: {self.state}, {sums}, {len(self.damage)} damaged ranges, {len(self.findings)} findings>"
 
 
-READ_FAILURES = {"unreadable_file", "unreadable_folder"}
-
-
-def _state(places: int, findings: Iterable[Finding]) -> str:
-    kept = list(findings)
-    if places:
+def _state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
+    reasons, severities = {one.reason for one in damage}, {one.severity for one in findings}
+    if left_out or not all(map(is_no_damage, reasons)):
         return "damaged"
-    return ERROR if _has(kept, ERROR) else ANOMALY if _has(kept, ANOMALY) else "ok"
-
-
-def _has(findings: Iterable[Finding], severity: str) -> bool:
-    return any(one.severity == severity for one in findings)
+    if ERROR in severities:
+        return ERROR
+    return "unchecked" if reasons else ANOMALY if ANOMALY in severities else "ok"
 
 
 def is_no_damage(reason: str) -> bool:

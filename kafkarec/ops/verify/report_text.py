@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from kafkarec.damage import Damage, comparison
@@ -14,7 +15,7 @@ from kafkarec.support.text_table import byte_size, counted, lost_offsets, noun, 
 from kafkarec.support.text_table import render as text_table
 
 from . import advice
-from .finding_kinds import ANOMALY, END_KINDS, ERROR, NOTE, SEVERITIES
+from .finding_kinds import ANOMALY, END, ERROR, NOTE, SEVERITIES, of_subject
 from .findings import Finding
 from .report_data import (
     DAMAGED,
@@ -28,6 +29,7 @@ from .report_data import (
     ReportData,
 )
 
+_END_KINDS = of_subject(END)
 MAP_WIDTH = 64
 SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
 # A cell of a map shows the worst state of its bytes.
@@ -78,7 +80,7 @@ def summary(report: ReportData) -> str:
     totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
     if not report.files and report.state != ERROR:
         return f"NOTHING TO VERIFY: {_named(report)} contains no segment"
-    if report.state == "damaged" and report.is_only_unchecked:
+    if report.state == "unchecked":
         batches = counted(sum(one.places for one in report.partitions), "batch")
         size = byte_size(report.total("damaged_bytes") + report.total("unreadable_bytes"))
         head = f"COULD NOT CHECK EVERYTHING: {batches}, {size}, above a limit or without a library; no damage was found"
@@ -97,7 +99,9 @@ def summary(report: ReportData) -> str:
         head = _joined(f"NOT DAMAGED, with {anomalies} that Kafka accepts without an error", gaps)
     elif not report.total("batches"):
         zeros = any(one.kind == "preallocated" for one in report.findings)
-        nothing = "there are only zeros: empty or lost, no file here says which" if zeros else "there are no batches"
+        nothing = "there are no batches"
+        if zeros:
+            nothing = "there are only zeros: the log is empty, or its records are lost; this folder cannot tell which"
         head = f"NO BATCHES: nothing is damaged, but {nothing}"
     else:
         head = "NOT DAMAGED: every checksum is right and every payload can be read"
@@ -110,7 +114,7 @@ def _named(report: ReportData) -> str:
 
 def _without_damage(report: ReportData) -> str:
     """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
-    errors = [one for one in report.findings if one.severity == ERROR and one.kind not in END_KINDS | READ_FAILURES]
+    errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
     beyond = _beyond_end(report.partitions)
     good = "every batch can be read" if report.total("batches") else "there are no batches"
     read = f"{_unread(report)} could not be read" if report.unread else good
@@ -137,7 +141,7 @@ def _unread(report: ReportData) -> str:
 
 
 def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
-    """What the strongest witness above a log's end says, and in how many other logs there are any; empty: none."""
+    """What the highest recorded end of a log means, and how many other logs have one; empty: there is none."""
     ended = sorted((one for one in partitions if one.end.higher), key=lambda one: one.end.rank)
     if not ended:
         return ""
@@ -218,33 +222,17 @@ def _detail(one: PartitionReport, limit: int, notes: bool) -> list[str]:
         lines += ["", *finding_lines[:limit]]
     if len(finding_lines) > limit:
         lines.append(f"  and {_more(len(finding_lines) - limit, 'finding')}")
-    lines += _gaps(one, limit)
     return [*head, *lines] if lines else []
-
-
-def _gaps(one: PartitionReport, limit: int) -> list[str]:
-    """The lines about offset gaps with their explanations, which exist only with sequences=True."""
-    lines = []
-    for gap in one.gaps[:limit]:
-        span = f"offset {gap.first}" if gap.length == 1 else f"offsets {gap.first} to {gap.last}"
-        lines.append(f"  gap      {span}: {gap.why}")
-    if len(one.gaps) > limit:
-        lines.append(f"  and {_more(len(one.gaps) - limit, 'gap')}")
-    return ["", *lines] if lines else []
 
 
 def _merged(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Yields the findings, with those of one kind in several files joined to the first one, with the count of all.
     Errors are not joined."""
-    together: dict[tuple[str, str], Finding] = {}
+    together: dict[tuple[object, ...], Finding] = {}
     for one in findings:
-        old = together.get((one.kind, one.severity))
-        if old is None or one.severity == ERROR:
-            together[one.kind, one.severity if one.severity != ERROR else f"{ERROR} {len(together)}"] = one
-        else:
-            together[one.kind, one.severity] = Finding(
-                old.kind, old.severity, old.detail, old.file, old.position, old.offset, old.count + one.count, old.more
-            )
+        key = (one.kind, one.severity, one.file if one.severity == ERROR else None)
+        old = together.get(key)
+        together[key] = one if old is None else replace(old, count=old.count + one.count)
     yield from together.values()
 
 

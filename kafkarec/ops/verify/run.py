@@ -1,23 +1,24 @@
-"""`kafkarec.verify`: opens the input, checks its segments in parallel, and builds the report."""
+"""`kafkarec.verify`: opens the input, checks its logs in parallel, and builds the report."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.recorded_ends import Witness
 from kafkarec.storage.segment_file import SegmentFile
 
-from . import partition_check, partition_files
-from .findings import Finding, FindingCollector
+from . import left_out_files, log_checks
+from .findings import Finding, Findings
 from .parallel import FileProgress, Workers, check_all
+from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
 
@@ -36,12 +37,14 @@ def verify(
     topic: str | None = None,
     partition: int | None = None,
 ) -> Report:
-    """Checks logs for damage and lost data. Reads every byte; checks CRCs, structure, payloads and side files.
+    """Checks logs for damage and lost data. Reads every byte; checks CRCs, structure, payloads and side files. A log
+    that a broker changes meanwhile is checked once more, if anything seems to be wrong with it.
 
     x: a path, a URL, an open file or a list of them, as for `kafkarec.open`; or an opened Segment, Log or LogDir
-    sequences: check every producer's sequences, and explain each offset gap
+    sequences: check every producer's sequences
     max_decompressed_bytes: limit per compressed payload; larger ones cannot be checked
-    threads: how many threads decode a local segment, or the number of remote segments read in parallel; None: 1, and 8
+    threads: how many threads decode a local segment, or the number of remote logs and segments read in parallel; None:
+        1, and 8
     processes: number of forked processes, for several local files of 64 MiB and more in total; for less, and for a
         single segment, so many threads instead. The command line uses one per processor. Only for programs without
         other threads
@@ -62,32 +65,73 @@ def verify(
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
-        witnesses = recorded_ends.of_logs(x, logs)  # before the logs: a broker may be writing them
         workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
-        results = check_all(logs, max_decompressed_bytes, sequences, workers, progress)
-        partitions = []
-        for log, result, (data_folder, of_log) in zip(logs, results, witnesses, strict=True):
-            read_again = partial(_witnesses, x, log)
-            end = partition_check.end_verdict(log, result, of_log, read_again, max_decompressed_bytes)
-            cleaned = data_folder.cleaned(log.topic, log.partition)
-            log_start = data_folder.log_start(log.topic, log.partition)
-            partitions.append(partition_check.partition_report(log, result, cleaned, end, log_start))
+        partitions = _reports(x, logs, max_decompressed_bytes, sequences, workers, progress)
         own = _own_findings(x)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
 
-def _workers(segments: Sequence[Any], threads: int | None, processes: int) -> Workers:
-    if not all(map(partition_files.is_local, segments)):
+def _reports(
+    x: Any, logs: Sequence[PartitionFiles], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
+) -> list[PartitionReport]:
+    """The reports of the logs. One that is not fine and that a broker changed while it was read is made once more;
+    where it was changed again, nothing is known."""
+
+    def made(logs: Sequence[PartitionFiles], progress: FileProgress | None) -> list[tuple[PartitionReport, bool]]:
+        files = [_files(log) for log in logs]
+        recorded = recorded_ends.of_logs(x, logs)  # before the logs: a broker may be writing both
+        results = check_all(logs, limit, sequences, workers, progress)
+        reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
+        return [
+            (one, one.state in ("damaged", "error") and _was_changed(log, before))
+            for one, log, before in zip(reports, logs, files, strict=True)
+        ]
+
+    found = []
+    for log, (report, changed) in zip(logs, made(logs, progress), strict=True):
+        if changed:
+            again = log
+            if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
+                again = PartitionFiles.of(log.folder, log.topic, log.partition)
+            [(report, changed)] = made([again], None)
+            if changed:
+                note = Findings()
+                note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
+                report = PartitionReport(report.path, report.topic, report.partition, own_findings=tuple(note))
+        found.append(report)
+    return found
+
+
+def _files(log: PartitionFiles) -> dict[str, tuple[int, int]]:
+    """(inode, size) of the local segments of a log, by path."""
+    found = {}
+    for segment in log.segments:
+        if isinstance(segment.folder, LocalFolder):
+            try:
+                status = os.stat(segment.path)
+            except OSError:
+                continue
+            found[segment.path] = (status.st_ino, status.st_size)
+    return found
+
+
+def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> bool:
+    """Whether a segment was removed, replaced or truncated since. That the last one grows is no change."""
+    now, last = _files(log), log.segments[-1].path if log.segments else None
+    for path, (inode, size) in before.items():
+        found, now_size = now.get(path, (None, 0))
+        if found != inode or now_size < size or (now_size > size and path != last):
+            return True
+    return False
+
+
+def _workers(segments: Sequence[SegmentFile], threads: int | None, processes: int) -> Workers:
+    if not all(isinstance(segment.folder, LocalFolder) for segment in segments):
         return Workers(threads or REMOTE_THREADS, 1)
     if processes > 1 and len(segments) > 1 and sum(map(_size, segments)) >= FORK_FROM:
         return Workers(1, processes, max(1, processes // len(segments)))
     return Workers(1, 1, max(threads or 1, processes))
-
-
-def _witnesses(x: Any, log: PartitionFiles) -> tuple[Witness, ...]:
-    [(_, witnesses)] = recorded_ends.of_logs(x, [log])
-    return witnesses
 
 
 def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
@@ -95,7 +139,7 @@ def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
     return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
 
 
-def _size(segment: Any) -> int:
+def _size(segment: SegmentFile) -> int:
     try:
         return int(segment.size)
     except OSError:
@@ -104,7 +148,8 @@ def _size(segment: Any) -> int:
 
 def _own_findings(x: Any) -> tuple[Finding, ...]:
     """The findings about the input as a whole."""
-    findings = FindingCollector()
+    findings = Findings()
     if isinstance(x, DataFolderFiles):
-        partition_files.check_folder(x, findings)
+        left_out_files.check(x, findings)
+        log_checks.check_data_folder(x, findings)
     return tuple(findings)

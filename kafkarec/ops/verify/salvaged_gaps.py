@@ -10,7 +10,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.support.text_table import counted
 
-from .findings import FindingCollector
+from .findings import Findings
 from .offset_checks import FileOffsets, Gap
 
 _REPORT = "salvage.json"
@@ -42,14 +42,14 @@ class SalvagedGaps:
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return cls(())
 
-    def take(self, offsets: FileOffsets, findings: FindingCollector) -> None:
+    def take(self, offsets: FileOffsets, findings: Findings) -> None:
         """Removes the listed gaps within a segment from its offsets, and adds a note about them."""
         before = offsets.gaps
         offsets.gaps = self.others(before, findings)
         offsets.gap_count -= len(before) - len(offsets.gaps)
         offsets.gap_offsets -= sum(gap.length for gap in before) - sum(gap.length for gap in offsets.gaps)
 
-    def others(self, gaps: list[Gap], findings: FindingCollector) -> list[Gap]:
+    def others(self, gaps: list[Gap], findings: Findings) -> list[Gap]:
         """The gaps that are not listed; adds a note about the listed ones."""
         listed = [gap for gap in gaps if any(first <= gap.first and gap.last <= last for first, last in self._ranges)]
         if listed:

@@ -7,66 +7,70 @@ It is checked for every file that this equation holds and that no two batches ov
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise
 from operator import add
 from typing import Any
 
-from kafkarec.damage import Damage, Restored, why_unreadable
+from kafkarec._core import RowCheck
+from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError, MissingCodecError
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import as_columns
+from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
 
 from . import audit_findings, header_checks, marker_checks
 from .epoch_checks import FileEpochs
-from .findings import FindingCollector, FindingPlace
-from .offset_checks import FileOffsets
+from .findings import FindingPlace, Findings
+from .log_checks import LogCheck
+from .offset_checks import APART, EPOCH, HEADER, FileOffsets
 from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
-_PIECE_BYTES = 4 << 20  # of payload, of which only control records are kept
+_STEP_BYTES = 4 << 20  # of payload, of which only control records are kept
 _BLOCK = 1 << 20
 _PAGE = 4096
 _MAX_ZERO_CHECKS = 1000
 _MIN_ZEROS = 17  # bytes up to the magic; no batch begins with so many zeros
 
 BytesRead = Callable[[int], None]
-LogCheck = Callable[[str, Step], None]
-"""A check that needs all good batches of a log, in order: called with the path of the segment."""
 
 
-@dataclass(slots=True)
-class FileResult:
-    """The results for one file, updated while the file and its log are checked."""
+@lru_cache
+def wanted(limit: int) -> DecodeRequest:
+    """What is read for all checks. limit: max decompressed bytes of a payload."""
+    found = request(
+        columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
+    )
+    return found._replace(options=replace(found.options, audit=True, chunk_bytes=_STEP_BYTES))
 
-    path: str
-    name: str
-    base_offset: int | None
-    findings: FindingCollector
-    offsets: FileOffsets
-    epochs: FileEpochs
-    size: int = 0
-    good_bytes: int = 0
-    batches: int = 0
-    records: int = 0
-    remaining: int = 0
-    preallocated: bool = False
-    damage: list[Damage] = field(default_factory=list)
-    damage_left_out: int = 0
-    restored: list[Restored] = field(default_factory=list)
-    damaged_bytes: int = 0
-    unreadable_bytes: int = 0
-    unread: int = 0
-    transactional: bool = False
-    last_position: int | None = None
-    has_footer: bool = False
-    zeros: list[tuple[int, int]] = field(default_factory=list)
+
+class SegmentCheck:
+    """The checks of one file, and what they found.
+
+    path, name, base_offset   of the file; base_offset is corrected where the names of segments were exchanged
+    size, remaining           bytes of the file, of its tail
+    unread                    bytes that could not be read at all
+    """
+
+    def __init__(self, segment: Any) -> None:
+        self.path, self.name, self.base_offset = segment.path, segment.name, segment.base_offset
+        self.findings = Findings(self.path)
+        self.offsets = FileOffsets(self.path, self.is_log)
+        self.epochs = FileEpochs(self.path)
+        self.damage: list[Damage] = []
+        self.restored: list[Restored] = []
+        self.zeros: list[tuple[int, int]] = []
+        self.size = self.remaining = self.unread = self.good_bytes = 0
+        self.damaged_bytes = self.unreadable_bytes = self.damage_left_out = 0
+        self.batches = self.records = self.signs_of_cleaning = 0
+        self.preallocated = self._has_footer = False
+        self._last_position = 0
+        self._end = 0
 
     @property
     def is_log(self) -> bool:
@@ -79,16 +83,6 @@ class FileResult:
         return "unreadable_file" in self.findings or "removed_meanwhile" in self.findings
 
     @property
-    def is_shorter_now(self) -> bool:
-        """Whether the file was truncated while it was read: a broker cuts the preallocated zeros of a segment that it
-        completes, and the batches that the leader does not have."""
-        try:
-            shorter = any(one.cause == why_unreadable(0) for one in self.damage)
-            return shorter and "://" not in self.path and os.stat(self.path).st_size < self.size
-        except OSError:
-            return False
-
-    @property
     def begin(self) -> int:
         """The base offset in the name of the segment; 0: it has none."""
         return self.base_offset or 0
@@ -98,8 +92,74 @@ class FileResult:
         """End position of the last good batch."""
         return max((one.position + one.length for one in self._ranges() if one.state == GOOD), default=0)
 
-    def add_damage(self, found: Iterable[Damage]) -> None:
-        """Adds damage, and counts its bytes as damaged or unreadable."""
+    @property
+    def ends_in_damage(self) -> bool:
+        last = self.damage[-1] if self.damage else None
+        return last is not None and last.position + last.length + self.remaining >= self.size
+
+    def read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
+        """Reads the file. If it cannot be read at all, this is a finding and its bytes are unreadable.
+
+        limit     max decompressed bytes of a payload
+        along     the checks along its log; None: done by another reading
+        threads   how many decode it
+        """
+        if along is not None:
+            along.begin(segment)
+        try:
+            self.size = segment.size
+            with segment.opened() as source:
+                self.size = int(source.size)  # a broker may have written more since the folder was listed
+                self._read(segment, limit, along, progress, threads)
+        except MissingCodecError:
+            raise
+        except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
+            if is_gone(error, self.path):
+                self.findings.add("removed_meanwhile", "no longer there: a broker deleted or replaced it")
+            else:
+                failure = read_failure(error, self.path)
+                self.findings.add("unreadable_file", failure.why, cause=failure.cause)
+            if along is not None:
+                along.unread()
+        self._check_file(segment)
+
+    def _read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:
+        rows = RowCheck(self.is_log)
+        try:
+            with closing(walk([segment], wanted(limit), threads=threads)) as steps:
+                for step in steps:
+                    self._take(step, rows, along)
+                    progress(self._end)
+        finally:
+            self.batches, self.records, self.good_bytes, largest, self.signs_of_cleaning = rows.sums
+        if along is not None:
+            along.end(largest)
+        progress(self.size)
+
+    def _take(self, step: Step, rows: RowCheck, along: LogCheck | None) -> None:
+        self._add_damage(step.damage)
+        self._add_restored(step.restored)
+        flags, gap_rows = rows.take(step.rows) if len(step) else (0, [])
+        if step.damage or flags & APART:
+            self._end = self._check_coverage(step)
+            rows.begin_at(self._end)
+        else:
+            self._end = rows.end
+        if len(step):
+            self.offsets.check(step, rows, flags, gap_rows, self.findings)
+            if flags & EPOCH:
+                self.epochs.check(step, self.findings)
+            if flags & HEADER:
+                header_checks.check(step, self.findings)
+            audit_findings.add(step, self.findings)
+            marker_checks.check(step, self.findings)
+            self._has_footer = marker_checks.ends_with_footer(step)
+            self._last_position = step.cell("position", len(step) - 1)
+        if along is not None:
+            along.take(step, flags)
+        self.remaining = step.part.remaining
+
+    def _add_damage(self, found: Iterable[Damage]) -> None:
         for one in found:
             if one.reason == "unreadable":
                 self.unreadable_bytes += one.length
@@ -110,15 +170,65 @@ class FileResult:
             else:
                 self.damage_left_out += 1
 
-    def add_restored(self, found: Iterable[Restored]) -> None:
+    def _add_restored(self, found: Iterable[Restored]) -> None:
         """Adds restored batches, each with a finding: on disk they are damaged."""
         for one in found:
             self.findings.add("header_restored", str(one), FindingPlace(one.position))
             if len(self.restored) < MOST_DAMAGE:
                 self.restored.append(one)
 
+    def _check_coverage(self, step: Step) -> int:
+        """The end position of a step. Checks that its batches and damage are adjacent; a gap or an overlap would be a
+        bug in kafkarec."""
+        positions, sizes = step.column("position"), step.column("size_in_bytes")
+        batches = zip(positions, map(add, positions, sizes), strict=True)
+        ranges = sorted([*batches, *((one.position, one.position + one.length) for one in step.damage)])
+        for (_, previous_end), (begin, _) in pairwise([(0, self._end), *ranges]):
+            if begin != previous_end:
+                detail = f"bytes {previous_end} to {begin} are counted twice or not at all"
+                self.findings.add("bytes_unaccounted", detail, FindingPlace(begin))
+        return int(ranges[-1][1])
+
+    def _check_file(self, segment: Any) -> None:
+        """Adds findings about the file as a whole."""
+        is_snapshot = marker_checks.is_snapshot(self.name)
+        counted = self.good_bytes + self.damaged_bytes + self.unreadable_bytes + self.remaining
+        if counted != self.size and not self.is_unread:
+            self.findings.add("bytes_unaccounted", f"{counted} bytes counted of {self.size}")
+        if self.is_unread:
+            self.unread = max(self.size - counted, 0)
+            self.unreadable_bytes += self.unread
+        if not self.size and not self.is_unread:
+            self.findings.add("snapshot_incomplete" if is_snapshot else "empty_file", "no bytes")
+        if self.damage and not self.batches:
+            self.findings.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
+        self.zeros = list(_zeros(segment, self.damage[:_MAX_ZERO_CHECKS]))
+        if self.remaining:
+            at = self.size - self.remaining
+            self.preallocated = is_preallocated(segment, (at, self.remaining))
+            what = "zeros after the last batch" if self.preallocated else "bytes of an incomplete batch"
+            detail = f"{self.remaining} {what}"
+            if is_snapshot:
+                detail += ", but a snapshot is never appended to"
+                self.findings.add("snapshot_incomplete", detail, FindingPlace(at))
+            else:
+                if self.preallocated:
+                    detail += (
+                        ": space reserved by the broker, or records that never reached the disk; this folder cannot "
+                        "tell which"
+                    )
+                kind = "preallocated" if self.preallocated else "cut_tail"
+                self.findings.add(kind, detail, FindingPlace(at, self.offsets.next))
+        elif is_snapshot and self.batches and not self._has_footer:
+            detail = "the last record is not a SNAPSHOT_FOOTER: the end is missing"
+            self.findings.add("snapshot_incomplete", detail, FindingPlace(self._last_position))
+        first = self.offsets.first
+        if self.is_log and first is not None and first < self.begin:
+            detail = f"offset {first} in a file with base offset {self.begin}"
+            self.findings.add("offset_below_file_name", detail, FindingPlace(offset=first))
+
     def report(self) -> FileReport:
-        """The FileReport."""
+        """What a report says of the file."""
         return FileReport(
             path=self.path,
             name=self.name,
@@ -159,126 +269,6 @@ class FileResult:
         if self.remaining:
             found.append(ByteRange(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
         return tuple(found)
-
-
-def check_segment(
-    segment: Any,
-    limit: int,
-    log_checks: Iterable[LogCheck] = (),
-    progress: BytesRead | None = None,
-    threads: int = 1,
-) -> FileResult:
-    """Checks a whole segment. If it cannot be read at all, this is a finding and its bytes are unreadable.
-
-    limit: max decompressed bytes of a payload
-    threads: how many decode it
-    """
-    path, base = segment.path, segment.base_offset
-    result = FileResult(path, segment.name, base, FindingCollector(path), FileOffsets(path), FileEpochs(path))
-    result.offsets.rising = result.is_log
-    try:
-        result.size = segment.size
-        with segment.opened() as source:
-            result.size = int(source.size)  # a broker may have written more since the folder was listed
-            _read(segment, result, limit, list(log_checks), progress or (lambda done: None), threads)
-    except MissingCodecError:
-        raise
-    except (OSError, KafkaRecordError) as error:  # the reader reports a disk error within the file as damage
-        if is_gone(error, path):
-            result.findings.add("removed_meanwhile", "no longer there: a broker deleted or replaced it")
-        else:
-            failure = read_failure(error, path)
-            result.findings.add("unreadable_file", failure.why, cause=failure.cause)
-    _check_file(result, segment)
-    return result
-
-
-def _read(
-    segment: Any, result: FileResult, limit: int, log_checks: list[LogCheck], progress: BytesRead, threads: int
-) -> None:
-    wanted = request(
-        columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
-    )
-    wanted = wanted._replace(options=replace(wanted.options, audit=True, chunk_bytes=_PIECE_BYTES))
-    end = 0
-    with closing(walk([segment], wanted, threads=threads)) as steps:
-        for step in steps:
-            end = _check_coverage(result, step, end)
-            result.add_restored(step.restored)
-            if len(step):
-                result.offsets.check(step, {one.position + one.length for one in step.damage}, result.findings)
-                result.epochs.check(step, result.findings)
-                header_checks.check(step, result.findings)
-                audit_findings.add(step, result.findings)
-                control_records = as_columns(wanted, step.part)
-                marker_checks.check(control_records, step, result.findings)
-                for log_check in log_checks:
-                    log_check(result.path, step)
-                _add_counts(result, step)
-                result.has_footer = marker_checks.ends_with_footer(control_records, step)
-            result.remaining = step.part.remaining
-            progress(end)
-    progress(result.size)
-
-
-def _check_coverage(result: FileResult, step: Step, end: int) -> int:
-    """The end position of a step. Checks that its batches and damage are adjacent; a gap or an overlap would be a bug
-    in kafkarec."""
-    result.add_damage(step.damage)
-    positions, sizes = step.column("position"), step.column("size_in_bytes")
-    result.good_bytes += sum(sizes)
-    ends = list(map(add, positions, sizes))
-    if not step.damage and (not ends or (positions[0] == end and positions[1:] == ends[:-1])):
-        return ends[-1] if ends else end
-    ranges = sorted([*zip(positions, ends, strict=True), *((d.position, d.position + d.length) for d in step.damage)])
-    for (_, previous_end), (begin, _) in pairwise([(0, end), *ranges]):
-        if begin != previous_end:
-            detail = f"bytes {previous_end} to {begin} are counted twice or not at all"
-            result.findings.add("bytes_unaccounted", detail, FindingPlace(begin))
-    return int(ranges[-1][1])
-
-
-def _add_counts(result: FileResult, step: Step) -> None:
-    result.batches += len(step)
-    counts = step.column("record_count")
-    result.records += sum(1 if count is None else count for count in counts) if None in counts else sum(counts)
-    result.transactional = result.transactional or any(step.column("is_transactional"))
-    result.last_position = step.column("position")[-1]
-
-
-def _check_file(result: FileResult, segment: Any) -> None:
-    """Adds findings about the file as a whole."""
-    findings, size = result.findings, result.size
-    counted = result.good_bytes + result.damaged_bytes + result.unreadable_bytes + result.remaining
-    if counted != size and not result.is_unread:
-        findings.add("bytes_unaccounted", f"{counted} bytes counted of {size}")
-    if result.is_unread:
-        result.unread = max(size - counted, 0)
-        result.unreadable_bytes += result.unread
-    if not size and not result.is_unread:
-        findings.add("snapshot_incomplete" if marker_checks.is_snapshot(result.name) else "empty_file", "no bytes")
-    if result.damage and not result.batches:
-        findings.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
-    result.zeros = list(_zeros(segment, result.damage[:_MAX_ZERO_CHECKS]))
-    if result.remaining:
-        at = size - result.remaining
-        result.preallocated = is_preallocated(segment, (at, result.remaining))
-        kind = "preallocated" if result.preallocated else "cut_tail"
-        what = "zeros after the last batch" if result.preallocated else "bytes of an incomplete batch"
-        detail = f"{result.remaining} {what}"
-        if result.preallocated and not marker_checks.is_snapshot(result.name):
-            detail += ": preallocated, or lost; no file here says which"
-        if marker_checks.is_snapshot(result.name):
-            findings.add("snapshot_incomplete", f"{detail}, but a snapshot is never appended to", FindingPlace(at))
-        else:
-            findings.add(kind, detail, FindingPlace(at, result.offsets.next))
-    elif marker_checks.is_snapshot(result.name) and result.last_position is not None and not result.has_footer:
-        place = FindingPlace(result.last_position)
-        findings.add("snapshot_incomplete", "the last record is not a SNAPSHOT_FOOTER: the end is missing", place)
-    first, base = result.offsets.first, result.begin
-    if result.is_log and first is not None and first < base:
-        detail = f"offset {first} in a file with base offset {base}"
-        findings.add("offset_below_file_name", detail, FindingPlace(offset=first))
 
 
 # First bytes of other file types that users may take for a log.

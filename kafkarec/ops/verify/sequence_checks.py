@@ -12,7 +12,7 @@ from typing import Any
 from kafkarec.recover.steps import Step
 from kafkarec.state.producers import NONE, Marker, ProducerStates
 
-from .findings import FindingCollector, FindingPlace, place_of
+from .findings import FindingPlace, Findings, place_of
 
 # key of producers.VIOLATIONS -> kind of finding
 _KINDS = {
@@ -41,17 +41,17 @@ _SOME_MARKER = Marker(aborted=False, coordinator_epoch=NONE, timestamp=NONE)
 
 
 class SequenceCheck:
-    """The producer states of one log; `findings` has the findings of all its files."""
+    """The producer states of one log. findings: gets those of all its files."""
 
-    def __init__(self) -> None:
-        self.findings = FindingCollector()
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
         self._states = ProducerStates()
         self._ends: dict[int, int] = {}  # producer -> end offset of its last batch
         self._next: int | None = None
         self._gap_ends = NONE
 
     def check(self, file: str, step: Step) -> None:
-        """Checks the good batches of the next piece."""
+        """Checks the good batches of the next step."""
         bases, nexts = step.column("base_offset"), step.column("next_offset")
         if not any(producer is not None for producer in step.column("producer_id")):
             if list(bases[1:]) != list(nexts[:-1]) or bases[0] != self._next:
@@ -93,4 +93,4 @@ class SequenceCheck:
             "duplicate": f"{who}: {span} are already in the log",
             "not_transactional": f"{who}: a plain batch within its transaction",
         }.get(problem, f"{who}: {span} {after}")
-        self.findings.add(_KINDS[problem], detail, place, file=file)
+        self._findings.add(_KINDS[problem], detail, place, file=file)

@@ -125,8 +125,7 @@ _BY_NAME = (
 
 
 def _severities(kind: str) -> Iterable[Any]:
-    severity = KINDS[kind].severity
-    return [severity] if isinstance(severity, str) else severity
+    return KINDS[kind].severities
 
 
 def _spark() -> Iterator[tuple[str, Any]]:

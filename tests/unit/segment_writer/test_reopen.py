@@ -16,7 +16,6 @@ from paths import SEGMENTS
 import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.ops.segment_writer import SegmentWriter
-from kafkarec.ops.verify.side_file_checks import check_log
 from kafkarec.sidecars import leader_epochs, producer_snapshot
 from kafkarec.storage import segment_file
 
@@ -187,8 +186,7 @@ def test_a_folder_can_be_read_while_it_is_written(written: Path) -> None:
 
 def test_all_batches_are_present_and_the_side_files_agree_with_them(written: Path) -> None:
     assert b"".join(path.read_bytes() for path in sorted(written.glob("*.log"))) == b"".join(batches())
-    log = kafkarec.open(written)
-    assert isinstance(log, kafkarec.Log) and list(check_log(log)) == []
+    assert {one.kind for one in kafkarec.verify(written).findings} == {"offset_gap"}  # one that was appended
 
 
 REAL = ("all-codecs-0", "txn-0", "compacted-0", "logappend-0", "__consumer_offsets-0", "__cluster_metadata-0")

@@ -25,7 +25,7 @@ from kafkarec.codecs import native_decompress
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import audit_findings
-from kafkarec.ops.verify.findings import Finding, FindingCollector, FindingPlace
+from kafkarec.ops.verify.findings import Finding, FindingPlace, Findings
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_pieces
 from kafkarec.read.walk import walk
@@ -39,7 +39,7 @@ ROUNDS = 100_000 if LONG else fewer(3000, 600)
 
 def audited(data: bytes) -> tuple[list[Finding], list[int]]:
     """The audit's findings, and the positions of the good batches."""
-    notes, positions = FindingCollector("file"), list[int]()
+    notes, positions = Findings("file"), list[int]()
     for step in walk([data], AUDITED):
         audit_findings.add(step, notes)
         positions += step.column("position")
@@ -53,7 +53,7 @@ def plainly(one: Finding) -> Finding:
 
 def walked(data: bytes, positions: list[int]) -> list[Finding]:
     """The oracle's findings about the batches at these positions."""
-    notes = FindingCollector("file")
+    notes = Findings("file")
     for position in positions:
         batch = one_batch(data, position)
         for one in audit_oracle.anomalies(batch):

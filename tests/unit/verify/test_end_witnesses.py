@@ -13,7 +13,9 @@ from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, flipped_i
 
 import kafkarec
 from kafkarec.ops.verify import report_html
-from kafkarec.ops.verify.finding_kinds import END_KINDS
+from kafkarec.ops.verify.finding_kinds import END, of_subject
+
+END_KINDS = of_subject(END)
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -38,7 +40,7 @@ def test_a_witness_above_the_end_is_a_loss(name: str, tmp_path: Path) -> None:
     assert (log.end.headline == headline and f"at least {log.beyond_end} offset" in headline) or not log.beyond_end
     shown = log.to_dict()
     assert shown["beyond_end"] == log.beyond_end == log.lost_offsets
-    assert shown["end_witnesses"][0] == log.end.higher[0].to_dict()
+    assert shown["recorded_ends"][0] == log.end.higher[0].to_dict()
     assert headline in "".join(report_html.render(report))
     if log.files:
         assert verified(tmp_path).exit_status() == 1

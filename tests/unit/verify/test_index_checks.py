@@ -1,4 +1,4 @@
-"""The checks of .index and .timeindex: entries that are as usual are compared as columns, all others one by one."""
+"""The checks of .index and .timeindex: entries that are as usual are compared a step at once, all others one by one."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+import builders
 import pytest
 
 import kafkarec
 from kafkarec.ops.verify import index_checks
+from kafkarec.ops.verify.findings import Finding
 from kafkarec.ops.verify.index_checks import OffsetCheck, TimeCheck
-from kafkarec.ops.verify.side_file_checks import check_log
-from kafkarec.ops.verify.side_file_finding import SideFileFindings
+from kafkarec.ops.verify.side_file_findings import SideFileFindings
+from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 from kafkarec.sidecars import offset_index, time_index
 from kafkarec.sidecars.index_entries import Entries
 
 
 class Batch(NamedTuple):
+    data: bytes
     position: int
-    size: int
-    base: int | None
     last: int
     max_timestamp: int | None
 
@@ -33,16 +34,28 @@ class Indexes(NamedTuple):
 
 def random_batches(random: Random) -> list[Batch]:
     """As a broker has them, mostly: sometimes with gaps, an offset that falls, wrappers, no timestamps."""
-    batches, position, next_offset, now = [], 0, 100, 1_000
+    batches, position, next_offset, now = list[Batch](), 0, 100, 1_000
     odd = random.random() < 0.4
     for _ in range(random.randint(1, 30)):
-        size, count, base = random.randint(61, 9000), random.randint(1, 5), next_offset
+        count, base = random.randint(1, 5), next_offset
         if odd and random.random() < 0.1:
             base = max(100, base + random.choice((-3, -1, 2, 40)))
         last, now = base + count - 1, now + random.randint(-20, 60)
-        known_base = None if odd and random.random() < 0.2 else base
-        batches.append(Batch(position, size, known_base, last, None if odd and random.random() < 0.1 else now))
-        position, next_offset = position + size, last + 1
+        if odd and random.random() < 0.2:
+            messages = [builders.message(offset=offset, timestamp=now) for offset in range(count)]
+            batch = Batch(builders.wrapper(messages, offset=last, timestamp=now), position, last, now)
+        else:
+            time = None if odd and random.random() < 0.1 else now
+            value = bytes(random.randint(0, 9000))
+            data = builders.batch(
+                [builders.record(value=value)],
+                base_offset=base,
+                last_offset_delta=count - 1,
+                max_timestamp=-1 if time is None else time,
+            )
+            batch = Batch(data, position, last, time)
+        batches.append(batch)
+        position, next_offset = position + len(batch.data), last + 1
     return batches
 
 
@@ -72,32 +85,35 @@ def random_indexes(random: Random, batches: list[Batch]) -> Indexes:
     )
 
 
-def found(indexes: Indexes, pieces: Iterable[list[Batch]], end: int) -> list[Any]:
-    findings = SideFileFindings(), SideFileFindings()
+def found(indexes: Indexes, pieces: Iterable[list[Batch]]) -> list[Finding]:
+    findings = SideFileFindings(str), SideFileFindings(str)
     offsets, times = OffsetCheck(indexes.offsets, "i", findings[0]), TimeCheck(indexes.times, "t", findings[1])
+    everything = Buffer(b"".join(batch.data for piece in pieces for batch in piece))
+    end = 0
     for piece in pieces:
-        positions, sizes, bases, lasts, max_timestamps = map(list, zip(*piece, strict=True))
-        offsets.add(positions, sizes, bases, lasts, lambda position: position % 5 == 0)
-        times.add(bases, lasts, max_timestamps)
-    offsets.finish(end, lambda position: position % 5 == 0)
+        begin, end = end, end + sum(len(batch.data) for batch in piece)
+        for step in walk([everything], asked(HEADERS), start=begin, stop=end):
+            offsets.add(step)
+            times.add(step)
+    offsets.finish(end, 9000)
     times.finish(closed=True)
     return [*findings[0], *findings[1]]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_columns_and_single_entries_give_the_same_findings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_and_single_entries_give_the_same_findings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     with_findings = 0
     for _ in range(250):
         batches = random_batches(random)
-        indexes, end = random_indexes(random, batches), batches[-1].position + batches[-1].size
+        indexes = random_indexes(random, batches)
         cut = random.randrange(len(batches))
         splits = [batches], [one for one in (batches[:cut], batches[cut:]) if one], [[batch] for batch in batches]
-        as_columns = [found(indexes, pieces, end) for pieces in splits]
+        at_once = [found(indexes, pieces) for pieces in splits]
         with monkeypatch.context() as patched:
             patched.setattr(index_checks._IndexCheck, "_take_usual", lambda *_: False)
-            one_by_one = found(indexes, splits[0], end)
-        assert as_columns == [one_by_one] * 3
+            one_by_one = found(indexes, splits[0])
+        assert at_once == [one_by_one] * 3
         with_findings += bool(one_by_one)
     assert 50 < with_findings < 220  # both kinds are tried
 
@@ -109,10 +125,9 @@ def test_the_indexes_that_kafkarec_writes_are_never_read_entry_by_entry(
     with kafkarec.SegmentWriter(tmp_path, assign_offsets=True, index_interval_bytes=1) as writer:
         for at in range(500):
             writer.append(kafkarec.encode([{"value": bytes(100), "timestamp": 1_000 + at}]))
-    log = kafkarec.open(tmp_path)
     assert len(offset_index.read(next(tmp_path.glob("*.index")).read_bytes(), 0)) > 400
     monkeypatch.setattr(Entries, "__getitem__", only_the_last(Entries.__getitem__))
-    assert list(check_log(log)) == []
+    assert kafkarec.verify(tmp_path).findings == ()
 
 
 def test_offsets_of_more_than_64_bits(tmp_path: Path) -> None:
@@ -121,17 +136,14 @@ def test_offsets_of_more_than_64_bits(tmp_path: Path) -> None:
     (tmp_path / f"{base:020}.log").write_bytes(kafkarec.encode([(base, 1, b"k", b"v", [])]))
     (tmp_path / f"{base:020}.index").write_bytes(offset_index.write([(base, 0), (base + 200, 50)], base))
     (tmp_path / f"{base:020}.timeindex").write_bytes(time_index.write([(1, base), (2, base + 2**31 - 1)], base))
-    found = {(one.check, one.found) for one in check_log(kafkarec.open(tmp_path))}
-    assert found == {
-        ("index_position", f"offset {base + 200} at byte 50"),
-        ("time_offset", f"timestamp 2 at offset {base + 2**31 - 1}"),
-    }
-    assert not kafkarec.verify(tmp_path).damage
+    report = kafkarec.verify(tmp_path)
+    assert {one.kind for one in report.findings} >= {"end_was_longer"} and not report.damage
+    assert f"up to {base + 2**31 - 1}" in str(report)
 
 
 def only_the_last(read: Any) -> Any:
     def checked(self: Entries[Any], number: int) -> Any:
-        assert number == -1
+        assert number in (-1, len(self) - 1)
         return read(self, number)
 
     return checked

@@ -12,7 +12,7 @@ from verify_reports import data_folder, good, kinds, made, sequenced, verified
 
 import kafkarec
 from kafkarec.ops import verify
-from kafkarec.ops.verify import parallel
+from kafkarec.ops.verify import segment_check
 
 # ---- offsets
 
@@ -106,8 +106,6 @@ def test_a_gap_is_lost_or_compacted_or_undecided(tmp_path: Path) -> None:
     assert kinds(verified(cleaned)) == set()
     assert kinds(verified(unknown), "anomaly") == {"offset_gap"} and verified(unknown).ok
     assert kinds(verified(signs)) == set()
-    for path, why in ((never, "lost"), (cleaned, "compacted"), (unknown, "unexplained")):
-        assert [gap.why for gap in verified(path, sequences=True).partitions[0].gaps] == [why]
     whole = verified(broker)
     assert [one.name for one in whole.partitions] == ["never-0", "cleaned-0"] and whole.partitions[0].state == "error"
 
@@ -116,9 +114,8 @@ def test_a_gap_next_to_damage_is_attributed_to_it(tmp_path: Path) -> None:
     bad = good(5)[:-1] + b"\xff"
     report = verified(made(tmp_path, {0: [good(0), bad, good(10)]}), sequences=True)
     assert kinds(report) == set()
-    [gap] = report.partitions[0].gaps
-    assert "offsets 5 to 9: lost" in str(report)
-    assert (gap.first, gap.last, gap.why, gap.next_to_damage) == (5, 9, "lost", True)
+    assert [(one.lost_from, one.lost_to) for one in report.damage] == [(5, 9)]
+    assert "offsets 5 to 9 lost" in str(report)
 
 
 def test_the_loss_at_a_segments_end_follows_from_the_next_segments_name(tmp_path: Path) -> None:
@@ -134,18 +131,6 @@ def test_a_cut_before_a_later_segment_is_damage(tmp_path: Path) -> None:
     [damage] = report.damage
     assert (damage.reason, damage.lost_from, damage.lost_to) == ("length_beyond_end", 5, 9)
     assert kinds(report, "note") == {"cut_tail"}  # of the last segment
-
-
-def test_what_the_cleaner_removed_is_distinguished(tmp_path: Path) -> None:
-    """compacted-0 has a gap in an aborted transaction, by its .txnindex, and one after a transaction's data."""
-    txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0}
-    batches = [good(0, last_offset_delta=9), good(30), good(35, base_sequence=0, **txn), good(41)]
-    folder = made(tmp_path, {0: batches})
-    (folder / f"{0:020}.txnindex").write_bytes(
-        b"\0\0" + b"".join(number.to_bytes(8, "big") for number in (7, 5, 31, 31))
-    )
-    report = verified(folder, sequences=True)
-    assert [(gap.first, gap.why) for gap in report.partitions[0].gaps] == [(10, "aborted"), (40, "control")]
 
 
 def test_a_base_offset_that_no_checksum_covers(tmp_path: Path) -> None:
@@ -297,7 +282,7 @@ def test_a_failure_in_a_worker_stops_all(tmp_path: Path, monkeypatch: pytest.Mon
     def fails(segment: object, *more: object) -> None:
         raise kafkarec.MissingCodecError("no such library", reason="missing_codec")
 
-    monkeypatch.setattr(parallel, "check_segment", fails)
+    monkeypatch.setattr(segment_check.SegmentCheck, "read", fails)
     for workers in ({"threads": 1}, {"threads": 2}, {"processes": 2}):
         monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
         with pytest.raises(kafkarec.MissingCodecError):

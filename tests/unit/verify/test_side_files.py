@@ -11,27 +11,27 @@ from pathlib import Path
 import builders
 import pytest
 from paths import VECTORS
-from verify_reports import kinds, verified
+from verify_reports import data_folder, kinds, verified
 from witness_folders import golden, written
 
 import kafkarec
-from kafkarec.ops.verify.side_file_checks import CHECKS, SEVERITIES, SideFileFinding, check_folder, check_log
+from kafkarec.ops.verify import KINDS, Finding
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 
 FOLDERS = sorted(path for path in VECTORS.glob("*/*-0") if path.is_dir())
 FIRST, SECOND, END = f"{0:020d}", f"{30:020d}", f"{293:020d}"
 
 
-def findings(folder: Path) -> list[SideFileFinding]:
-    reported = list(check_log(kafkarec.open(folder)))
+def findings(folder: Path) -> list[Finding]:
+    """What verify says of the folder's side files."""
+    reported = [one for one in verified(folder).findings if not str(one.file or ".log").endswith(".log")]
     for one in reported:
-        assert one.severity in SEVERITIES and one.check in CHECKS
-        assert "\n" not in str(one) and str(one).startswith(f"{one.severity}: {one.file}: {one.sentence}")
+        assert one.severity in KINDS[one.kind].severities and "\n" not in one.detail
     return reported
 
 
-def words(reported: list[SideFileFinding]) -> set[tuple[str, str]]:
-    return {(one.check, one.severity) for one in reported}
+def words(reported: list[Finding]) -> set[tuple[str, str]]:
+    return {(one.kind, one.severity) for one in reported}
 
 
 @pytest.fixture
@@ -108,14 +108,14 @@ def pipe_in_place_of(name: str) -> Callable[[Path], None]:
 
 INDEX, TIMES, TXNS = (f"{SECOND}.{kind}" for kind in ("index", "timeindex", "txnindex"))
 SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
-    "half an entry": (changed(INDEX, lambda data: data[:-3]), "unreadable", "error", "no multiple of 8"),
-    "a pipe": (pipe_in_place_of(INDEX), "read_failure", "error", "a pipe, not a file"),
-    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "warning", "is missing"),
-    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "warning", "is missing"),
+    "half an entry": (changed(INDEX, lambda data: data[:-3]), "small_file_unreadable", "error", "no multiple of 8"),
+    "a pipe": (pipe_in_place_of(INDEX), "unreadable_file", "error", "a pipe, not a file"),
+    "no .index": (lambda folder: (folder / INDEX).unlink(), "index_missing", "anomaly", "is missing"),
+    "no .timeindex": (lambda folder: (folder / TIMES).unlink(), "index_missing", "anomaly", "is missing"),
     "zeros in a closed segment": (
         changed(f"{FIRST}.index", lambda data: data + bytes(80)),
-        "preallocated",
-        "warning",
+        "small_file_preallocated",
+        "anomaly",
         "80 bytes are preallocated zeros",
     ),
     "entries swapped": (changed(INDEX, swapped(8, 3, 4)), "index_order", "error", "does not ascend"),
@@ -130,9 +130,14 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "offset above the log": (changed(INDEX, added(8 * 57, 900)), "index_offset", "error", "above the segment's last"),
     "times swapped": (changed(TIMES, swapped(12, 3, 4)), "time_order", "error", "does not ascend"),
     "time too early": (changed(TIMES, added(12 * 4, -1, 8)), "time_largest", "error", "is too early"),
-    "time too late": (changed(TIMES, added(12 * 4, 1, 8)), "time_largest", "warning", "is later than"),
-    "time after the end": (changed(TIMES, added(12 * 18 + 8, 90)), "time_offset", "error", "beyond the segment"),
-    "no last time": (changed(f"{FIRST}.timeindex", lambda data: b""), "time_end", "warning", "too early"),
+    "time too late": (changed(TIMES, added(12 * 4, 1, 8)), "time_largest", "anomaly", "is later than"),
+    "time after the segment": (
+        changed(f"{FIRST}.timeindex", added(8, 90)),
+        "time_offset",
+        "error",
+        "beyond the segment",
+    ),
+    "no last time": (changed(f"{FIRST}.timeindex", lambda data: b""), "time_end", "anomaly", "too early"),
     "abort not listed": (changed(TXNS, entry_dropped), "transaction_missing", "error", "producer 19, offsets 0 to 30"),
     "no .txnindex": (lambda folder: (folder / TXNS).unlink(), "transaction_missing", "error", "read_committed"),
     "abort without a marker": (changed(TXNS, added(18, 1, 8)), "transaction_unknown", "error", "no ABORT marker"),
@@ -140,11 +145,11 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "other stable offset": (
         changed(TXNS, added(26, 5, 8)),
         "transaction_differs",
-        "warning",
+        "anomaly",
         "but 3 according to the batches",
     ),
-    "txnindex version": (changed(TXNS, added(0, 1, 2)), "unreadable", "error", "version 1 of entry 0"),
-    "snapshot crc": (changed(f"{SECOND}.snapshot", added(20, 1)), "unreadable", "warning", "crc mismatch"),
+    "txnindex version": (changed(TXNS, added(0, 1, 2)), "small_file_unreadable", "error", "version 1 of entry 0"),
+    "snapshot crc": (changed(f"{SECOND}.snapshot", added(20, 1)), "small_file_unreadable", "anomaly", "crc mismatch"),
     "producer's offset": (
         changed(f"{SECOND}.snapshot", producer_with(last_offset=21)),
         "producer_differs",
@@ -160,7 +165,7 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "producer without batches": (
         changed(f"{END}.snapshot", producer_with(producer_id=77)),
         "producer_unknown",
-        "warning",
+        "anomaly",
         "producer 77",
     ),
     "epochs do not rise": (
@@ -184,18 +189,18 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
     "no epochs": (
         changed(leader_epochs.NAME, lambda data: b"0\n0\n"),
         "epoch_differs",
-        "warning",
+        "anomaly",
         "which has no entry",
     ),
     "epochs cut": (
         changed(leader_epochs.NAME, lambda data: b"0\n4\n0 0\n"),
-        "unreadable",
+        "small_file_unreadable",
         "error",
         "4 entries are declared",
     ),
     "zeros for metadata": (
         changed("partition.metadata", lambda data: bytes(43)),
-        "unreadable",
+        "small_file_unreadable",
         "error",
         "43 zero bytes",
     ),
@@ -204,24 +209,25 @@ SPOILED: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
 
 @pytest.mark.parametrize("name", SPOILED)
 def test_found(name: str, txn: Path) -> None:
-    spoil, check, severity, sentence = SPOILED[name]
+    spoil, kind, severity, sentence = SPOILED[name]
     spoil(txn)
     reported = findings(txn)
-    assert (check, severity) in words(reported)
-    assert any(sentence in one.sentence for one in reported if one.check == check), reported
-    assert all(one.severity in ("note", "warning") or one.file == next(iter(reported)).file for one in reported)
+    assert (kind, severity) in words(reported)
+    assert any(sentence in one.detail for one in reported if one.kind == kind), reported
+    assert len({one.file for one in reported if one.severity == "error"}) <= 1
 
 
-def test_every_check_is_tested() -> None:
-    elsewhere = {"index_append", "index_coverage", "log_missing"}
-    assert {check for _, check, _, _ in SPOILED.values()} | elsewhere == set(CHECKS)
+def test_every_comparison_is_tested() -> None:
+    elsewhere = {"index_append", "index_coverage"}
+    compared = {name for name, kind in KINDS.items() if kind.subject == "comparison"}
+    assert compared <= {kind for _, kind, _, _ in SPOILED.values()} | elsewhere
 
 
 def test_an_entry_is_named_by_its_number(txn: Path) -> None:
     changed(INDEX, added(8 * 5 + 4, 7))(txn)
     (one,) = findings(txn)
     index = offset_index.read((txn / INDEX).read_bytes(), 30)
-    assert one.entry == 5 and one.found == f"offset {index[5].offset} at byte {index[5].position}"
+    assert one.detail.startswith(f"entry 5 (offset {index[5].offset} at byte {index[5].position}) ")
 
 
 def test_many_of_a_kind_are_counted(txn: Path) -> None:
@@ -230,8 +236,8 @@ def test_many_of_a_kind_are_counted(txn: Path) -> None:
             added(8 * entry + 4, 1)(data)
 
     changed(INDEX, change)(txn)
-    reported = [one for one in findings(txn) if one.check == "index_position"]
-    assert len(reported) == 5 and reported[-1].more == 15 and "and 15 more" in str(reported[-1])
+    [one] = [one for one in findings(txn) if one.kind == "index_position"]
+    assert one.count == 20 and "(20 places)" in str(one)
 
 
 # ---- what only looks wrong
@@ -242,22 +248,24 @@ def test_an_entry_proves_the_abort_whose_marker_is_lost(txn: Path) -> None:
     log = txn / f"{SECOND}.log"
     data = log.read_bytes()
     log.write_bytes(bytes(78) + data[78:])
-    [one] = [each for each in findings(txn) if each.file == TXNS]
-    assert (one.severity, one.check, one.entry, one.found) == ("note", "transaction_unknown", 0, "30")
-    assert "offsets 0 to 30: the ABORT marker is lost, and this entry proves it" in one.sentence
+    [one] = [each for each in findings(txn) if str(each.file).endswith(TXNS)]
+    assert (one.severity, one.kind) == ("note", "transaction_unknown")
+    assert "entry 0: producer 19, offsets 0 to 30: the ABORT marker is lost, and this entry proves it" in one.detail
 
 
 def test_an_entry_that_fits_no_transaction_proves_nothing(txn: Path) -> None:
     log = txn / f"{SECOND}.log"
     log.write_bytes(bytes(78) + log.read_bytes()[78:])
     changed(TXNS, added(10, 1, 8))(txn)  # its first offset
-    assert ("transaction_unknown", "warning") in words(findings(txn))
+    report = verified(txn)
+    assert ("transaction_unknown", "note") not in words(list(report.findings))
+    assert ("sidefiles_unchecked", "note") in words(list(report.findings))
 
 
-def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[SideFileFinding]:
+def log_of(tmp_path: Path, *batches: bytes, index: list[tuple[int, int]], name: int = 0) -> list[Finding]:
     (tmp_path / f"{name:020d}.log").write_bytes(b"".join(batches))
     (tmp_path / f"{name:020d}.index").write_bytes(offset_index.write(index, name))
-    return [one for one in findings(tmp_path) if one.check != "index_missing"]
+    return [one for one in findings(tmp_path) if one.kind != "index_missing"]
 
 
 def test_an_index_entry_for_an_append_of_several_batches_is_a_note(tmp_path: Path) -> None:
@@ -265,13 +273,13 @@ def test_an_index_entry_for_an_append_of_several_batches_is_a_note(tmp_path: Pat
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
     size = len(batches[0])
     reported = log_of(tmp_path, *batches, index=[(8, size), (14, 3 * size)])
-    assert words(reported) == {("index_append", "note")} and len(reported) == 2
+    assert words(reported) == {("index_append", "note")} and [one.count for one in reported] == [2]
 
 
 def test_an_entry_with_an_offset_between_batches_is_a_warning(tmp_path: Path) -> None:
     batches = [builders.good_batch(3, base_offset=3 * n) for n in range(6)]
     reported = log_of(tmp_path, *batches, index=[(7, len(batches[0]))])
-    assert words(reported) == {("index_offset", "warning")}
+    assert words(reported) == {("index_offset", "anomaly")}
 
 
 def test_entries_of_batches_that_the_cleaner_rewrote(tmp_path: Path) -> None:
@@ -299,7 +307,7 @@ def test_entries_into_damage_are_not_index_errors(txn: Path) -> None:
     position = index[5].position
     data[position + 8 : position + 12] = struct.pack(">i", 3)
     log.write_bytes(data)
-    assert not [one for one in findings(txn) if one.check.startswith("index_")]
+    assert not [one for one in findings(txn) if one.kind.startswith("index_")]
 
 
 def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
@@ -307,9 +315,12 @@ def test_a_log_that_was_copied_before_its_live_index(tmp_path: Path) -> None:
     folder = Path(shutil.copytree(VECTORS / "segments" / "logappend-live-0", tmp_path / "logappend-live-0"))
     log = folder / f"{0:020d}.log"
     log.write_bytes(log.read_bytes()[:2466])
+    assert kinds(verified(folder)) == {"end_was_longer"}
+    end = kafkarec.open(folder).next_offset
+    data_folder(tmp_path, replication=f"logappend-live 0 {end}")  # nothing that was replicated is missing
     reported = findings(folder)
-    assert words(reported) == {("index_position", "warning"), ("time_offset", "warning")}
-    assert all("copied before its index" in one.sentence for one in reported)
+    assert words(reported) == {("index_position", "anomaly"), ("time_offset", "anomaly")}
+    assert all("copied before its index" in one.detail for one in reported)
 
 
 def test_a_cut_index(tmp_path: Path) -> None:
@@ -318,7 +329,7 @@ def test_a_cut_index(tmp_path: Path) -> None:
     positions = [sum(map(len, batches[:n])) for n in range(40)]
     whole = [(n, positions[n]) for n in range(1, 40)]
     assert log_of(tmp_path, *batches, index=whole) == []
-    assert words(log_of(tmp_path, *batches, index=whole[:5])) == {("index_coverage", "warning")}
+    assert words(log_of(tmp_path, *batches, index=whole[:5])) == {("index_coverage", "anomaly")}
 
 
 def test_records_without_timestamps(tmp_path: Path) -> None:
@@ -327,7 +338,7 @@ def test_records_without_timestamps(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.index").write_bytes(b"")
     assert findings(tmp_path) == []
     (tmp_path / f"{0:020d}.timeindex").write_bytes(time_index.write([(5, 1)], 0))
-    assert words(findings(tmp_path)) == {("time_largest", "warning")}
+    assert words(findings(tmp_path)) == {("time_largest", "anomaly")}
 
 
 # ---- a data folder
@@ -339,13 +350,10 @@ def test_checkpoints_of_a_data_folder(tmp_path: Path) -> None:
     (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n1\ntxn 0 293\n")
     (tmp_path / "replication-offset-checkpoint").write_bytes(b"0\n2\ntxn 0 294\nlost 3 5\n")
     (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n9\n")
-    reported = list(check_folder(kafkarec.open(tmp_path)))
-    assert words(reported) == {
-        ("log_missing", "note"),
-        ("unreadable", "error"),
-    }
+    reported = list(verified(tmp_path).own_findings)
+    assert words(reported) == {("log_missing", "note"), ("small_file_unreadable", "error")}
     (tmp_path / "meta.properties").write_bytes(b"version=1\n")
-    assert any("cluster.id and node.id missing" in one.sentence for one in check_folder(kafkarec.open(tmp_path)))
+    assert any("cluster.id and node.id missing" in one.detail for one in verified(tmp_path).own_findings)
 
 
 @pytest.mark.parametrize("byte", [2, 6, 7, 9, 11, 12, 15], ids=lambda byte: f"byte {byte}")
@@ -376,5 +384,5 @@ def test_a_wrong_base_offset_that_no_reader_restores_blames_no_side_file(tmp_pat
     spoiled[kafkarec.scan(bytes(spoiled)).column("position")[1] + 2] ^= 0x40
     log.write_bytes(spoiled)
     report = verified(folder)
-    assert kinds(report, "error", "warning", "anomaly") == {"base_offset_wrong"}
-    assert "producer_differs" in kinds(report, "note")
+    assert kinds(report, "error", "anomaly", "anomaly") == {"base_offset_wrong"}
+    assert "sidefiles_unchecked" in kinds(report, "note")

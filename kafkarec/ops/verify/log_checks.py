@@ -1,0 +1,285 @@
+"""The checks along a log: its side files against the batches, producers' sequences, transactions
+
+The side files are read before the batches, as a broker may be writing both. CRCs and damage are not reported here.
+"""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Container, Iterator
+from functools import partial
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from kafkarec.format.side_files import AbortedTransaction
+from kafkarec.recover.marker_evidence import UNDECIDED
+from kafkarec.recover.marker_matching import Match
+from kafkarec.recover.steps import Step
+from kafkarec.sidecars import (
+    leader_epochs,
+    meta_properties,
+    offset_checkpoints,
+    offset_index,
+    partition_metadata,
+    producer_snapshot,
+    time_index,
+    txn_index,
+)
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.state import transactions
+from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
+from kafkarec.storage import names
+from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.rebuild_folder import filename_prefix
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.support.text_table import duration_text
+
+from .epoch_file_checks import EpochCheck
+from .finding_kinds import ANOMALY, NOTE
+from .findings import FindingPlace, Findings
+from .index_checks import OffsetCheck, TimeCheck
+from .offset_checks import EPOCH, GAP, OFFSETS
+from .producer_file_checks import TransactionCheck, check_snapshot
+from .sequence_checks import SequenceCheck
+from .side_file_findings import REINDEX, SideFileFindings
+
+_LISTED = 20  # hanging transactions
+# missing index, the index that exists, what a broker does then (LogSegment.sanityCheck)
+_MISSING = (
+    (offset_index.SUFFIX, time_index.SUFFIX, "a broker that starts on this folder recovers the whole segment"),
+    (
+        time_index.SUFFIX,
+        offset_index.SUFFIX,
+        "a broker that starts on this folder creates an empty one: searches by time read the whole segment",
+    ),
+)
+
+
+class LogFindings(NamedTuple):
+    """What was found along a log.
+
+    segments   of each segment: about its indexes, and the snapshot at its start
+    own        about the log's other side files
+    batches    about producers and transactions
+    """
+
+    segments: list[SideFileFindings]
+    own: SideFileFindings
+    batches: Findings
+
+
+class LogCheck:
+    """The checks along one log: `begin`, `take` with each step, and `end` or `unread` for each segment; then
+    `finish`."""
+
+    def __init__(self, log: PartitionFiles, sequences: bool) -> None:
+        path = partial(os.path.join, str(log.path))
+        self._log, self._path = log, path
+        self._own, self._batches = SideFileFindings(path), Findings()
+        self._segments: list[SideFileFindings] = []
+        entries = self._own.read(leader_epochs.NAME, partial(log.folder_file, leader_epochs.NAME), leader_epochs.read)
+        self._epochs = None if entries is None else EpochCheck(entries, leader_epochs.NAME, self._own)
+        metadata = partition_metadata.NAME
+        self._own.read(metadata, partial(log.folder_file, metadata), partition_metadata.read)
+        self._start: LogStart | None = None
+        self._base = 0  # of the first segment
+        self._cleaned = False  # whether offsets were missing so far
+        self._is_read = True
+        self._sequences = SequenceCheck(self._batches) if sequences else None
+        self._match = Match(False, attrgetter("evidence"))
+
+    def begin(self, segment: SegmentFile) -> None:
+        findings = SideFileFindings(self._path)
+        self._segments.append(findings)
+        base = segment.base_offset or 0
+        if self._start is None:
+            self._start, self._base = at_log_start(segment.sidecar, base), base
+        else:
+            self._compare_snapshot(base, partial(segment.sidecar, producer_snapshot.SUFFIX), findings)
+        self._indexes = _SegmentIndexes(segment, segment is not self._log.segments[-1], findings)
+
+    def take(self, step: Step, flags: int) -> None:
+        """Takes the batches of the next step. flags: what RowCheck says of them."""
+        if len(step):
+            assert self._start is not None
+            has_gaps = bool(flags & (GAP | OFFSETS))
+            self._cleaned = self._cleaned or has_gaps
+            self._indexes.add(step, self._start.states, has_gaps or bool(step.damage))
+            if self._epochs is not None:
+                self._epochs.add(step, not flags & EPOCH)
+            if self._sequences is not None:
+                self._sequences.check(self._indexes.path, step)
+        self._match.take(step)
+
+    def end(self, largest_batch: int) -> None:
+        """The segment was read. largest_batch: its size in bytes."""
+        assert self._start is not None
+        self._indexes.finish(self._start, self._cleaned, self._base, largest_batch)
+
+    def unread(self) -> None:
+        """The segment could not be read, or not to its end."""
+        self._is_read, self._cleaned = False, True
+
+    def finish(self) -> LogFindings:
+        """What was found."""
+        if self._start is not None:
+            end = self._start.states.end_offset
+            if end != self._indexes.base:
+                reading = partial(self._log.folder_file, filename_prefix(end) + producer_snapshot.SUFFIX)
+                self._compare_snapshot(end, reading, self._segments[-1])
+            self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
+            if self._is_read:
+                self._match.finish()
+                self._add_hanging(self._match)
+        return LogFindings(self._segments, self._own, self._batches)
+
+    def _read_other_snapshots(self, compared: Container[int | None]) -> None:
+        """Checks the format of the snapshots of other offsets, such as above the end of a log that was longer."""
+        if not self._log.is_folder or not isinstance(self._log.folder, LocalFolder):
+            return
+        try:
+            in_folder = self._log.folder.names()
+        except OSError:
+            return  # removed meanwhile
+        for one in map(names.segment, in_folder):
+            if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
+                name = one.stem + one.suffix
+                self._own.read(name, partial(self._log.folder_file, name), producer_snapshot.read)
+
+    def _add_hanging(self, found: Match) -> None:
+        if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
+            add_hanging(transactions.listing(self._log.segments), self._batches)
+        elif found.ended or found.without_data or found.open:
+            add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
+
+    def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
+        start, name = self._start, filename_prefix(offset) + producer_snapshot.SUFFIX
+        assert start is not None
+        complete = start.is_complete and self._is_read
+
+        def compared(content: bytes, _: str | None) -> None:
+            check_snapshot(content, name, start.states, findings, complete=complete, cleaned=self._cleaned)
+
+        findings.read(name, reading, compared)
+
+
+class _SegmentIndexes:
+    """The three indexes of one segment, compared with its batches."""
+
+    def __init__(self, segment: SegmentFile, later_segment: bool, findings: SideFileFindings) -> None:
+        self.path, self.base = segment.path, segment.base_offset or 0
+        self._findings, self._later_segment = findings, later_segment
+        self._end = 0
+        name = filename_prefix(self.base)
+
+        def sidecar(module: Any, *base: int) -> Any:
+            read = lambda data, file: module.read(data, *base, file)  # noqa: E731
+            return findings.read(name + module.SUFFIX, partial(segment.sidecar, module.SUFFIX), read)
+
+        offsets, times = sidecar(offset_index, self.base), sidecar(time_index, self.base)
+        self._aborted = sidecar(txn_index)
+        # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
+        # transaction was aborted.
+        suffixes = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
+        exists = {suffix: _is_there(segment, suffix) for suffix in suffixes}
+        for suffix, other, consequence in _MISSING:
+            if exists[other] and not exists[suffix]:
+                findings.report(ANOMALY, "index_missing", name + suffix, f"is missing: {consequence}; {REINDEX}")
+        self._no_transactions = any(exists.values()) and not exists[txn_index.SUFFIX]
+        self._live = any(one is not None and one.preallocated for one in (offsets, times))
+        findings.is_active = self._live and not later_segment
+        self._offsets = None if offsets is None else OffsetCheck(offsets, name + offset_index.SUFFIX, findings)
+        self._times = None if times is None else TimeCheck(times, name + time_index.SUFFIX, findings)
+        self._entries = sorted(self._aborted or (), key=lambda entry: entry.last_offset)
+        self._transactions = TransactionCheck(name + txn_index.SUFFIX, findings)
+        if later_segment:
+            for suffix, one in ((offset_index.SUFFIX, offsets), (time_index.SUFFIX, times)):
+                if one is not None and one.preallocated:
+                    what = (
+                        f"the last {one.preallocated} bytes are preallocated zeros, although a later segment exists: a "
+                        "broker that does not recover the segment reads them as entries"
+                    )
+                    findings.report(ANOMALY, "small_file_preallocated", name + suffix, what)
+
+    def add(self, step: Step, states: ProducerStates, has_gaps: bool) -> None:
+        if self._offsets is not None:
+            self._offsets.add(step)
+        if self._times is not None:
+            self._times.add(step)
+        start = 0
+        for row, entry in self._without_marker(step, has_gaps or not self._end):
+            self._transactions.add(states.take(step, start, row))
+            start = row
+            self._transactions.add_lost(entry, states)
+        self._transactions.add(states.take(step, start))
+        _, self._end = step.rows.span(len(step) - 1)
+
+    def _without_marker(self, step: Step, has_gaps: bool) -> Iterator[tuple[int, AbortedTransaction]]:
+        """Yields (row, entry) of the .txnindex entries whose offsets are missing before the row. Their markers are
+        lost, and the entries are then what is known of them."""
+        last = step.cell("last_offset", len(step) - 1)
+        stop = bisect_right(self._entries, last, key=attrgetter("last_offset"))
+        reached, self._entries = self._entries[:stop], self._entries[stop:]
+        if not has_gaps:
+            return
+        bases, lasts = step.column("base_offset"), step.column("last_offset")
+        for entry in reached:
+            row = bisect_left(lasts, entry.last_offset)
+            if bases[row] is not None and bases[row] > entry.last_offset:
+                yield row, entry
+
+    def finish(self, log: LogStart, cleaned: bool, start: int, largest_batch: int) -> None:
+        """Reports what the indexes have after the last batch.
+
+        cleaned         whether offsets are missing in the log
+        start           of the log
+        largest_batch   its size in bytes
+        """
+        if self._later_segment:
+            for entry in self._entries:
+                self._transactions.add_lost(entry, log.states)
+        if self._offsets is not None:
+            self._offsets.finish(self._end, largest_batch, self._findings.is_active)
+        if self._times is not None:
+            self._times.finish(self._later_segment and not self._live, self._findings.is_active)
+        if cleaned:
+            self._transactions.leave_out_before(start)
+        if self._no_transactions:
+            self._transactions.report_missing_file()
+        elif self._aborted is not None:
+            self._transactions.finish(self._aborted, log.is_complete and not cleaned)
+
+
+def _is_there(segment: SegmentFile, suffix: str) -> bool:
+    try:
+        return segment.sidecar(suffix) is not None
+    except OSError:
+        return True  # reported as unreadable
+
+
+def add_hanging(listing: transactions.TransactionListing, findings: Findings) -> None:
+    """Adds the transactions that are open for too long."""
+    hanging = listing.hanging
+    for txn in hanging[:_LISTED]:
+        age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} by the log's timestamps"
+        detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
+        findings.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
+    if len(hanging) > _LISTED:
+        findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
+
+
+def check_data_folder(folder: DataFolderFiles, findings: Findings) -> None:
+    """Adds findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
+    above a log's end are found by `storage.recorded_ends`."""
+    found = SideFileFindings(partial(os.path.join, str(folder.path)))
+    found.read(meta_properties.NAME, partial(folder.folder_file, meta_properties.NAME), meta_properties.read)
+    logs = {(log.topic, log.partition) for log in folder}
+    for name in offset_checkpoints.NAMES:
+        offsets = found.read(name, partial(folder.folder_file, name), offset_checkpoints.read) or {}
+        for place, offset in offsets.items():
+            if place not in logs:
+                sentence = f"{place.topic}-{place.partition} with offset {offset} has no folder here"
+                found.report(NOTE, "log_missing", name, sentence)
+    findings.update(found)

@@ -1,0 +1,327 @@
+"""The report of a log from the checks of its files: what is between them, and what it means that something is missing.
+
+A broker names a new segment after the log end offset, so without cleaning each segment ends at the next one's base
+offset. Retention deletes whole segments from the start of the log. Only the cleaner leaves gaps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.state import transactions
+from kafkarec.storage import names, recorded_ends
+from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
+from kafkarec.support.text_table import counted, noun
+
+from . import epoch_checks, left_out_files, log_checks
+from .finding_kinds import COMPARISON, NOTE, of_subject
+from .findings import FindingPlace, Findings
+from .offset_checks import Gap
+from .parallel import LogResult
+from .report_data import PartitionReport, is_no_damage
+from .salvaged_gaps import SalvagedGaps
+from .segment_check import SegmentCheck
+
+_SPARK_FOLDER = "_temporary"
+# What a recorded end above the log's end means -> (kind of the finding, the end of its sentence)
+_MEANINGS = {
+    LOST: ("end_lost", "they are lost, unless the broker died while it truncated the log"),
+    LONGER: ("end_was_longer", "they are lost, or the broker truncated the log"),
+    DELETED: ("start_above_end", "all records count as deleted, and a broker that starts on the folder deletes them"),
+}
+_COMPARED = of_subject(COMPARISON)
+_BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transaction_", "producer_")))
+
+
+def partition_report(
+    log: PartitionFiles,
+    result: LogResult,
+    recorded: tuple[recorded_ends.DataFolder, Sequence[Witness]],
+    limit: int,
+) -> PartitionReport:
+    """The report of one log.
+
+    recorded   the checkpoints of its data folder, and how far the log once reached, both read before the log
+    limit      max decompressed bytes of a payload
+    """
+    data_folder, ends = recorded
+    findings, files, along = Findings(), result.files, result.along
+    left_out_files.check(log, findings)
+    segments = files[: len(log.all_segments)]
+    end = _end(log, segments, ends)
+    if end.higher and segments and segments[-1].remaining:
+        again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
+        segments[-1] = files[len(segments) - 1] = SegmentCheck(again)
+        segments[-1].read(again, limit, None, lambda done: None, 1)
+        if along.batches.discard(("transaction_hanging",)):
+            log_checks.add_hanging(transactions.listing([*log.segments[:-1], again]), along.batches)
+    in_order = _in_order([one for one in files if one.is_log])
+    _set_lost_at_ends(in_order)
+    _report_end(log, end, findings)
+    log_start = data_folder.log_start(log.topic, log.partition)
+    salvaged = SalvagedGaps.of(log)
+    between = [gap for gap in _gaps_between(in_order, findings) if gap.last >= log_start]
+    between = salvaged.others(between, findings)
+    for one in files:
+        salvaged.take(one.offsets, one.findings)
+    compacted = _is_compacted(log, files, between, data_folder.cleaned(log.topic, log.partition))
+    proofs = _proofs(log, in_order, between)
+    if compacted:
+        _report_compacted(files, [gap for gap in between if gap not in proofs], findings)
+        _report_gaps(list(proofs), len(proofs), sum(gap.length for gap in proofs), compacted, findings, proofs)
+    else:
+        for one in files:
+            _report_gaps(one.offsets.gaps, one.offsets.gap_count, one.offsets.gap_offsets, compacted, one.findings)
+        _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, findings, proofs)
+    _report_indexes_before(log, findings)
+    epoch_checks.check_between_files([one.epochs for one in in_order], findings)
+    _leave_out_undecidable(segments, along, {gap.file for gap in proofs}, bool(end.higher), findings)
+    for found in (along.own, *along.segments, along.batches):
+        findings.update(found)
+    lost = list(proofs) if compacted else between
+    within = [one.offsets for one in files if one.is_log] if compacted is False else []
+    return PartitionReport(
+        path=str(log.path),
+        topic=log.topic,
+        partition=log.partition,
+        files=tuple(one.report() for one in files),
+        own_findings=tuple(findings),
+        missing=tuple(sorted((gap.first, gap.last) for gaps in (lost, *(one.gaps for one in within)) for gap in gaps)),
+        missing_offsets=sum(gap.length for gap in lost) + sum(one.gap_offsets for one in within),
+        end=end,
+    )
+
+
+# ---- the end
+
+
+def _end(log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[Witness]) -> EndVerdict:
+    """The log's end, and the files that say that it was longer. A last segment that could not be read to its end proves
+    nothing about it, and so there are none."""
+    if not segments:
+        end = recorded_ends.end_without_segments(log, ends)
+        return EndVerdict(end, recorded_ends.above(ends, end))
+    nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
+    highest = max(*nexts, *(one.begin for one in segments), 0)
+    end = LogEnd(highest, segments[-1].good_end, max(nexts) - 1 if nexts else None)
+    return EndVerdict(end, () if _is_unread(segments[-1]) else recorded_ends.above(ends, end))
+
+
+def _is_unread(file: SegmentCheck) -> bool:
+    """Whether a part of the file was not read, because of a failure, a limit or a missing library: the log may go on
+    there."""
+    return file.is_unread or any(is_no_damage(one.reason) for one in file.damage)
+
+
+def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
+    """Adds a finding for each meaning, by the highest end."""
+    for meaning, (kind, consequence) in _MEANINGS.items():
+        of_meaning = [one for one in verdict.higher if one.meaning == meaning]
+        if not of_meaning:
+            continue
+        if meaning == LONGER and _may_be_unfinished(log, of_meaning):
+            consequence += ", or a Spark job has not finished its commit: it writes a segment after its indexes"
+        first, end = of_meaning[0], verdict.end
+        ends = "has no batches" if end.last is None else f"ends at offset {end.last}"
+        count = first.end - end.offset
+        more = "at least " if end.last is None else ""
+        had = f"had {more}{count} {'' if more else 'more '}{noun(count, 'offset')}, up to {first.end - 1}"
+        what = f"its start offset is {first.end}" if meaning == DELETED else had
+        also = [one.file for one in of_meaning[1:]]
+        others = f" ({_joined(also)} also refer{'s' if len(also) == 1 else ''} to later offsets)" if also else ""
+        findings.add(
+            kind, f"the log {ends}, but {what}: {consequence}{others}", FindingPlace(offset=end.offset), file=first.file
+        )
+
+
+def _joined(names: Sequence[str]) -> str:
+    *before, last = names
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
+    """Whether an index without its segment may be of a Spark job that is writing to the folder, or was killed: in a
+    bucket, or where the job has its temporary folder."""
+    orphans = recorded_ends.indexes_without_segment(log)
+    claimed = {parsed.base_offset for one in longer if (parsed := names.segment(one.file))}
+    if log.folder is None or claimed.isdisjoint(orphans):
+        return False
+    return not isinstance(log.folder, LocalFolder) or os.path.isdir(
+        os.path.join(os.path.dirname(os.path.abspath(log.folder.path)), _SPARK_FOLDER)
+    )
+
+
+# ---- the order of the segments
+
+
+def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
+    """The segments in the order of their batches. Names that were exchanged are reported, and corrected here."""
+    ends = {one.begin: after.begin for one, after in pairwise(files)}
+    wrong = [one for one in files if one.offsets.first is not None and not _fits(one, one.begin, ends)]
+    begins = [next((other.begin for other in wrong if _fits(one, other.begin, ends)), None) for one in wrong]
+    if None in begins or len(set(begins)) < len(begins):
+        return list(files)
+    for one, begin in zip(wrong, begins, strict=True):
+        detail = f"the file is named {one.begin}, but its batches start at offset {begin}: two segments were renamed"
+        one.findings.discard(("offset_below_file_name",))
+        one.findings.add("segment_misnamed", detail)
+        one.base_offset = begin
+    return sorted(files, key=lambda one: one.begin)
+
+
+def _fits(one: SegmentCheck, begin: int, ends: Mapping[int, int]) -> bool:
+    """Whether the first or the last batch of a segment is in the range from `begin` to the next base offset."""
+    end = ends.get(begin)
+    found = (one.offsets.first or 0, (one.offsets.next or 1) - 1)
+    return any(begin <= each and (end is None or each < end) for each in found)
+
+
+def _set_lost_at_ends(files: Sequence[SegmentCheck]) -> None:
+    """Sets the offsets that damage at a file's start or end may have lost, from the names of the segments."""
+    for before, after in pairwise(files):
+        before.damage = [one._replace(lost_to=after.begin - 1) if one.lost_to is None else one for one in before.damage]
+    for file in files:
+        file.damage = [one._replace(lost_from=file.begin) if one.lost_from is None else one for one in file.damage]
+
+
+# ---- gaps
+
+
+def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap]:
+    """The gaps between segments. Adds findings for segments that overlap."""
+    gaps: list[Gap] = []
+    for before, after in pairwise(files):
+        if before.is_unread or after.is_unread:
+            continue
+        begin, end = after.begin, before.offsets.next
+        if end is None and not before.damage:
+            end = before.begin  # empty, or all zeros
+        if begin == before.begin:
+            detail = f"{before.name} and {after.name} have the same base offset"
+            findings.add("duplicate_segment", detail, FindingPlace(offset=begin), file=after.path)
+        elif end is not None and end > begin:
+            detail = f"{before.name} ends at offset {end - 1}, but {after.name} begins at {begin}"
+            findings.add("segment_overlap", detail, FindingPlace(offset=begin), file=before.path)
+        elif end is not None and end < begin and not before.ends_in_damage:
+            gaps.append(Gap(before.path, None, end, begin - 1))
+    for one in files:
+        first, base = one.offsets.first, one.begin
+        begins_in_damage = bool(one.damage) and one.damage[0].position == 0
+        if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
+            gaps.append(Gap(one.path, 0, base, first - 1))
+    return gaps
+
+
+def _report_indexes_before(log: PartitionFiles, findings: Findings) -> None:
+    """Adds a note for the indexes without their segment before the log's first one. They prove no loss: a broker
+    deletes the segment first."""
+    start = log.start_offset
+    before = {base: name for base, name in recorded_ends.indexes_without_segment(log).items() if base < (start or 0)}
+    if before and start is not None:
+        first = before[min(before)]
+        detail = f"{first} is there, but not its segment; the log begins at offset {start}"
+        findings.add("index_without_segment", detail, FindingPlace(offset=min(before)), count=len(before))
+
+
+def _proofs(log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap]) -> dict[Gap, str]:
+    """The gaps between segments that are a loss, each with the proof."""
+    by_path = {one.path: one for one in files}
+    gaps = {}
+    for gap in between:
+        if gap.position is None:
+            before = by_path[gap.file]
+            gaps[recorded_ends.SegmentGap(gap.first, gap.last, before.begin, before.good_end)] = gap
+    return {gaps[one]: why for one, why in recorded_ends.proofs(log, list(gaps)).items()}
+
+
+def _is_compacted(
+    log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap], cleaned: bool | None
+) -> bool | None:
+    """Whether the log was compacted; None: not known. cleaned: by the checkpoint of the cleaner."""
+    if any(one.signs_of_cleaning for one in files) or log.topic in names.ALWAYS_COMPACTED:
+        return True
+    if cleaned is False and (between or any(one.offsets.gap_count for one in files)):
+        return recorded_ends.cleaned_meanwhile(log)
+    return cleaned
+
+
+def _report_compacted(files: Sequence[SegmentCheck], between: Sequence[Gap], findings: Findings) -> None:
+    """Adds one finding for all gaps, as they are normal in a compacted log."""
+    count = len(between) + sum(one.offsets.gap_count for one in files)
+    offsets = sum(gap.length for gap in between) + sum(one.offsets.gap_offsets for one in files)
+    if count:
+        detail = f"{counted(count, 'gap')} with {offsets} offsets in total, as the cleaner leaves them"
+        findings.add("offsets_compacted", detail)
+
+
+def _report_gaps(
+    gaps: Sequence[Gap],
+    count: int,
+    offsets: int,
+    compacted: bool | None,
+    findings: Findings,
+    proofs: Mapping[Gap, str] | None = None,
+) -> None:
+    """Adds a finding for the gaps: an error in a log that was never cleaned, else an anomaly.
+
+    proofs   of gaps between segments: those that an index proves to be a loss; None: gaps within a segment
+    """
+    if not gaps:
+        return
+    first = next(iter(proofs or ()), gaps[0])
+    place = FindingPlace(first.position, first.first)
+    span = f"offset {first.first} is" if first.length == 1 else f"offsets {first.first} to {first.last} are"
+    more = f"; {count} gaps with {offsets} offsets in total" if count > 1 else ""
+    where = "between two segments" if first.position is None else "before the batch"
+    severity = "error" if compacted is False or proofs else "anomaly"
+    detail = f"{span} missing {where}{more}"
+    if proofs:
+        detail += f"; {proofs[first]}"
+    elif compacted is None:
+        detail += " (a compacted topic may have such gaps; whether this one is compacted is not known)"
+    kind = "offset_gap" if proofs is None else "segment_gap"
+    findings.add(kind, detail, place, severity=severity, count=count, file=first.file)
+
+
+# ---- side files
+
+
+def _leave_out_undecidable(
+    segments: Sequence[SegmentCheck],
+    along: log_checks.LogFindings,
+    before_a_gap: Iterable[str],
+    is_cut: bool,
+    findings: Findings,
+) -> None:
+    """Removes the comparisons of side files that a log with missing batches cannot decide: of the indexes of a segment
+    that lost some, and of producers and transactions from there on. What an entry of a .txnindex proves stays.
+
+    before_a_gap   the paths of the segments after which batches are missing
+    is_cut         whether batches are missing at the end of the log
+    """
+    gaps = set(before_a_gap)
+    incomplete = [
+        bool(one.damage)
+        or one.is_unread
+        or one.path in gaps
+        or any(kind in one.findings for kind in ("segment_misnamed", "base_offset_wrong"))
+        for one in segments
+    ]
+    if is_cut and incomplete:
+        incomplete[-1] = True
+    if True not in incomplete:
+        return
+    left_out = False
+    for number, found in enumerate(along.segments):
+        kinds = _COMPARED if incomplete[number] else _BY_PRODUCERS if True in incomplete[:number] else ()
+        proven = [one for one in found if one.kind == "transaction_unknown" and one.severity == NOTE]
+        left_out = found.discard(kinds, keep=proven) or left_out
+    if any("segment_misnamed" in one.findings or "base_offset_wrong" in one.findings for one in segments):
+        left_out = along.own.discard(_COMPARED) or left_out
+    if left_out:
+        detail = "indexes, snapshots and transactions were not compared where batches are missing"
+        findings.add("sidefiles_unchecked", detail, severity=NOTE)

@@ -1,0 +1,58 @@
+"""SideFileFindings: what the checks of a log's side files find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import meta_properties, offset_checkpoints, partition_metadata, producer_snapshot
+from kafkarec.sources.read_failures import read_failure
+
+from .finding_kinds import ANOMALY, ERROR
+from .findings import Findings
+
+T = TypeVar("T")
+REINDEX = "reindex writes a new one"
+# file that reindex does not write -> where a new one comes from
+_NOT_INDEXED = {
+    meta_properties.NAME: "copy it from a backup, or write one with the broker's node.id, cluster.id, directory.id",
+    partition_metadata.NAME: "write one with the topic id that kafka-topics --describe prints",
+    **dict.fromkeys(offset_checkpoints.NAMES, "without it a broker writes a new one"),
+}
+_LEFT_BY_A_KILL = {"index_position", "time_largest", "transaction_missing"}
+"""What a truncation or a kill leaves in the files of the active segment."""
+
+
+class SideFileFindings(Findings):
+    """Findings about side files, by their names.
+
+    is_active   they are files of the active segment, to which a broker is writing, or which it rebuilds as it was
+                killed: after a truncation an index has old entries, which the broker knows, after the new ones
+    """
+
+    def __init__(self, path: Callable[[str], str], is_active: bool = False) -> None:
+        """path: of a file by its name."""
+        super().__init__()
+        self._path, self.is_active = path, is_active
+
+    def report(self, severity: str, kind: str, name: str, sentence: str, cause: str | None = None) -> None:
+        """Adds a finding about a side file."""
+        if self.is_active and severity == ERROR and kind in _LEFT_BY_A_KILL:
+            severity = ANOMALY
+            sentence += "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
+        self.add(kind, sentence, severity=severity, file=self._path(name), cause=cause)
+
+    def read(self, name: str, reading: Callable[[], bytes | None], parse: Callable[[bytes, str | None], T]) -> T | None:
+        """The content of a file; None: it does not exist, or cannot be read, for which a finding is added."""
+        try:
+            data = reading()
+            return None if data is None else parse(data, None)  # None: every finding begins with the name anyway
+        except KafkaRecordError as error:
+            severity = ANOMALY if name.endswith(producer_snapshot.SUFFIX) else ERROR
+            sentence = f"{error}; {_NOT_INDEXED.get(name, REINDEX)}"
+            self.report(severity, "small_file_unreadable", name, sentence)
+        except OSError as error:
+            failure = read_failure(error, error.filename or name)
+            self.report(ERROR, "unreadable_file", name, f"cannot be read: {failure.why}", failure.cause)
+        return None
