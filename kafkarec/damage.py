@@ -70,6 +70,12 @@ class UndecidedTransaction(NamedTuple):
     why: str
 
 
+def restored_text(fields: Mapping[str, tuple[int, int]], proof: str) -> str:
+    """`base offset is 0, not 16777216: proven by the checksum`. fields: name -> (stored value, used value)."""
+    values = (f"{name.replace('_', ' ')} is {used}, not {stored}" for name, (stored, used) in fields.items())
+    return f"{', '.join(values)}: proven by {proof}"
+
+
 class Restored(NamedTuple):
     """A batch in whose first 17 bytes, which no checksum covers, fields were restored.
 
@@ -92,8 +98,7 @@ class Restored(NamedTuple):
         return cls(file, position, fields, "; ".join(witnesses))
 
     def __str__(self) -> str:
-        fields = ", ".join(f"{name} {used} instead of {stored}" for name, (stored, used) in self.fields.items())
-        return f"{fields}, proven by {self.witness}"
+        return restored_text(self.fields, self.witness)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields, for JSON."""

@@ -99,7 +99,7 @@ def _replica(name: str, side: Replica) -> str:
         epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
         more = "... " if len(side.lineage.entries) > 4 else ""
         line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
-    return line + (f"; DAMAGED in {counted(len(side.damage), 'place')}" if side.damage else "")
+    return line + (f"; DAMAGED: {counted(len(side.damage), 'range')}" if side.damage else "")
 
 
 _KINDS = {

@@ -118,7 +118,7 @@ class DamageReporter:
         self.found += 1
         self.status = max(self.status, DAMAGED)
         if self.found <= _MAX_LINES:
-            say(f"{segment.path}, batch at byte {one.position}: restored {one} [header_restored]")
+            say(f"{segment.path}, batch at byte {one.position}: {one} [header_restored]")
 
     def tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
@@ -132,7 +132,7 @@ class DamageReporter:
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
         if self.found > _MAX_LINES:
-            say(f"and {self.found - _MAX_LINES} more damaged places, {self.found} in total")
+            say(f"and {self.found - _MAX_LINES} more damaged ranges, {self.found} in total")
         if self.left_out > _MAX_LINES:
             say(f"and {self.left_out - _MAX_LINES} more undecided transactions, {self.left_out} in total")
         return self.status

@@ -176,7 +176,7 @@ def _report(log: Log, rebuilt: RebuiltSideFiles) -> None:
     for damage in rebuilt.damage[:5]:
         say(f"{damage.detail} [{damage.reason}]")
     if rebuilt.damage:
-        count = "1 damaged place" if len(rebuilt.damage) == 1 else f"{len(rebuilt.damage)} damaged places, the first"
+        count = "1 damaged range" if len(rebuilt.damage) == 1 else f"{len(rebuilt.damage)} damaged ranges, the first"
         say(
             f"{where}: {count} at byte {rebuilt.damage[0].position}. The new indexes skip the damage; a broker that "
             f"recovers this segment truncates it there. See {command('verify', [log.path])}"

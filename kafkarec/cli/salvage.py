@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-end",
         action="store_true",
-        help="if files beside the log say that it was longer, add an empty segment where it ended",
+        help="if snapshots, indexes or checkpoints show that the log was longer, add an empty segment where it ended",
     )
     parser.add_argument(
         "--merge-different",

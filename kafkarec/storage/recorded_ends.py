@@ -281,10 +281,13 @@ class EndVerdict(NamedTuple):
             return ""
         first = self.higher[0]
         if first.meaning == DELETED:
-            return f"the log ends below its start offset {first.end}, says {first.file}"
-        count = f"at least {counted(self.missing, 'offset')} missing"
-        where = f"behind {self.end.last}" if self.end.last is not None else f"up to {first.end - 1}"
-        return f"{'' if first.meaning == LOST else 'the log was longer: '}{count} {where}, says {first.file}"
+            return f"the log ends before its start offset {first.end} ({first.file})"
+        where = f"after {self.end.last}" if self.end.last is not None else f"up to {first.end - 1}"
+        is_or_are = "is" if self.missing == 1 else "are"
+        return (
+            f"{'' if first.meaning == LOST else 'the log was longer: '}at least {counted(self.missing, 'offset')} "
+            f"{where} {is_or_are} missing, according to {first.file}"
+        )
 
 
 def scanned_end(log: PartitionFiles) -> LogEnd | None:
@@ -354,5 +357,5 @@ def proofs(log: PartitionFiles, gaps: Sequence[SegmentGap]) -> dict[SegmentGap, 
         if missing:
             found[gap] = f"{missing[0]} is there, but not its segment"
         elif longer and before:
-            found[gap] = f"{before.name} went on up to offset {longer[0].end - 1}, says {longer[0].file}"
+            found[gap] = f"according to {longer[0].file} {before.name} had offset {longer[0].end - 1}"
     return found

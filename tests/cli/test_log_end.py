@@ -12,7 +12,7 @@ from command import Here
 from verify_reports import data_folder, good, made
 from witness_folders import cut_golden, golden
 
-HEADLINE = f"at least 520 offsets missing behind 344, says {865:020}.snapshot"
+HEADLINE = f"at least 520 offsets after 344 are missing, according to {865:020}.snapshot"
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_verify_says_how_much_is_missing_at_the_end(run: Here, short: Path, tmp_
     assert lines[-1] == f"next: kafkarec salvage {short} -o rescued"
     found = json.loads(run("verify", short, "--format", "json").out)["partitions"][0]
     assert (found["beyond_end"], found["next_offset"], found["state"]) == (520, 345, "error")
-    assert [(one["file"], one["end"], one["meaning"]) for one in found["end_witnesses"]] == [
+    assert [(one["file"], one["end"], one["meaning"]) for one in found["recorded_ends"]] == [
         (f"{865:020}.snapshot", 865, "lost"),
         (f"{0:020}.index", 865, "longer"),
     ]
@@ -59,7 +59,8 @@ def test_a_whole_log_is_status_0(run: Here, tmp_path: Path) -> None:
 def test_zeros_that_no_file_reaches_past_tell_nothing(run: Here, tmp_path: Path) -> None:
     ran = run("verify", made(tmp_path, {0: [bytes(1 << 20)]}))
     assert ran.status == 0 and ran.out.startswith(
-        b"NO BATCHES: nothing is damaged, but there are only zeros: empty or lost, no file here says which\n"
+        b"NO BATCHES: nothing is damaged, but there are only zeros: the log is empty, or its records are lost; "
+        b"this folder cannot tell which\n"
     )
 
 
@@ -73,6 +74,6 @@ def test_damage_or_a_loss_beside_a_file_that_cannot_be_read_is_status_3(run: Her
     ran = run("verify", tmp_path)
     assert ran.status == 3
     assert ran.out.decode().splitlines()[0] == (
-        "DAMAGED: 1 place, 136 B lost, at most 5 offsets; at least 4 offsets missing behind 4, says "
+        "DAMAGED: 1 range, 136 B lost, at most 5 offsets; at least 4 offsets after 4 are missing, according to "
         "replication-offset-checkpoint (short-0); 1 file or folder could not be read completely"
     )

@@ -91,7 +91,7 @@ def test_damage_is_reported_and_left_out_of_the_indexes(run: Here, tmp_path: Pat
     data[5000] ^= 1
     log.write_bytes(data)
     ran = run("reindex", folder, "-o", tmp_path / "new", "--index-interval", 256)
-    assert ran.status == 1 and "[crc_mismatch]" in ran.err and "1 damaged place at byte" in ran.err
+    assert ran.status == 1 and "[crc_mismatch]" in ran.err and "1 damaged range at byte" in ran.err
     assert (tmp_path / "new" / f"{30:020d}.index").stat().st_size > 300
 
 

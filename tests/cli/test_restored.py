@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_cat_restores_with_errors_skip_only(run: Here, folder: Path) -> None:
     skipped = run("cat", folder, "--errors", "skip")
-    assert skipped.status == 1 and "batch_length 94 instead of 0, proven by the checksum" in skipped.complaint
+    assert skipped.status == 1 and "batch length is 94, not 0: proven by the checksum" in skipped.complaint
     assert [json.loads(line)["offset"] for line in skipped.out.splitlines()] == list(range(12))
     stopped = run("cat", folder)
     assert [json.loads(line)["offset"] for line in stopped.out.splitlines()] == [0, 1, 2]

@@ -268,72 +268,72 @@ def name_of(offset: int, suffix: str) -> str:
     return f"{offset:020}{suffix}"
 
 
-LOST_865 = f"at least 520 offsets missing behind 344, says {name_of(865, '.snapshot')}"
+LOST_865 = f"at least 520 offsets after 344 are missing, according to {name_of(865, '.snapshot')}"
 LOSSES: dict[str, tuple[Make, str, str]] = {
     "snapshot": (lambda root: cut_golden(root, ".snapshot", ".index", ".timeindex"), "end_lost", LOST_865),
     "unreadable snapshot": (
         unreadable_snapshot,
         "end_lost",
-        f"at least 7 offsets missing behind 9, says {name_of(17, '.snapshot')}",
+        f"at least 7 offsets after 9 are missing, according to {name_of(17, '.snapshot')}",
     ),
     "recovery point": (
         checkpoint("recovery_point", 17),
         "end_lost",
-        "at least 7 offsets missing behind 9, says recovery-point-offset-checkpoint",
+        "at least 7 offsets after 9 are missing, according to recovery-point-offset-checkpoint",
     ),
     "high watermark": (
         checkpoint("replication", 11),
         "end_lost",
-        "at least 1 offset missing behind 9, says replication-offset-checkpoint",
+        "at least 1 offset after 9 is missing, according to replication-offset-checkpoint",
     ),
     "cleaner": (
         checkpoint("cleaner", 17),
         "end_was_longer",
-        "the log was longer: at least 7 offsets missing behind 9, says cleaner-offset-checkpoint",
+        "the log was longer: at least 7 offsets after 9 are missing, according to cleaner-offset-checkpoint",
     ),
     "index": (
         lambda root: cut_golden(root, ".index"),
         "end_was_longer",
-        f"the log was longer: at least 520 offsets missing behind 344, says {name_of(0, '.index')}",
+        f"the log was longer: at least 520 offsets after 344 are missing, according to {name_of(0, '.index')}",
     ),
     "live index, rising stale entries": (
         lambda root: truncated(root, [(500, 6000), (505, 6200)]),
         "end_was_longer",
-        f"the log was longer: at least 306 offsets missing behind 199, says {name_of(0, '.index')}",
+        f"the log was longer: at least 306 offsets after 199 are missing, according to {name_of(0, '.index')}",
     ),
     "time index": (
         lambda root: cut_golden(root, ".timeindex", name="txn-0", offset=31),
         "end_was_longer",
-        f"the log was longer: at least 262 offsets missing behind 30, says {name_of(30, '.timeindex')}",
+        f"the log was longer: at least 262 offsets after 30 are missing, according to {name_of(30, '.timeindex')}",
     ),
     "transaction index": (
         aborted_above,
         "end_was_longer",
-        f"the log was longer: at least 260 offsets missing behind 30, says {name_of(30, '.txnindex')}",
+        f"the log was longer: at least 260 offsets after 30 are missing, according to {name_of(30, '.txnindex')}",
     ),
     "epochs": (
         lambda root: small(root, leader_epoch_checkpoint="0\n2\n0 0\n4 15\n"),
         "end_was_longer",
-        "the log was longer: at least 5 offsets missing behind 9, says leader-epoch-checkpoint",
+        "the log was longer: at least 5 offsets after 9 are missing, according to leader-epoch-checkpoint",
     ),
     "last segment gone, its snapshot left": (
         lambda root: last_segment_gone(root, ".snapshot"),
         "end_lost",
-        f"at least 263 offsets missing behind 29, says {name_of(293, '.snapshot')}",
+        f"at least 263 offsets after 29 are missing, according to {name_of(293, '.snapshot')}",
     ),
     "last segment gone, its index left": (
         lambda root: last_segment_gone(root, f"{30:020}.index"),
         "end_was_longer",
-        f"the log was longer: at least 261 offsets missing behind 29, says {name_of(30, '.index')}",
+        f"the log was longer: at least 261 offsets after 29 are missing, according to {name_of(30, '.index')}",
     ),
     "all segments gone": (
         all_gone,
         "end_lost",
-        f"at least 865 offsets missing up to 864, says {name_of(865, '.snapshot')}",
+        f"at least 865 offsets up to 864 are missing, according to {name_of(865, '.snapshot')}",
     ),
     "log start offset": (
         checkpoint("log_start", 17),
         "start_above_end",
-        "the log ends below its start offset 17, says log-start-offset-checkpoint",
+        "the log ends before its start offset 17 (log-start-offset-checkpoint)",
     ),
 }

@@ -75,8 +75,8 @@ def arrange(partition: SalvagePartition, given: set[str]) -> None:
 def _foreign(path: str, partition: SalvagePartition) -> Iterator[BesideFile]:
     """Yields a file without Kafka's name if it begins with a batch: it may be a segment that is missing elsewhere."""
     for file, base in unnamed_files.files_with_batches(path):
-        place = f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
-        why = f"it has batches, from offset {base} on: to merge it, name it beside this partition's folder alone{place}"
+        named = f", with --topic {partition.topic} --partition {partition.partition}" if partition.topic else ""
+        why = f"it has batches starting at offset {base}: to merge it, salvage it with this partition's folder{named}"
         yield BesideFile(file, why, 0, used=False)
 
 

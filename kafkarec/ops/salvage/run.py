@@ -79,7 +79,7 @@ def salvage(
     max_decompressed_bytes: limit per compressed payload; a batch above it is set aside
     undecided: what is done about a transaction whose marker is lost in damage, if nothing proves how it ended: write an
         "abort" or a "commit" marker, leave it "open", or set its batches "aside". A proven end is written in any case
-    keep_end: add an empty segment at the highest offset that a file beside the sources names, if the log ends below
+    keep_end: add an empty segment at the highest offset that other files of the sources refer to, if the log ends below
         it, so that a broker does not use offsets again that consumers know
     merge_different: merge sources of one partition also if they have different topic ids in partition.metadata: the
         first one is then the log, and the others fill what it lacks. Otherwise Refused, as they are no replicas
@@ -237,11 +237,11 @@ class _Run:
             return
         witnesses = self._witnesses.of(partition)
         report = self._add_partition_report(partition)
-        report.beside += partition.beside
+        report.other_files += partition.beside
         report.problems += partition.problems
         if partition.fillers:
             partition, beside = self._with_fillers(partition)
-            report.beside += beside
+            report.other_files += beside
         if partition.in_steps:
             for step in range(len(partition.sources[0].segments)):
                 yield from self._salvage_step(partition, report, str(step), journal, only=step)
@@ -622,9 +622,10 @@ class _Run:
 
 
 def _report_decreasing_offsets(step_report: SalvagedPartition, count: int) -> None:
+    times = "once" if count == 2 else f"{count - 1} times"
     step_report.problems.append(
-        f"the offsets decrease {count - 1} times: pieces of several partitions, or of one in the wrong order; each "
-        "ascending run is in a separate folder. If they are one partition, --topic and --partition put them in order"
+        f"offsets go backwards {times}: this file holds parts of several logs, or one log out of order. Each part was "
+        "written to its own folder; if they are one partition, --topic and --partition put them in order"
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from kafkarec._version import __version__
+from kafkarec.damage import restored_text
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names
@@ -36,6 +37,7 @@ REASONS = {
 }
 """The reasons for which a good batch is set aside."""
 
+_ZEROS_AT_END = "zeros: space reserved by the broker, or records that never reached the disk"
 OUTCOMES = {
     "abort": "ABORT {written} at offset {offset}",
     "commit": "COMMIT {written} at offset {offset}",
@@ -115,9 +117,9 @@ class SalvagedPartition:
     ends_in_damage whether the sources end in damage or in a file that could not be read; the end of the log is then
                    not known
     log_end        the offset after the last batch of the sources, or their last segment's name if that is higher
-    end_witnesses  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
+    recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
     beyond_end     the number of offsets that are missing there at least
-    beside         files that are used though their names are not those of segments, and those that are not
+    other_files    files that are used though their names are not those of segments, and those that are not
     unread         (file, cause, why) of the sources that could not be read, or not completely
     tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
                    "preallocated" (zeros)
@@ -152,26 +154,26 @@ class SalvagedPartition:
     markers: list[Decision] = field(default_factory=list)
     ends_in_damage: bool = False
     unread: list[ReadFailure] = field(default_factory=list)
-    beside: list[BesideFile] = field(default_factory=list)
+    other_files: list[BesideFile] = field(default_factory=list)
     log_end: int = 0
-    end_witnesses: list[dict[str, Any]] = field(default_factory=list)
+    recorded_ends: list[dict[str, Any]] = field(default_factory=list)
     beyond_end: int = 0
 
     @property
     def ok(self) -> bool:
         """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost."""
-        lost = self.proofs or self.never_compacted or self.end_witnesses
+        lost = self.proofs or self.never_compacted or self.recorded_ends
         return not (self.damage or self.restored or self.set_aside or self.unread or lost)
 
     @property
     def end(self) -> EndVerdict:
         """The end of the log in the sources, and the witnesses above it."""
         last = self.log_end - 1 if self.batches else None
-        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(Witness(**one) for one in self.end_witnesses))
+        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(Witness(**one) for one in self.recorded_ends))
 
     def set_end(self, offset: int, witnesses: Iterable[Witness]) -> EndVerdict:
         self.log_end = offset
-        self.end_witnesses = [one.to_dict() for one in above(witnesses, LogEnd(offset, 0, None))]
+        self.recorded_ends = [one.to_dict() for one in above(witnesses, LogEnd(offset, 0, None))]
         self.beyond_end = self.end.missing
         return self.end
 
@@ -205,7 +207,7 @@ class SalvagedPartition:
         report.inner_gaps = [(one[0], one[1]) for one in data["inner_gaps"]]
         report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
         report.unread = [ReadFailure(*one) for one in data["unread"]]
-        report.beside = [BesideFile(**one) for one in data["beside"]]
+        report.other_files = [BesideFile(**one) for one in data["other_files"]]
         return report
 
 
@@ -325,7 +327,7 @@ class SalvageReport:
         damage = next((damage for one in sorted(self.partitions, key=_rank) for damage in one.damage), None)
         if damage is not None:
             explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
-            yield f"to inspect the first damaged place: {explain}"
+            yield f"to inspect the first damaged range: {explain}"
         # The commands name the worst partition of a topic that is not internal.
         first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
         folder = os.path.join(self.out, first)
@@ -392,20 +394,20 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         yield f"{one.folder}: {_nothing(one, verb)}"
     if one.damage:
         size = sum(int(damage["length"]) for damage in one.damage)
-        yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'place')}; {_offsets(one.lost)}"
+        yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'range')}; {_offsets(one.lost)}"
         for damage in one.damage[:_MAX_LINES]:
             reason = f"[{damage['reason']}]{_zeros(damage)}"
             yield f"    {damage['file']}, byte {damage['position']}, {counted(damage['length'], 'byte')} {reason}"
         if len(one.damage) > _MAX_LINES:
-            yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more place')}"
+            yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more range')}"
     elif one.lost and (one.unread or one.set_aside):
         why = "a file could not be read" if one.unread else "batches there were set aside"
         yield f"  not in the new log, as {why}: {_spans(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
         for each in one.restored[:_MAX_LINES]:
-            values = [f"{name} {value['used']} instead of {value['stored']}" for name, value in each["fields"].items()]
-            yield f"    {each['file']}, byte {each['position']}: {', '.join(values)}, proven by {each['witness']}"
+            values = {name: (value["stored"], value["used"]) for name, value in each["fields"].items()}
+            yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['witness'])}"
         if len(one.restored) > _MAX_LINES:
             yield f"    and {counted(len(one.restored) - _MAX_LINES, 'more batch')}"
     if one.missing and reports_missing(one):
@@ -415,10 +417,10 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     within = one.gaps - sum(last - first + 1 for first, last in one.missing)
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"
-    if one.end_witnesses:
+    if one.recorded_ends:
         yield f"  {one.end.headline}"
         if one.beyond_end and one.next_offset in (one.log_end, None):
-            top = max(each["end"] for each in one.end_witnesses)
+            top = max(each["end"] for each in one.recorded_ends)
             yield f"    --keep-end adds an empty segment at {top}, so that a broker does not use these offsets again"
     for reason in sorted({each.reason for each in one.set_aside}):
         ranges = [each for each in one.set_aside if each.reason == reason]
@@ -432,11 +434,11 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     if one.duplicates:
         yield f"  {counted(one.duplicates, 'batch')} more than once, {counted(one.duplicate_size, 'byte')}: kept once"
     for file, position, length, kind in one.tails[:_MAX_LINES]:
-        what = "an incomplete batch at its end" if kind == "cut" else "zeros: preallocated, or lost; no file says which"
+        what = "an incomplete batch at its end" if kind == "cut" else _ZEROS_AT_END
         yield f"  not copied: {counted(length, 'byte')} from byte {position} of {file} on: {what}"
-    for known in sorted(one.beside, key=lambda known: not known.used)[:_MAX_LINES]:
+    for known in sorted(one.other_files, key=lambda known: not known.used)[:_MAX_LINES]:
         yield f"  {'used' if known.used else 'not used'}: {known.path}: {known.why}"
-    if any(not known.used and names.segment(os.path.basename(known.path)) for known in one.beside):
+    if any(not known.used and names.segment(os.path.basename(known.path)) for known in one.other_files):
         yield "    --use FILE adds such a file nevertheless"
     for problem in one.problems[:_MAX_LINES]:
         yield f"  note: {problem}"
@@ -450,13 +452,13 @@ def _markers(markers: list[Decision], verb: str) -> Iterator[str]:
         data = f"offset {one.first_offset}" if one.first_offset >= 0 else "deleted segments"
         what = OUTCOMES[one.outcome].format(written=written, offset=one.marker_offset)
         state = "lost marker" if one.proven else "undecided"
-        yield f"  {state}: transaction of producer {one.producer_id} from {data} on: {what}: {one.sentence}"
+        yield f"  {state}: producer {one.producer_id}'s transaction from {data}: {what}: {one.sentence}"
     if len(markers) > _MAX_LINES:
         more = counted(len(markers) - _MAX_LINES, "more lost marker")
         yield f"    and {more}, listed in salvage.json"
     if undecided:
         count = counted(len(undecided), "transaction is")
-        yield f"    {count} neither proven aborted nor committed: --undecided abort|commit|open|aside"
+        yield f"    {count} neither proven aborted nor committed: --undecided abort|commit|open|aside decides"
 
 
 def _nothing(one: SalvagedPartition, verb: str) -> str:
@@ -473,10 +475,10 @@ def _nothing(one: SalvagedPartition, verb: str) -> str:
 
 def _offsets(lost: list[tuple[int | None, int | None]]) -> str:
     if not lost:
-        return "no offset is missing there"
+        return "all of their offsets are in the new log"
     if set(lost) == {(None, None)}:
         return _spans(lost)
-    return f"{_spans(lost)} (at most: compaction leaves gaps, too)"
+    return f"{_spans(lost)} (fewer if the topic is compacted)"
 
 
 def _zeros(damage: dict[str, Any]) -> str:

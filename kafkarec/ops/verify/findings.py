@@ -57,7 +57,7 @@ class Finding:
         return shown | {"more": list(self.more), "meaning": kind.violation, "advice": kind.advice}
 
     def __str__(self) -> str:
-        times = f" ({self.count} places)" if self.count > 1 else ""
+        times = f" ({self.count} times)" if self.count > 1 else ""
         return f"{self.severity}: {self.detail} [{self.kind}]{times}"
 
 

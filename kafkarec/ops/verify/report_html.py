@@ -65,7 +65,7 @@ def _legend() -> str:
 
 def _overview(partitions: Sequence[PartitionReport]) -> Iterator[str]:
     yield "<section><h2>Partitions, worst first</h2>\n<div class='wide'><table>\n<thead><tr>"
-    titles = ("partition", "state", "map", "files", "bytes", "records", "places", "bytes lost", "offsets lost")
+    titles = ("partition", "state", "map", "files", "bytes", "records", "ranges", "bytes lost", "offsets lost")
     yield "".join(f"<th{' class=n' if at > 2 else ''}>{title}</th>" for at, title in enumerate(titles))
     yield "</tr></thead>\n<tbody>\n"
     for one in partitions[:_MAX_ROWS]:
@@ -180,7 +180,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         return
     ordered = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
     yield "<div class='wide'><table><thead><tr><th>severity</th><th>file</th><th class=n>byte</th>"
-    yield "<th class=n>offset</th><th class=n>places</th><th>finding</th><th>what to do</th></tr></thead><tbody>\n"
+    yield "<th class=n>offset</th><th class=n>times</th><th>finding</th><th>what to do</th></tr></thead><tbody>\n"
     for one in ordered[:_MAX_ROWS]:
         state = "error" if one.severity == ERROR else one.severity
         place = "".join(f"<td class=n>{'' if n is None else n}</td>" for n in (one.position, one.offset, one.count))

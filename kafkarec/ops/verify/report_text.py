@@ -83,11 +83,11 @@ def summary(report: ReportData) -> str:
     if report.state == "unchecked":
         batches = counted(sum(one.places for one in report.partitions), "batch")
         size = byte_size(report.total("damaged_bytes") + report.total("unreadable_bytes"))
-        head = f"COULD NOT CHECK EVERYTHING: {batches}, {size}, above a limit or without a library; no damage was found"
+        head = f"NOT FULLY CHECKED: {batches}, {size}, above a limit or without a library; the rest is not damaged"
     elif report.state == "damaged":
         bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
         places = sum(one.places for one in report.partitions)
-        lost = [f"DAMAGED: {counted(places, 'place')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
+        lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
         unread = f"{_unread(report)} could not be read completely" if report.unread else ""
         head = _joined(", ".join(lost), _beyond_end(report.partitions), unread)
     elif report.state == ERROR:
@@ -193,7 +193,7 @@ def _table(partitions: Sequence[PartitionReport], limit: int) -> str:
         ("files", [str(len(one.files)) for one in shown]),
         ("bytes", [byte_size(one.total("size")) for one in shown]),
         ("records", [str(one.total("records")) for one in shown]),
-        ("places", [str(one.places or "-") for one in shown]),
+        ("ranges", [str(one.places or "-") for one in shown]),
         ("bytes lost", [str(one.lost_bytes or "-") for one in shown]),
         ("offsets lost", [lost(one) for one in shown]),
         ("errors", [findings(one, ERROR) for one in shown]),
@@ -249,7 +249,7 @@ def _damage(file: FileReport, limit: int) -> list[str]:
         lines.append(safe(f"    {span}: {offsets(first)}; {why}"))
         listed += len(group)
     if file.places > listed:
-        lines.append(f"    and {_more(file.places - listed, 'place')}")
+        lines.append(f"    and {_more(file.places - listed, 'range')}")
     return lines
 
 
@@ -301,7 +301,7 @@ def _finding(one: Finding) -> list[str]:
     file = file_name(one)
     place = " at byte " + str(one.position) if one.position is not None else ""
     where = f"{file}{place}: " if file or place else ""
-    times = f" ({one.count} places)" if one.count > 1 else ""
+    times = f" ({one.count} times)" if one.count > 1 else ""
     return [safe(f"  {one.severity:<8} {where}{one.detail}{times} [{one.kind}]")]
 
 

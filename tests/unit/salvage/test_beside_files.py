@@ -33,7 +33,7 @@ def saved(folder: Path, **options: object) -> tuple[bytes, SalvageReport]:
 
 
 def used(report: SalvageReport) -> dict[str, bool]:
-    return {Path(one.path).name: one.used for one in report.partitions[0].beside}
+    return {Path(one.path).name: one.used for one in report.partitions[0].other_files}
 
 
 @pytest.mark.parametrize("pair", [(0, 20), (20, 40), (0, 60), (40, 60)])
@@ -120,7 +120,7 @@ def test_damage_is_filled(folder: Path) -> None:
     (folder / name(20)).write_bytes(damaged)
     data, report = saved(folder)
     assert data == WHOLE and report.exit_status() == 1  # the damage is reported
-    assert report.partitions[0].lost == [] and report.partitions[0].beside[0].batches == 1
+    assert report.partitions[0].lost == [] and report.partitions[0].other_files[0].batches == 1
 
 
 def test_one_that_has_only_a_part_of_the_hole(folder: Path) -> None:
@@ -216,11 +216,11 @@ def test_a_file_with_another_name_that_has_what_is_missing(folder: Path) -> None
     (folder / "notes.txt").write_text("x" * 100)
     _, report = saved(folder)
     lines = [line.strip() for line in report.lines()]
-    why = "it has batches, from offset 20 on: to merge it, name it beside this partition's folder alone"
+    why = "it has batches starting at offset 20: to merge it, salvage it with this partition's folder"
     assert f"not used: {folder / 'backup.bin'}: {why}, with --topic orders --partition 0" in lines
     assert not any("--use" in line or "notes.txt" in line for line in lines), "--use FILE would make another log of it"
     assert [Path(path).name for path, _ in report.left_out] == ["notes.txt"]
     out = folder.parent.parent / "merged"
     merged = salvage([folder, folder / "backup.bin"], out, topic="orders", partition=0)
-    assert merged.ok and not merged.partitions[0].beside
+    assert merged.ok and not merged.partitions[0].other_files
     assert b"".join(path.read_bytes() for path in sorted((out / "orders-0").glob("*.log"))) == WHOLE

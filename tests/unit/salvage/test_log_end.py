@@ -25,7 +25,7 @@ def missing_lines(report: SalvageReport) -> list[str]:
 def test_a_healthy_log_is_saved_completely(name: str, tmp_path: Path) -> None:
     folder = HEALTHY[name](tmp_path / "in")
     report = salvage(folder, tmp_path / "out")
-    assert report.ok and all(not one.end_witnesses for one in report.partitions)
+    assert report.ok and all(not one.recorded_ends for one in report.partitions)
     assert salvage(tmp_path / "in", tmp_path / "again").ok
 
 
@@ -40,7 +40,7 @@ def test_salvage_says_what_verify_says(name: str, tmp_path: Path) -> None:
         assert not report.ok and f"  {headline}" in report.lines()
         assert one.beyond_end == expected and report.exit_status() == 1
     written = json.loads((tmp_path / "out" / "salvage.json").read_text())["partitions"][0]
-    assert written["beyond_end"] == one.beyond_end and written["end_witnesses"] == one.end_witnesses
+    assert written["beyond_end"] == one.beyond_end and written["recorded_ends"] == one.recorded_ends
     assert verified(tmp_path / "out").exit_status() == 0
     assert salvage(tmp_path / "in", tmp_path / "again").partitions[0].beyond_end == expected
 
@@ -102,7 +102,7 @@ def test_an_index_proves_that_offsets_between_segments_are_lost(tmp_path: Path) 
     cut(folder / f"{0:020}.log", BORDERS[next(path for path in BORDERS if path.parent.name == "txn-0")][5])
     report = salvage(folder, tmp_path / "out")
     [proof] = report.partitions[0].proofs
-    assert not report.ok and proof.startswith(f"{0:020}.log went on up to offset 29, says ")
+    assert not report.ok and proof == f"according to {0:020}.index {0:020}.log had offset 29"
     assert f"between two segments ({proof})" in str(report)
     assert verified(tmp_path / "out" / "txn-0").exit_status() == 0
 
@@ -160,7 +160,7 @@ def test_a_partition_without_segments_is_not_left_out(tmp_path: Path) -> None:
     assert (report.exit_status(), sorted(one.folder for one in report.partitions)) == (1, ["gone-0", "orders-0"])
     lines = list(report.lines())
     at = lines.index("gone-0: no segment is left of it")
-    assert lines[at + 1] == "  at least 1 offset missing up to 299, says replication-offset-checkpoint"
+    assert lines[at + 1] == "  at least 1 offset up to 299 is missing, according to replication-offset-checkpoint"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0", "salvage.json"]
 
 
@@ -224,11 +224,13 @@ def test_gaps_are_a_loss_where_verify_says_so(
 def test_lines_about_one_and_about_nothing(tmp_path: Path) -> None:
     one = made(tmp_path / "one", {0: [good(0, 1), good(1, 1)[:-1] + b"\xff", good(2, 1)]})
     text = str(salvage(one, tmp_path / "saved"))
-    assert "in 1 place; offset 1 (at most" in text
+    assert "in 1 range; offset 1 (fewer if" in text
     nothing = made(tmp_path / "zeros", {0: [bytes(5000)]})
     lines = list(salvage(nothing, tmp_path / "nothing").lines())
     assert lines[0] == "orders-0: saved 1 empty segment, from 1 file"
-    assert lines[1].endswith(f"{0:020}.log on: zeros: preallocated, or lost; no file says which")
+    assert lines[1].endswith(
+        f"{0:020}.log on: zeros: space reserved by the broker, or records that never reached the disk"
+    )
     garbage = made(tmp_path / "garbage", {0: [b"x" * 500]})
     assert next(iter(salvage(garbage, tmp_path / "none").lines())) == "orders-0: no good batch in 1 file"
     empty = made(tmp_path / "empty", {7: []})

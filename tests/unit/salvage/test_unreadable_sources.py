@@ -95,7 +95,7 @@ def test_damage_and_an_unreadable_file_are_status_3(
     spoil(source / "orders-0" / NAMES[1], monkeypatch)  # type: ignore[operator]
     report = verify(source)
     assert report.exit_status() == 3
-    assert str(report).startswith("DAMAGED: 1 place, ")
+    assert str(report).startswith("DAMAGED: 1 range, ")
     assert "; 1 file or folder could not be read completely\n" in str(report)
     saved = salvage(source, tmp_path / "out")
     assert saved.exit_status() == 3 and len(saved.damage) == 1

@@ -52,8 +52,8 @@ def test_the_strongest_witness_of_all_partitions_is_in_the_headline(tmp_path: Pa
     data_folder(tmp_path, replication="orders 0 20\norders 1 99", log_start="orders 2 50")
     report = verified(tmp_path)
     assert str(report).startswith(
-        "INCOMPLETE: every batch can be read; at least 89 offsets missing behind 9, says replication-offset-checkpoint "
-        "(orders-1); the same in 2 more partitions\n"
+        "INCOMPLETE: every batch can be read; at least 89 offsets after 9 are missing, according to "
+        "replication-offset-checkpoint (orders-1); the same in 2 more partitions\n"
     )
     assert [(one.name, one.beyond_end) for one in report.partitions] == [
         ("orders-1", 89),
@@ -70,7 +70,8 @@ def test_zeros_and_a_cut_batch_are_damage_where_a_witness_reaches_past_them(tmp_
     assert (damage.reason, damage.lost_from, damage.lost_to) == ("size_too_small", 345, None)
     assert [one.state for one in zeros.files[0].ranges] == ["good", "damaged"]
     assert str(zeros).startswith(
-        f"DAMAGED: 1 place, 31.2 KiB lost; at least 520 offsets missing behind 344, says {865:020}.snapshot\n"
+        "DAMAGED: 1 range, 31.2 KiB lost; at least 520 offsets after 344 are missing, according to "
+        f"{865:020}.snapshot\n"
     )
     folder = golden(tmp_path / "cut", "all-codecs-0")
     log = folder / f"{0:020}.log"
@@ -115,7 +116,7 @@ def test_damage_at_the_end_is_counted_by_a_witness(tmp_path: Path) -> None:
     raw[-1] ^= 1
     log.write_bytes(raw)
     report = verified(folder)
-    assert "at least 1 offset missing behind 863, says" in str(report).splitlines()[0]
+    assert "at least 1 offset after 863 is missing, according to" in str(report).splitlines()[0]
     assert report.partitions[0].lost_offsets == 1
 
 
@@ -130,7 +131,7 @@ def test_offsets_that_were_not_read_are_not_missing(tmp_path: Path) -> None:
     assert {one.reason for one in limited.damage} == {"limit_exceeded"}
     assert limited.exit_status() == 3 and not kinds(limited) & END_KINDS
     salvaged = kafkarec.salvage(folder, tmp_path / "out", max_decompressed_bytes=100)
-    assert not salvaged.ok and not salvaged.partitions[0].end_witnesses
+    assert not salvaged.ok and not salvaged.partitions[0].recorded_ends
     (folder / f"{0:020}.log").unlink()
     (folder / f"{0:020}.log").symlink_to(tmp_path / "nowhere")
     gone = kafkarec.verify(folder)

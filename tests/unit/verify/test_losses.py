@@ -26,7 +26,7 @@ def test_a_segment_that_is_gone_counts_as_lost(tmp_path: Path) -> None:
     report = verified(made(tmp_path, {0: [good(0), good(5)[:-1] + b"\xff"], 10: [good(10)], 40: [good(40)]}))
     [log] = report.partitions
     assert (log.missing, log.missing_offsets, log.lost_offsets) == (((15, 39),), 25, 30)
-    assert str(report).startswith("DAMAGED: 1 place, 136 B lost, at most 30 offsets, 25 of them in gaps\n")
+    assert str(report).startswith("DAMAGED: 1 range, 136 B lost, at most 30 offsets, 25 of them in gaps\n")
     assert log.to_dict()["missing_offsets"] == 25
 
 
@@ -95,7 +95,7 @@ def test_one_further_partition_is_worded_in_the_singular(tmp_path: Path) -> None
     for number in range(4):
         made(tmp_path, {0: [good(0), bad, good(10), bad, good(20)]}, f"orders-{number}")
     text = str(verified(tmp_path))
-    assert "and 1 more place: --all prints it\n" in text
+    assert "and 1 more range: --all prints it\n" in text
     assert "and 1 more partition with findings: --all prints it\n" in text
 
 
@@ -249,7 +249,8 @@ def test_a_log_of_which_nothing_is_left(tmp_path: Path) -> None:
     assert report.exit_status() == 1
     text = str(report)
     assert text.startswith(
-        "INCOMPLETE: there are no batches; at least 1 offset missing up to 299, says replication-offset-checkpoint\n"
+        "INCOMPLETE: there are no batches; at least 1 offset up to 299 is missing, according to "
+        "replication-offset-checkpoint\n"
     )
     assert "the log has no batches, but had at least 1 offset, up to 299: they are lost" in text
     assert text.endswith("next: (orders-0: no batch is left to save; look for a backup or a replica)\n")
@@ -275,7 +276,7 @@ def test_the_first_batch_with_a_wrong_offset_is_a_case_for_salvage_not_for_reind
 def test_only_payloads_above_a_limit_are_no_damage_in_the_headline(tmp_path: Path) -> None:
     report = verify.verify(SEGMENTS / "all-codecs-0", max_decompressed_bytes=100)
     lines = str(report).splitlines()
-    assert report.exit_status() == 3 and lines[0].startswith("COULD NOT CHECK EVERYTHING: 20 batches, 33.1 KiB, above")
+    assert report.exit_status() == 3 and lines[0].startswith("NOT FULLY CHECKED: 20 batches, 33.1 KiB, above")
     assert [line for line in lines if "kafkarec" in line] == [
         f"next: kafkarec verify {SEGMENTS / 'all-codecs-0'} --max-decompressed-bytes 1g"
     ]

@@ -237,7 +237,7 @@ def test_many_of_a_kind_are_counted(txn: Path) -> None:
 
     changed(INDEX, change)(txn)
     [one] = [one for one in findings(txn) if one.kind == "index_position"]
-    assert one.count == 20 and "(20 places)" in str(one)
+    assert one.count == 20 and "(20 times)" in str(one)
 
 
 # ---- what only looks wrong

@@ -125,7 +125,7 @@ def test_damage_beyond_a_limit_is_counted(tmp_path: Path, monkeypatch: pytest.Mo
     [file] = report.files
     assert (len(file.damage), file.damage_left_out, file.places, file.batches) == (3, 7, 10, 11)
     assert file.damaged_bytes == 10 * len(batches[0])
-    assert "and 7 more places" in str(report) and "10 places" in str(report)
+    assert "and 7 more ranges" in str(report) and "10 ranges" in str(report)
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
@@ -208,7 +208,7 @@ def test_the_files_of_a_data_folder_are_compared_with_its_logs(tmp_path: Path) -
     own = {one.kind: one.severity for one in report.own_findings}
     assert own["small_file_unreadable"] == "error" and own["file_left_out"] == "note"
     assert "end_lost" in kinds(report, "error") and report.exit_status() == 1
-    assert "at least 89 offsets missing behind 9, says replication-offset-checkpoint" in str(report)
+    assert "at least 89 offsets after 9 are missing, according to replication-offset-checkpoint" in str(report)
     assert "copy it from a backup" in str(report) and "reindex" not in str(report)
 
 
