@@ -114,7 +114,6 @@ class Match:
     prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
-    max_timestamp       of all batches in ms, -1: none has one
     """
 
     raises: bool = False
@@ -125,7 +124,6 @@ class Match:
     without_data: array[int] = field(default_factory=lambda: array("q"))
     first_offset: int | None = None
     next_offset: int | None = None
-    max_timestamp: int = -1
     notes: list[Note] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -144,6 +142,11 @@ class Match:
         self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
+
+    @property
+    def max_timestamp(self) -> int:
+        """Of all batches in ms; -1: none has one."""
+        return self._producers.max_timestamp
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """That of a producer's last marker; -1: not known."""
@@ -224,7 +227,6 @@ class Match:
             ]
             self._end_lost_transactions(step.first_offset)
         self.next_offset = step.last_offset + 1
-        self.max_timestamp = max(self.max_timestamp, step.max_timestamp)
         lost = self._entries_without_marker(step) if self._index else []
         start = 0
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
@@ -245,7 +247,7 @@ class Match:
 
     def _match(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        ended, without_data, odd = self._producers.run(step.rows, step.marks, start, stop, self._segment)
+        ended, without_data, odd = self._producers.run(step.rows, step.chunk, start, stop, self._segment)
         if not odd and not self._held and self._is_index_of(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -351,9 +353,8 @@ class Match:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
         assert self._index is not None
         due = {key for key in self._index if key[1] <= step.last_offset}
-        for code in (ABORT, COMMIT):
-            if due:
-                due -= step.marked(code)
+        if due:
+            due -= step.ends()
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
 
     def _end_lost_transactions(self, next_segment: int) -> None:
