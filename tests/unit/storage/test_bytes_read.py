@@ -68,8 +68,8 @@ def test_what_is_followed(
     isolation: str, most: float, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A poll for each batch of 12 KB, three of which are a transaction; with `cut` the last batch is incomplete at most
-    polls. For read_committed the markers are read first, and
-    all checksums checked, and a piece that an open transaction ends is read again up to there."""
+    polls. For read_committed the markers are read first, and all checksums checked, and a piece that an open
+    transaction ends is read again up to there."""
     chance, left, path = random.Random(1), b"", tmp_path / f"{0:020}.log"
     path.write_bytes(builders.good_batch(1))
     os.utime(path, (0, 0))
