@@ -5,7 +5,7 @@ Arrow capsules.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
@@ -43,8 +43,8 @@ from kafkarec._c.resync cimport (
 from kafkarec._c.status cimport Fault
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
-    ABORT, COMMIT, Ended, Kept, Mark, Oddity, Producer, ProducerTable, Transaction, data_code, keep,
-    known_producer, offset_of, producer_of, producers_reserve, set_closed, set_marks, set_open, take_rows,
+    ABORT, COMMIT, Ended, Kept, Mark, Markers, Oddity, Producer, ProducerTable, Transaction, begin_rows, data_code,
+    keep, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
 from kafkarec._c.row_checks cimport Follower, RowState, check_rows, follow_rows
@@ -373,34 +373,31 @@ cdef class Rows:
         """Six int64 a note of `_c/audit.pxd`, by batch: index of the batch, kind, count, three numbers."""
         return window(self, self.notes.data, self.note_count * <int64_t>sizeof(Note))
 
-    def mark(self, Chunk markers):
-        """(the Mark of each batch, first offset, last offset, greatest max timestamp) of at least one batch.
-
-        markers: key and value of the records of control batches, or None. See `_c/producer_table.pxd`.
-        """
-        cdef Columns none
-        cdef const Columns* columns = &none
-        cdef bytes marks = PyBytes_FromStringAndSize(NULL, self.count * <Py_ssize_t>sizeof(Mark))
-        cdef Mark* to = <Mark*>PyBytes_AsString(marks)
-        cdef BatchRow* first = self.at(0)
+    cdef Markers markers(self, Chunk chunk) except *:
+        """The records of control batches, for `_c/producer_table.pxd`. None: there are none."""
+        cdef Markers found
         cdef uint32_t both = WANT_KEY | WANT_VALUE
-        cdef int64_t newest
-        if self.count == 0:
-            raise ValueError("no batches")
-        memset(&none, 0, sizeof(Columns))
-        if markers is not None:
-            columns = &markers.storage.columns
-            if markers.rows is not self or columns.want & (both | WANT_VIEWS) != both:
+        memset(&found, 0, sizeof(Markers))
+        if chunk is not None:
+            found.columns = &chunk.storage.columns
+            if chunk.rows is not self or found.columns.want & (both | WANT_VIEWS) != both:
                 raise ValueError("copied keys and values of these batches are needed")
-        with nogil:
-            newest = set_marks(first, self.count, columns, to)
-        return marks, offset_of(first), self.at(self.count - 1).last_offset, newest
+            found.run, found.left = <const Run*>found.columns.runs.data, found.columns.run_count
+        return found
 
-    def marked(self, bytes marks, int32_t code):
-        """{(producer id, last offset)} of the batches whose mark has this code."""
-        cdef const Mark* given = marks_of(self, marks)
+    def ends(self, Chunk chunk):
+        """{(producer id, last offset)} of the ABORT and COMMIT markers. chunk: as in Producers.run."""
+        cdef Markers markers = self.markers(chunk)
+        cdef BatchRow* row
+        cdef Mark mark
         cdef int64_t i
-        return {(self.at(i).producer_id, self.at(i).last_offset) for i in range(self.count) if given[i].code == code}
+        cdef set found = set()
+        for i in range(self.count):
+            row = self.at(i)
+            set_mark(&mark, row, i, &markers)
+            if mark.code == ABORT or mark.code == COMMIT:
+                found.add((row.producer_id, row.last_offset))
+        return found
 
     def follow(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
         """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
@@ -542,7 +539,7 @@ cdef class Producers:
 
     def __cinit__(self, int policy=0):
         self.table.policy = policy
-        self.table.first_open = self.table.last_open = -1
+        self.table.first_open = self.table.last_open = self.table.max_timestamp = -1
         if not offset_map_begin(&self.table.by_id, <uint64_t>int.from_bytes(os.urandom(8), "little")):
             raise MemoryError
 
@@ -553,17 +550,20 @@ cdef class Producers:
         pages_free(self.table.without_data.data, self.table.without_data.capacity)
         pages_free(self.table.oddities.data, self.table.oddities.capacity)
 
-    def run(self, Rows rows, bytes marks, int64_t start, int64_t stop, int64_t segment):
+    def run(self, Rows rows, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
         """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
-        without data, rows of marker_matching.ROW, and what was odd, rows of marker_matching.ODDITY; each in order."""
+        without data, rows of marker_matching.ROW, and what was odd, rows of marker_matching.ODDITY; each in order.
+
+        chunk: the records of the control batches, keys and values and perhaps timestamps; None: there are none
+        """
         cdef bint taken
-        cdef const Mark* given = marks_of(rows, marks)
+        cdef Markers markers = rows.markers(chunk)
         cdef const BatchRow* first = rows.at(0)
         cdef ProducerTable* table = &self.table
         if not 0 <= start <= stop <= rows.count:
             raise ValueError(f"batches {start} to {stop} of {rows.count}")
         with nogil:
-            taken = take_rows(table, first, given, start, stop, segment)
+            taken = take_rows(table, first, &markers, start, stop, segment)
         if not taken:
             raise MemoryError
         return (
@@ -614,7 +614,7 @@ cdef class Producers:
         if marker is not None:
             aborted, mark.coordinator_epoch, mark.timestamp = marker
             mark.code, mark.has_value = ABORT if aborted else COMMIT, True
-        if not take_rows(&self.table, &row, &mark, 0, 1, 0):
+        if not begin_rows(&self.table, 1) or not take_row(&self.table, &row, &mark, 0, 0):
             raise MemoryError
         if not self.table.ended_count:
             return None
@@ -635,6 +635,11 @@ cdef class Producers:
     def entries(self):
         """The entries of all producers, in the order in which they were first seen."""
         return [entry_of(<const Producer*>self.table.producers.data + i) for i in range(self.table.count)]
+
+    @property
+    def max_timestamp(self):
+        """Of the batches that `run` took, ms; -1: none has one."""
+        return self.table.max_timestamp
 
     @property
     def first_open_offset(self):
@@ -684,12 +689,6 @@ cdef tuple entry_of(const Producer* producer):
 cdef list numbers_of(const Transaction* transaction):
     cdef const int64_t* fields = <const int64_t*>transaction
     return [fields[i] for i in range(<int64_t>(sizeof(Transaction) // sizeof(int64_t)))]
-
-
-cdef const Mark* marks_of(Rows rows, bytes marks) except NULL:
-    if len(marks) != rows.count * <Py_ssize_t>sizeof(Mark):
-        raise ValueError(f"{len(marks)} bytes of marks of {rows.count} batches")
-    return <const Mark*>PyBytes_AsString(marks)
 
 
 @cython.final

@@ -88,7 +88,7 @@ cdef struct Engine:
     int64_t previous_end         # where it ends, or where reading began
     int32_t previous_epoch       # its leader epoch
     int64_t trusted              # position of the batch whose header is taken as it is; see header_doubtful
-    int64_t reached              # next offset of the last framed batch without a far too large offset; 0: none yet
+    int64_t reached              # next offset of the last batch without a far too large offset; 0: none yet
     bint finished                # the rest of the input is outside of the range of offsets
     Options options
     Columns columns
@@ -164,6 +164,8 @@ cdef inline void scale_timestamps(Columns* c, int64_t start, int64_t ticks) noex
 
 cdef inline void remember_previous(Engine* e) noexcept nogil:
     """The batch has been read: what the next one is compared with, and where it begins."""
+    if e.options.ranged and (e.reached == 0 or not far_above(e.row.base_offset, e.reached)):
+        e.reached = e.row.next_offset
     e.position = e.previous_end = e.row.position + e.row.size_in_bytes
     e.previous_next, e.previous_epoch = e.row.next_offset, e.row.partition_leader_epoch
 
@@ -378,11 +380,27 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     return engine_payload(e, e.context.out.data, length, <int64_t>e.context.out.capacity - length)
 
 
+cdef inline bint header_at(Engine* e, int64_t position, BatchRow* row) noexcept nogil:
+    """Whether a plausible header is at the position."""
+    cdef Fault ignored
+    return (read_batch(&e.input, position, e.input.size, FOR_PEEK, row, &ignored) == OK
+            and looks_plausible(&e.input, row))
+
+
+cdef inline int check_length(Engine* e) noexcept nogil:
+    """Of a framed batch that is not read: its checksum, where neither a header nor the end of the input follows it. By
+    a wrong length good batches would be skipped with it."""
+    cdef BatchRow following
+    cdef int64_t end = e.position + e.row.size_in_bytes
+    if e.options.check_crc == NO_CHECKS or end == e.input.size or header_at(e, end, &following):
+        return OK
+    return check_crc(&e.input, &e.row, &e.fault)
+
+
 cdef inline bint header_doubtful(Engine* e) noexcept nogil:
     """Whether base offset or leader epoch of the framed batch contradict the batch before or the frame behind it. The
     last batch of a segment has the next segment's name behind it, which is not known here."""
     cdef BatchRow following
-    cdef Fault ignored
     cdef int64_t end = e.position + e.row.size_in_bytes
     cdef int32_t epoch = e.row.partition_leader_epoch
     if e.previous_next != INT64_MIN and (
@@ -393,10 +411,7 @@ cdef inline bint header_doubtful(Engine* e) noexcept nogil:
         return True
     if end == e.input.size:
         return True
-    if (
-        read_batch(&e.input, end, e.input.size, FOR_PEEK, &following, &ignored) != OK
-        or not looks_plausible(&e.input, &following)
-    ):
+    if not header_at(e, end, &following):
         return False
     if e.row.last_offset >= following.base_offset:
         return True
@@ -423,11 +438,11 @@ cdef inline int engine_step(Engine* e) noexcept nogil:
         if past_ranges(e, &e.row):
             e.finished = True
             return END
-        if e.reached == 0 or not far_above(e.row.base_offset, e.reached):
-            e.reached = e.row.next_offset
         if outside_ranges(e, &e.row):
-            remember_previous(e)
-            return OK
+            status = check_length(e)
+            if status == OK:
+                remember_previous(e)
+            return status
     wanted = payload_wanted(&e.options, &e.row)
     if e.options.check_crc == ALL_CHECKS or (e.options.check_crc == PAYLOAD_CHECKS and wanted):
         status = check_crc(&e.input, &e.row, &e.fault)

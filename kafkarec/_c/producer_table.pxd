@@ -3,7 +3,7 @@
     data of 7 (epoch 3)   data of 9   data of 7 ...   ABORT or COMMIT of 7 (epoch 4)
     ^ first offset                                    ^ ends the open transaction of producer id 7
 
-    BatchRow and Mark of each batch --take_rows--> the state of each producer, rows of Ended, rows of Oddity
+    BatchRow of each batch, its Mark --take_rows--> the state of each producer, rows of Ended, rows of Oddity
 
 Markers are matched by producer id alone: with transaction.version 2 a marker has the epoch after that of its data. The
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
@@ -37,6 +37,12 @@ cdef struct Mark:                # what a batch is for its producer
     int16_t has_value            # whether a marker has a value that can be read
     int32_t coordinator_epoch    # of that value
     int64_t timestamp            # of the marker's record
+
+cdef struct Markers:             # the records of control batches, and perhaps of others, read in order
+    const Columns* columns       # keys, values and perhaps timestamps
+    const Run* run               # the next one, how many are left, and the first record of the next
+    int64_t left
+    int64_t record
 
 cdef enum Policy:                # as in state/producers.py
     READER = 0                   # transactions only; the key of a marker is enough
@@ -107,6 +113,7 @@ cdef struct ProducerTable:
     int64_t opened               # how many transactions were opened
     int64_t first_open           # the producers of the open transactions with the lowest and the highest first offset
     int64_t last_open
+    int64_t max_timestamp        # of all batches; ABSENT
     int policy
     Buffer ended
     int64_t ended_count
@@ -149,36 +156,31 @@ cdef inline int64_t timestamp_of(const Columns* columns, int64_t row) noexcept n
     return (<const int64_t*>columns.timestamp.data)[row]
 
 
-cdef inline int64_t set_marks(const BatchRow* rows, int64_t count, const Columns* markers, Mark* marks) noexcept nogil:
-    """Sets the mark of each of at least one batch; returns their greatest max timestamp. markers: keys, values and
-    perhaps timestamps of the control batches' records, of which only the first of each counts, and perhaps of other
-    batches. A marker's value of any version from 0 on (EndTransactionMarker): version int16, coordinator epoch
-    int32."""
-    cdef const Run* runs = <const Run*>markers.runs.data
-    cdef const uint8_t* field
-    cdef int64_t i, length, record = 0, newest = rows[0].max_timestamp
-    cdef Mark* mark
-    for i in range(count):
-        newest = max(newest, rows[i].max_timestamp)
-        marks[i].code, marks[i].has_value = data_code(rows[i].attributes), False
-        marks[i].coordinator_epoch, marks[i].timestamp = <int32_t>ABSENT, ABSENT
-    for i in range(markers.run_count):
-        if is_control(rows + runs[i].batch):
-            mark = marks + runs[i].batch
-            field = bytes_of(&markers.key, record, &length)
-            mark.code = marker_code(field, length)
-            field = bytes_of(&markers.value, record, &length)
-            mark.has_value = length >= 6 and field[0] < 0x80
-            if mark.has_value:
-                mark.coordinator_epoch = load_i32(field + 2)
-            mark.timestamp = timestamp_of(markers, record)
-        record += runs[i].rows
-    return newest
+cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) noexcept nogil:
+    """Of the first record of a control batch. Its value of any version from 0 on (EndTransactionMarker): version int16,
+    coordinator epoch int32."""
+    cdef int64_t length
+    cdef const uint8_t* field = bytes_of(&markers.key, record, &length)
+    mark.code = marker_code(field, length)
+    field = bytes_of(&markers.value, record, &length)
+    mark.has_value = length >= 6 and field[0] < 0x80
+    if mark.has_value:
+        mark.coordinator_epoch = load_i32(field + 2)
+    mark.timestamp = timestamp_of(markers, record)
 
 
-cdef inline int64_t offset_of(const BatchRow* row) noexcept nogil:
-    """The first offset of a batch; of a wrapper, whose first is not known, or below 0, the last."""
-    return row.last_offset if row.base_offset < 0 else row.base_offset
+cdef inline void set_mark(Mark* mark, const BatchRow* row, int64_t number, Markers* markers) noexcept nogil:
+    """The mark of batch `number`, each time a later one."""
+    mark.code, mark.has_value = data_code(row.attributes), False
+    mark.coordinator_epoch, mark.timestamp = <int32_t>ABSENT, ABSENT
+    if not is_control(row):
+        return
+    while markers.left > 0 and markers.run.batch < number:
+        markers.record += markers.run.rows
+        markers.run += 1
+        markers.left -= 1
+    if markers.left > 0 and markers.run.batch == number:
+        set_marker(mark, markers.columns, markers.record)
 
 
 # ---- producers
@@ -349,45 +351,59 @@ cdef inline void keep_marker(ProducerTable* table, Producer* producer, const Bat
             producer.last_timestamp = max(producer.last_timestamp, row.max_timestamp)
 
 
-cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, const Mark* marks, int64_t start, int64_t stop,
-                           int64_t segment) noexcept nogil:
-    """Takes the batches [start, stop): what ended in them, and what was odd, replaces that of the call before. False:
-    out of memory."""
-    cdef const BatchRow* row
-    cdef Producer* producer
-    cdef int32_t code
-    cdef bint ends
-    cdef int64_t i
+cdef inline bint take_row(ProducerTable* table, const BatchRow* row, const Mark* mark, int64_t number,
+                          int64_t segment) noexcept nogil:
+    """Takes a batch of a producer, for which there is space. False: out of memory."""
+    cdef int32_t code = mark.code
+    cdef Producer* producer = producer_of(table, row.producer_id)
+    cdef bint ends = code == ABORT or code == COMMIT
+    if producer == NULL:
+        return False
+    if table.policy != READER:
+        ends = ends and mark.has_value
+        if row.attributes & CONTROL:
+            keep_marker(table, producer, row, mark, ends)
+        else:
+            keep_data(table, producer, row, code, number)
+    if ends:
+        end_transaction(table, producer, row, mark, number, segment)
+    elif code == UNREADABLE:
+        add_oddity(table, UNREADABLE_MARKER, number, producer)
+    elif not code & DATA:
+        pass
+    elif producer.opened == ABSENT:
+        open_transaction(table, producer, row, code, segment)
+    else:
+        if producer.open.epoch != row.producer_epoch:
+            add_oddity(table, EPOCH_CHANGED, number, producer)
+            producer.open.epoch = row.producer_epoch
+        add_data(&producer.open, row)
+    return True
+
+
+cdef inline bint begin_rows(ProducerTable* table, int64_t batches) noexcept nogil:
+    """What ended in the next batches, and what was odd, replaces that of the ones before. False: out of memory."""
     table.ended_count = table.without_count = table.oddity_count = 0
-    if not producers_reserve(table, stop - start):
+    return producers_reserve(table, batches)
+
+
+cdef inline bint take_rows(ProducerTable* table, const BatchRow* rows, Markers* markers, int64_t start, int64_t stop,
+                           int64_t segment) noexcept nogil:
+    """Takes the batches [start, stop). False: out of memory."""
+    cdef Mark mark
+    cdef int64_t i, newest = table.max_timestamp
+    if not begin_rows(table, stop - start):
         return False
     for i in range(start, stop):
-        row, code = rows + i, marks[i].code
-        if row.producer_id < 0 or (code == NOTHING and table.policy == READER):
+        newest = max(newest, rows[i].max_timestamp)
+        if rows[i].producer_id < 0:
             continue
-        producer = producer_of(table, row.producer_id)
-        if producer == NULL:
+        set_mark(&mark, rows + i, i, markers)
+        if mark.code == NOTHING and table.policy == READER:
+            continue
+        if not take_row(table, rows + i, &mark, i, segment):
             return False
-        ends = code == ABORT or code == COMMIT
-        if table.policy != READER:
-            ends = ends and marks[i].has_value
-            if row.attributes & CONTROL:
-                keep_marker(table, producer, row, marks + i, ends)
-            else:
-                keep_data(table, producer, row, code, i)
-        if ends:
-            end_transaction(table, producer, row, marks + i, i, segment)
-        elif code == UNREADABLE:
-            add_oddity(table, UNREADABLE_MARKER, i, producer)
-        elif not code & DATA:
-            pass
-        elif producer.opened == ABSENT:
-            open_transaction(table, producer, row, code, segment)
-        else:
-            if producer.open.epoch != row.producer_epoch:
-                add_oddity(table, EPOCH_CHANGED, i, producer)
-                producer.open.epoch = row.producer_epoch
-            add_data(&producer.open, row)
+    table.max_timestamp = newest
     return True
 
 

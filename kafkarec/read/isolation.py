@@ -14,7 +14,7 @@ from kafkarec.recover.marker_matching import FIRST, POSITION, SEGMENT, SIZE, Mat
 from kafkarec.recover.steps import ABORT, ROW, WIDTH
 
 from .passes import Excluded, Span
-from .walk import CHECKED_MARKERS, CHECKSUMS, asked, passes_checksum, walk
+from .walk import CHECKED_MARKERS, CHECKSUMS, MARKERS, asked, passes_checksum, walk
 
 _NEVER = 2**63 - 1
 _PRODUCER, _CODE, _MARKER, _FIRST = map(ROW.index, ("producer_id", "code", "marker_offset", "first_offset"))
@@ -54,7 +54,7 @@ def match(
 
     def matched(over: Iterable[Any], check_all: bool, prepared: Mapping[tuple[int, int], bool]) -> Match:
         found = Match(raises, evidence_of, known_holes=list(holes), prepared=prepared)
-        want = CHECKED_MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
+        want = MARKERS | CHECKSUMS if check_all else CHECKED_MARKERS
         for step in walk(over, asked(want, errors="skip", restore=restore)):
             found.take(step)
         found.finish()
@@ -86,11 +86,7 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     """
     matched = match(segments, raises=not skip, check_all=skip)
     marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
-    return EndedAndOpen(_aborted(matched), marked, _open_first_offsets(matched))
-
-
-def _open_first_offsets(matched: Match) -> tuple[int, ...]:
-    return tuple(txn[FIRST] for txn in matched.open.values())
+    return EndedAndOpen(_aborted(matched), marked, tuple(txn[FIRST] for txn in matched.open.values()))
 
 
 def _aborted(matched: Match) -> tuple[Span, ...]:
@@ -136,19 +132,29 @@ def excluded(
         if len(complete) == len(known):
             return Excluded(complete, last_stable_offset, last_stable_offset)
     matched = match(segments, raises=not skip, check_all=skip, restore=restore)
-    if known is None:
-        spans = _aborted(matched)
-    else:
+    found = _excluded(matched, matched.open)
+    if known is not None:
         markers = _abort_markers(matched)
         spans = tuple(
             (producer, first, min((at for at in markers.get(producer, ()) if at >= first), default=_NEVER))
             for producer, first, *_ in known
         )
-    stable = last_stable_offset
-    if stable is None:
-        stable = min(_open_first_offsets(matched), default=None)
-    undecided = _undecided(matched) if known is None else ()
-    return Excluded(spans, stable, matched.next_offset if stable is None else stable, undecided)
+        found = found._replace(aborted=spans, undecided=())
+    if last_stable_offset is None:
+        return found
+    return found._replace(stable_offset=last_stable_offset, last_stable_offset=last_stable_offset)
+
+
+def excluded_so_far(matched: Match) -> Excluded | None:
+    """As `excluded`, of a log that may go on; None: only reading all of it again tells."""
+    opened = matched.open_so_far()
+    return None if opened is None else _excluded(matched, opened)
+
+
+def _excluded(matched: Match, opened: Mapping[int, Sequence[int]]) -> Excluded:
+    stable = min((txn[FIRST] for txn in opened.values()), default=None)
+    last_stable_offset = matched.next_offset if stable is None else stable
+    return Excluded(_aborted(matched), stable, last_stable_offset, _undecided(matched))
 
 
 def _undecided(matched: Match) -> tuple[UndecidedTransaction, ...]:

@@ -216,20 +216,5 @@ def read_part(
     return _part(PassResult, decode_request.read(source, start, stop))
 
 
-def scan_pieces(
-    decode_request: DecodeRequest,
-    source: Source,
-    start: int = 0,
-    stop: int | None = None,
-    *,
-    whole: bool = False,
-    check_crcs: bool = False,
-) -> Iterator[BatchTable]:
-    """Batch tables of about 11,000 batches each; whole: one of all batches. From frames and headers alone, unless
-    check_crcs: then every byte is read, and still nothing decompressed."""
-    of_headers = decode_request.of_headers(check_crcs=check_crcs, whole=whole)
-    return map(batch_table, read_pieces(of_headers, source, start, stop))
-
-
 def batch_table(part: PassResult) -> BatchTable:
     return BatchTable(part.tables, tuple(part.damage), part.remaining, tuple(part.restored))

@@ -147,29 +147,28 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     return _batches(data, decode_request)
 
 
-class _Buffer(NamedTuple):
-    """A BatchSource in memory."""
+class BatchBytes(NamedTuple):
+    """The bytes of a segment, a file or a Buffer, as a BatchSource."""
 
+    segment: Any
     decode_request: DecodeRequest
-    source: Source
-    view: memoryview
 
     def raw(self, start: int, stop: int) -> memoryview:
-        return self.view[start:stop]
+        return memoryview(self.segment.raw(start, stop - start))
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
-        file.write(self.view[start:stop])
+        file.write(self.raw(start, stop))
         return stop - start
 
     def read(self, start: int, stop: int) -> RecordColumns:
-        return as_columns(self.decode_request, read_part(self.decode_request, self.source, start, stop))
+        with self.segment.opened() as source:
+            return as_columns(self.decode_request, read_part(self.decode_request, source, start, stop))
 
 
 def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
-    source = Source(data)
-    view = memoryview(data).cast("B") if source.size else memoryview(b"")
-    buffer = _Buffer(decode_request._replace(skip=False) if decode_request.skip else decode_request, source, view)
-    for part in _headers(scan_request("skip" if decode_request.skip else "raise"), source):
+    segment = Buffer(data)
+    buffer = BatchBytes(segment, decode_request._replace(skip=False) if decode_request.skip else decode_request)
+    for part in _headers(scan_request("skip" if decode_request.skip else "raise"), segment.source):
         for rows in part.tables:
             for row in range(len(rows)):
                 yield RecordBatch(rows, row, buffer)

@@ -29,7 +29,7 @@ from .decode_options import (
     DecodeRequest,
     request,
 )
-from .passes import read_pieces
+from .passes import PassResult, read_pieces
 from .threads import in_order, worth_sharing
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
@@ -152,6 +152,14 @@ def walk(
         return
     for number, segment in several if threads > 1 else numbered:
         yield from steps(number, segment, threads)
+
+
+def steps_of(segment: Any, number: int, part: PassResult) -> Iterator[Step]:
+    """The steps of a part that may be several joined ones."""
+    chunks = {id(chunk.rows): [chunk] for chunk in part.chunks}
+    for rows in part.tables:
+        yield Step(segment, number, part._replace(tables=[rows], chunks=chunks.get(id(rows), [])))
+        part = part._replace(damage=[], restored=())
 
 
 def is_preallocated(segment: Any, tail: tuple[int, int]) -> bool:

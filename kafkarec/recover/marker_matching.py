@@ -34,6 +34,7 @@ from .marker_evidence import (
     CONTINUES,
     LEGIBLE,
     LISTED,
+    UNDECIDED,
     Decision,
     Evidence,
     NextMarker,
@@ -114,7 +115,6 @@ class Match:
     prepared            (producer id, epoch) -> whether it was aborted, from `__transaction_state`
     ahead               producer id -> its .txnindex entry after the log's last batch
     first_offset, next_offset   of the input; None: there is no batch
-    max_timestamp       of all batches in ms, -1: none has one
     """
 
     raises: bool = False
@@ -125,7 +125,6 @@ class Match:
     without_data: array[int] = field(default_factory=lambda: array("q"))
     first_offset: int | None = None
     next_offset: int | None = None
-    max_timestamp: int = -1
     notes: list[Note] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     decisions: list[Decision] = field(default_factory=list)
@@ -144,6 +143,11 @@ class Match:
         self._holes: list[tuple[Hole, dict[int, int]]] = []  # with the first offsets of the producers open before it
         self._held: dict[int, list[_Held]] = {}
         self._snapshots: list[tuple[int, dict[int, int]]] | None = None
+
+    @property
+    def max_timestamp(self) -> int:
+        """Of all batches in ms; -1: none has one."""
+        return self._producers.max_timestamp
 
     def coordinator_epoch(self, producer_id: int) -> int:
         """That of a producer's last marker; -1: not known."""
@@ -164,7 +168,23 @@ class Match:
         self.segments.append(segment)
         self._segment += 1
         self._segment_start = None
+        self._indexes.append(None)
         self._index = self._read_index(self.evidence_of(segment))
+
+    def go_on(self) -> None:
+        """Called before the steps of a log that has grown: what other files say is read again."""
+        self._snapshots = None
+        if self.segments:
+            index = self._read_index(self.evidence_of(self.segments[-1]))
+            passed = self.next_offset or 0
+            self._index = index and {key: entry for key, entry in index.items() if entry.last_offset >= passed}
+
+    def open_so_far(self) -> dict[int, list[int]] | None:
+        """`open` in place of `finish`, if the log may go on; None: there is something to decide that its end tells, or
+        other files."""
+        if self._held or self._waiting or any(one.outcome == UNDECIDED for one in self.decisions):
+            return None
+        return self._producers.open()
 
     def finish(self) -> None:
         """Called after the last step. Decides the transactions whose next marker is not in the log, and notes the
@@ -191,7 +211,7 @@ class Match:
             self.ended = array("q", [field for row in rows for field in row])
 
     def _read_index(self, evidence: Evidence) -> dict[tuple[int, int], AbortedTransaction] | None:
-        self._indexes.append(None)
+        self._indexes[-1] = None
         try:
             entries = evidence.aborted()
         except (KafkaRecordError, OSError) as failure:
@@ -224,16 +244,11 @@ class Match:
             ]
             self._end_lost_transactions(step.first_offset)
         self.next_offset = step.last_offset + 1
-        self.max_timestamp = max(self.max_timestamp, step.max_timestamp)
-        lost = self._entries_without_marker(step) if self._index else []
+        lost = self._entries_without_marker(step, legible) if self._index else []
         start = 0
         # Where both are before a batch, the hole comes first: the marker of the entry is in it.
         places: list[tuple[int, int, Hole | AbortedTransaction]] = [(row, 0, hole) for row, hole in holes]
-        places += [
-            (bisect_right(step.column("last_offset"), entry.last_offset), 1, entry)
-            for entry in lost
-            if (entry.producer_id, entry.last_offset) not in legible
-        ]
+        places += [(bisect_right(step.column("last_offset"), entry.last_offset), 1, entry) for entry in lost]
         for stop, _, found in sorted(places, key=lambda place: place[:2]):
             self._match(step, start, stop)
             if isinstance(found, Hole):
@@ -245,7 +260,7 @@ class Match:
 
     def _match(self, step: Step, start: int, stop: int) -> None:
         """Matches the rows [start, stop)."""
-        ended, without_data, odd = self._producers.run(step.rows, step.marks, start, stop, self._segment)
+        ended, without_data, odd = self._producers.run(step.rows, step.chunk, start, stop, self._segment)
         if not odd and not self._held and self._is_index_of(ended, without_data):
             self.ended.frombytes(ended)
             self.without_data.frombytes(without_data)
@@ -347,13 +362,12 @@ class Match:
         detail = f"for producer {producer} at offset {offset} the .txnindex has {index}, the log {log}"
         self.note("txnindex_differs", offset, producer, detail)
 
-    def _entries_without_marker(self, step: Step) -> list[AbortedTransaction]:
+    def _entries_without_marker(self, step: Step, legible: set[tuple[int, int]]) -> list[AbortedTransaction]:
         """The .txnindex entries whose marker should be among these batches and is not, in order."""
         assert self._index is not None
-        due = {key for key in self._index if key[1] <= step.last_offset}
-        for code in (ABORT, COMMIT):
-            if due:
-                due -= step.marked(code)
+        due = {key for key in self._index if key[1] <= step.last_offset} - legible
+        if due:
+            due -= step.ends()
         return sorted((self._index.pop(key) for key in due), key=lambda entry: entry.last_offset)
 
     def _end_lost_transactions(self, next_segment: int) -> None:
@@ -455,6 +469,8 @@ class Match:
         txn = self._producers.pop(producer)
         if producer in self._held:
             txn = self._resolve(producer, txn, (code, offset, marker.producer_epoch))
+        if self._index:
+            self._index.pop((producer, offset), None)
         txn = txn or _without_data(marker.producer_epoch, -1, self._segment)
         self._producers.set_coordinator_epoch(producer, marker.coordinator_epoch)
         rule = LEGIBLE._replace(outcome=_OUTCOMES[code])

@@ -1,7 +1,6 @@
 """Steps: what a walk over a log yields, some thousand batches of one segment at a time
 
 batch  batch  damage  batch ...  tail        rows, damage, restored headers, records of the columns asked for
-mark   mark           mark                   what each batch is for its producer (`_c/producer_table.pxd`)
 """
 
 from __future__ import annotations
@@ -17,9 +16,7 @@ from kafkarec.format import control
 from kafkarec.tables.records import BATCH_LAYOUT
 from kafkarec.tables.table import cells
 
-# Codes of marks, from `_c/producer_table.pxd`; data has odd ones. STAMPED data: the base timestamp is not that of the
-# first record, because of log append time (KIP-32) or because it holds the delete horizon (KIP-534).
-NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE = 0, 1, 2, 3, 4, 6
+ABORT, COMMIT = 2, 4  # codes of markers, from `_c/producer_table.pxd`
 
 # A marker with its transaction, from `_c/producer_table.pxd`: WIDTH consecutive int64; -1: absent.
 # last_stable_offset: once the marker is written; batch: the marker's, an index into the batches of the call.
@@ -49,7 +46,7 @@ ODDITY = ("kind", "producer_id", "producer_epoch", "first_offset", "batch")
 EPOCH_CHANGED, UNREADABLE_MARKER, PLAIN_DATA = 0, 1, 2
 
 MARKER_COLUMNS = ("key", "value", "timestamp")
-"""The columns of the records of control batches that marks are made from."""
+"""The columns of the records of control batches that tell what they end."""
 
 _COLUMNS = BATCH_LAYOUT.schema.index_of
 
@@ -109,35 +106,22 @@ class Step:
     def _table(self) -> Chunk:
         return self.rows.chunk(BATCH_LAYOUT)
 
-    @cached_property
-    def _marked(self) -> tuple[bytes, int, int, int]:
-        return self.rows.mark(self.chunk)
-
-    @property
-    def marks(self) -> bytes:
-        """A Mark for each batch. The MARKER_COLUMNS must have been asked for."""
-        return self._marked[0] if len(self.rows) else b""
-
     @property
     def first_offset(self) -> int:
         """Of at least one batch; of a wrapper message its last offset."""
-        return self._marked[1]
+        base = self.cell("base_offset", 0)
+        return int(self.cell("last_offset", 0) if base is None or base < 0 else base)
 
     @property
     def last_offset(self) -> int:
-        return self._marked[2]
+        return int(self.cell("last_offset", len(self.rows) - 1))
 
-    @property
-    def max_timestamp(self) -> int:
-        """Of all batches, ms; -1: none has one."""
-        return self._marked[3]
-
-    def marked(self, code: int) -> set[tuple[int, int]]:
-        """(producer id, last offset) of the batches with a code."""
-        return self.rows.marked(self.marks, code)
+    def ends(self) -> set[tuple[int, int]]:
+        """(producer id, last offset) of the ABORT and COMMIT markers."""
+        return self.rows.ends(self.chunk)
 
     def why_unreadable(self, row: int) -> str:
-        """The error text of a control batch with the code UNREADABLE."""
+        """The error text of a control batch whose first record cannot be read."""
         assert self.chunk is not None
         runs = self.chunk.runs().cast("q").tolist()
         record = sum(runs[1 : 2 * runs[::2].index(row) : 2])

@@ -12,6 +12,7 @@ from kafkarec.damage import Damage
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, MAGICS, UP_TO_MAGIC, V2_AT, batch_length, start_of
 from kafkarec.read.incomplete import incomplete_batch
+from kafkarec.read.walk import is_preallocated
 
 from .segment_file import SegmentFile
 
@@ -49,11 +50,6 @@ def first_offset(segment: SegmentFile, position: int) -> int | None:
     return start.base_offset if start.magic >= BATCH_MAGIC else None
 
 
-def is_preallocated(segment: SegmentFile, position: int) -> bool:
-    """Whether zeros and no batch begin at `position`."""
-    return _are_zeros(segment.raw(position, UP_TO_MAGIC))
-
-
 def has_zeros_at_end(segment: SegmentFile) -> bool:
     """Whether the last bytes of the file are zeros, as in one that is preallocated."""
     with segment.opened() as source:
@@ -89,11 +85,9 @@ def incomplete_end(segment: SegmentFile, position: int, remaining: int, lost_fro
     position: where the last `remaining` bytes begin, which were neither batches nor damage
     lost_from: the next offset of the last good batch; None: there is none
     """
-    if not remaining:
+    if not remaining or (remaining >= LOG_OVERHEAD and is_preallocated(segment, (position, remaining))):
         return None
     head = segment.raw(position, min(remaining, LOG_OVERHEAD))
-    if len(head) == LOG_OVERHEAD and not any(head):
-        return None
     return incomplete_batch(head, position, remaining, lost_from, segment.display_path)
 
 

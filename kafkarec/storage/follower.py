@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -37,6 +37,8 @@ from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
 from kafkarec.read.passes import Excluded, PassResult, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
+from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
+from kafkarec.recover.marker_matching import Match
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.recover.restoring import NO_EPOCH
 from kafkarec.sources.files import LocalFile
@@ -74,6 +76,24 @@ class _Stop(NamedTuple):
     base_offset: int | None = None
 
 
+@dataclass
+class _Matched:
+    """The markers that were read.
+
+    start          the first segment
+    name, number   the segment that is read, and how many are before it
+    at             how far it is read
+    last           the last batch
+    """
+
+    start: str
+    name: str
+    number: int = 0
+    at: ReadTo = field(default_factory=ReadTo)
+    last: ReadBatch | None = None
+    match: Match = field(default_factory=Match)
+
+
 class Follower:
     """Reads what is new in one log since the last poll; see `kafkarec.logs.Readable.followers`."""
 
@@ -100,6 +120,7 @@ class Follower:
             options = replace(options, restore=False)
         self._request = decode_request._replace(options=options, skip=True)
         self._headers = self._request._replace(options=replace(options, times=None)).of_headers(check_crcs=True)
+        self._markers = asked(MARKERS | CHECKSUMS, errors="skip", restore=options.restore)
         restore = all(one.restore for one in log.segments)
         self._made = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
         self._restores = restore and options.restore and options.check_crc == ALL_CHECKS
@@ -112,6 +133,7 @@ class Follower:
         self._unsettled: tuple[float, int] | None = None  # when the file ended in something to wait for, and its size
         self._unstable: int | None = None  # the base offset of the batch at the position, if its transaction is open
         self._stable_from = ""  # the segment in which the first open transaction may begin
+        self._matched: _Matched | None = None
 
     def poll(self) -> Generator[tuple[SegmentFile, RecordColumns]]:
         """Yields (segment, records) that are new since the last poll, and ends. Each piece has its own batches and
@@ -167,8 +189,7 @@ class Follower:
     def _begin(self, listed: Sequence[str]) -> None:
         """Starts at the segment that contains the first offset of the range."""
         first = self._range.first_offset
-        below = [name for name in listed if first is not None and (names.base_offset(name) or 0) <= first]
-        self._enter(below[-1] if below else listed[0])
+        self._enter(listed[0] if first is None else _last_from(listed, first, listed[0]))
         self._stable_from = listed[0]
 
     def _enter(self, name: str) -> None:
@@ -320,31 +341,47 @@ class Follower:
                 expected = [after, epoch]
         return min(doubts, default=None)
 
-    def _trusted(self, segment: SegmentFile, settled: int) -> SegmentFile:
-        """The last segment up to what waits: a marker may still be found behind damage."""
-        at = self._at if segment.name == self._name else ReadTo()
-        with segment:
-            source = self._source(segment, at.position, settled)
-            for part, after in read_on(segment.named(self._headers), source, at):
-                doubt = self._doubt(part, at, settled)
-                if doubt is not None:
-                    return segment.between(0, doubt, has_grown=True)
-                at = after
-        return segment.between(0, at.position, has_grown=True)
-
     def _excluded(self, listed: Sequence[str], settled: int) -> Excluded:
-        """What read_committed leaves out now. Reads the markers from the segment of the first open transaction on."""
+        """What read_committed leaves out now: the markers are read once, from the segment of the first open transaction
+        on; again from a later one when it begins there, and where something is decided by what is behind it."""
         start = self._stable_from if self._stable_from in listed else listed[0]
+        matched = self._matched
+        if matched is None or matched.start != start or not (matched.last is None or self._holds(matched.last)):
+            matched = self._matched = _Matched(start, start)
         chosen = [name for name in listed if _place(name) >= _place(start)]
-        group = [self._segment(name, name != chosen[-1]) for name in chosen]
-        group[-1] = self._trusted(group[-1], settled)
-        left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
+        self._match(matched, chosen, settled)
+        left_out = isolation.excluded_so_far(matched.match)
+        if left_out is None:
+            group = [self._segment(name, later_segment=True) for name in chosen[:-1]]
+            group.append(self._segment(chosen[-1]).between(0, matched.at.position, has_grown=True))
+            left_out = isolation.excluded(group, skip=True, restore=self._request.options.restore)
         stable = left_out.stable_offset
         reached = self._marks[-1].next_offset if self._marks else 0
-        least = reached if stable is None else min(reached, stable)
-        bases = [(names.base_offset(name) or 0, name) for name in listed]
-        self._stable_from = max([(base, name) for base, name in bases if base <= least] or [(0, start)])[1]
+        self._stable_from = _last_from(listed, reached if stable is None else min(reached, stable), start)
         return left_out
+
+    def _match(self, matched: _Matched, chosen: Sequence[str], settled: int) -> None:
+        """Takes the markers behind those that were read, up to what waits."""
+        matched.match.go_on()
+        for name in chosen:
+            if _place(name) < _place(matched.name):
+                continue
+            if name != matched.name:
+                matched.name, matched.at, matched.number = name, ReadTo(), matched.number + 1
+            with self._segment(name, later_segment=name != chosen[-1]) as segment:
+                is_last = name == chosen[-1]
+                source = self._source(segment, matched.at.position, settled) if is_last else Source(file=segment.source)
+                decode_request = segment.named(self._markers)
+                for part, after in read_on(decode_request, source, matched.at):
+                    doubt = self._doubt(part, matched.at, settled) if is_last else None
+                    if doubt is not None:
+                        part, after = read_until(decode_request, source, matched.at, doubt)
+                    for step in steps_of(segment, matched.number, part):
+                        matched.match.take(step)
+                    read = list(self._read_batches(segment, BatchTable(part.tables)[-1:]))
+                    matched.at, matched.last = after, read[-1] if read else matched.last
+                    if doubt is not None:
+                        break
 
     # ---- reading
 
@@ -353,7 +390,9 @@ class Follower:
     ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
         """Yields what may be judged of the current segment. final: a later segment exists."""
         stable = None if left_out is None else left_out.stable_offset
-        if self._unstable is not None and stable is not None and stable <= self._unstable:
+        following = self._at.border[1] if self._at.border and not final else None  # the offset after the last batch
+        at = following if self._unstable is None else self._unstable
+        if stable is not None and at is not None and stable <= at:
             return
         self._waits, self._unstable = False, None
         options = self._request.options
@@ -425,10 +464,14 @@ class Follower:
         return sum(offset < (self._range.first_offset or 0) for offset in offsets)
 
     def _remember(self, segment: SegmentFile, batches: BatchTable) -> None:
-        columns = map(batches[-_REMEMBERED:].column, ("position", "size_in_bytes", "next_offset"))
-        for position, size, after in zip(*columns, strict=True):
+        self._marks.extend(self._read_batches(segment, batches[-_REMEMBERED:]))
+
+    def _read_batches(self, segment: SegmentFile, batches: BatchTable) -> Iterator[ReadBatch]:
+        for position, size, after in zip(
+            *map(batches.column, ("position", "size_in_bytes", "next_offset")), strict=True
+        ):
             head = batch_frames.fingerprint(segment, position)
-            self._marks.append(ReadBatch(self._name, position, position + size, head, after))
+            yield ReadBatch(segment.name, position, position + size, head, after)
 
     def _wait_for(self, segment: SegmentFile, settled: int) -> None:
         """Keeps since when what is behind the position is there."""
@@ -440,6 +483,11 @@ class Follower:
 
 def _place(name: str) -> tuple[int, str]:
     return (names.base_offset(name) or 0, name)
+
+
+def _last_from(listed: Sequence[str], offset: int, default: str) -> str:
+    """The last segment that begins at or below an offset."""
+    return max((name for name in listed if _place(name)[0] <= offset), key=_place, default=default)
 
 
 def _owner(name: str) -> tuple[str | None, int | None] | None:

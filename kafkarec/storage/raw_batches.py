@@ -7,26 +7,17 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
-from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import as_columns, read_part
-from kafkarec.tables.records import RecordBatch, RecordColumns
-
-from .segment_file import SegmentFile
+from kafkarec.read.reader import BatchBytes
+from kafkarec.tables.records import RecordBatch
 
 _STEP = 1 << 20
 _PLAIN_FILES = (io.FileIO, io.BufferedWriter, io.BufferedRandom)  # another object may change what it passes on
 
 
-class SegmentBytes(NamedTuple):
-    """A segment as a BatchSource."""
-
-    segment: SegmentFile
-    decode_request: DecodeRequest
-
-    def raw(self, start: int, stop: int) -> memoryview:
-        return memoryview(self.segment.raw(start, stop - start))
+class SegmentBytes(BatchBytes):
+    """The bytes of a file; those that are written go through no buffer where that is possible."""
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
         with self.segment.opened():
@@ -45,10 +36,6 @@ class SegmentBytes(NamedTuple):
                 file.write(data)
                 position += len(data)
         return stop - start
-
-    def read(self, start: int, stop: int) -> RecordColumns:
-        with self.segment.opened() as source:
-            return as_columns(self.decode_request, read_part(self.decode_request, source, start, stop))
 
 
 class BatchSlice:

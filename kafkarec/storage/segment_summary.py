@@ -16,15 +16,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from kafkarec._core import Source
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
-from kafkarec.read.decode_options import request
-from kafkarec.read.passes import batch_table, scan_pieces
-from kafkarec.read.walk import HEADERS, asked, walk
+from kafkarec.read.passes import batch_table
+from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
@@ -101,27 +100,24 @@ def summarize(segment: SegmentFile, complete: bool = False) -> SegmentSummary:
 
     OSError if it cannot be read; UnsupportedCompressionError for encoded objects of tiered storage.
     """
-    summary = SegmentSummary(complete=complete)
-    source = segment.open_source()
-    if source is None:
-        return summary
-    with closing(source):
+    with segment.opened():
+        source = segment.source
         packed = source if isinstance(source, Unpacked) else None
-        summary.size = source.size if packed is None else packed.packed.size
+        summary = SegmentSummary(source.size if packed is None else packed.packed.size, complete=complete)
         if packed is not None:
             summary.packed = True
             summary.notes.append(f"packed with {packed.codec}" + ("" if complete else ", --full unpacks it"))
         if not summary.size:
             summary.notes.append("empty")
         elif complete:
-            _all_headers(segment, summary)
+            return _whole(segment, summary)
         elif packed is not None:
             _first_batch(segment, source, summary)
         else:
+            fresh = deepcopy(summary)
             sure = _sample(segment, source, summary)
             if segment.fetch_counter is None and (not sure or source.size <= _TAILS[0]):
-                whole = SegmentSummary(source.size)
-                _all_headers(segment, whole)
+                whole = _whole(segment, fresh)
                 whole.batches = whole.records = None
                 return summary if sure and not whole.damage else whole
             if not sure:
@@ -145,15 +141,12 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     latest = _last_entry(segment, ".timeindex", TimeIndex.layout)
     if latest is None or latest[0] >= timestamp or segment.base_offset is None:
         return None
-    source = segment.open_source()
-    if source is None:
-        return None
-    with closing(source):
+    with segment.opened() as source:
         start = _last_index_position(segment, source.size)
-        if start is None or isinstance(source, Unpacked):
+        if start is None or isinstance(segment.source, Unpacked):
             return None
         offset, confirmed = segment.base_offset + latest[1], False
-        for table in _scanned(segment, Source(file=source), start):
+        for table in _tables(segment, HEADERS, start):
             for row in table:
                 if row["max_timestamp"] is not None and row["max_timestamp"] >= timestamp:
                     return None
@@ -164,18 +157,36 @@ def start_of_last_batches(segment: SegmentFile, timestamp: int) -> int | None:
     return start if confirmed else None
 
 
-def _all_headers(segment: SegmentFile, summary: SegmentSummary) -> None:
-    summary.batches = summary.records = remaining = 0
-    for step in walk([segment], asked(HEADERS, errors="skip")):
-        table = batch_table(step.part)
+def _whole(segment: SegmentFile, summary: SegmentSummary) -> SegmentSummary:
+    """From all headers, added to a summary without batches; where their offsets contradict each other, from all bytes:
+    then it has the headers that are restored."""
+    fresh = deepcopy(summary)
+    if _all_headers(segment, summary, HEADERS):
+        return summary
+    _all_headers(segment, fresh, CHECKSUMS)
+    return fresh
+
+
+def _all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want) -> bool:
+    """False: the offsets of the batches fall, or are not those of a segment of this name."""
+    base = segment.base_offset
+    expected, end = (0, None) if base is None else (base, base + MAX_OFFSETS)
+    in_order, remaining = True, 0
+    summary.batches = summary.records = 0
+    for table in _tables(segment, want):
         if summary.first_offset is None and len(table) and table[0]["position"]:
             summary.notes.append(_NOT_AT_START)
         summary.take(table)
         summary.batches += len(table)
         summary.records += sum(count or 0 for count in table.column("record_count"))
         summary.damage += [one.detail for one in table.damage]
+        summary.damage += [f"{segment.path}, batch at byte {one.position}: restored {one}" for one in table.restored]
+        for first, following in zip(table.column("base_offset"), table.column("next_offset"), strict=True):
+            in_order = in_order and (first is None or first >= expected) and (end is None or following <= end)
+            expected = following
         remaining = table.remaining
     _tail(summary, remaining, not any(segment.raw(segment.size - remaining, _HEAD)))
+    return in_order
 
 
 def _first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSummary) -> bool:
@@ -193,8 +204,8 @@ def _first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSumma
         return True
     # The header alone, as a batch that ends with it: the records are not read.
     rest = head[LOG_OVERHEAD:stop]
-    header = Source(head[:8] + len(rest).to_bytes(4, "big") + rest)
-    tables = list(_scanned(segment, header, 0)) if stop <= size else []
+    header = head[:8] + len(rest).to_bytes(4, "big") + rest
+    tables = list(_tables(header, HEADERS)) if stop <= size else []
     if sum(map(len, tables)) != 1 or any(table.damage for table in tables):
         return _no_batch_at_start(segment, summary)
     for table in tables:
@@ -203,8 +214,7 @@ def _first_batch(segment: SegmentFile, source: ByteSource, summary: SegmentSumma
     if segment.fetch_counter is not None or isinstance(source, Unpacked):
         return True
     follows = begins_with_batch(source.read_at(stop, _HEAD), size, next_offset)
-    checked = _scanned(segment, Source(file=source), 0, stop, check_crcs=True)
-    return follows or not any(table.damage or table.restored for table in checked)
+    return follows or not any(table.damage or table.restored for table in _tables(segment, CHECKSUMS, 0, stop))
 
 
 def _no_batch_at_start(segment: SegmentFile, summary: SegmentSummary) -> bool:
@@ -223,8 +233,8 @@ def _last_batches(segment: SegmentFile, source: ByteSource, summary: SegmentSumm
     sure = True
     for start in dict.fromkeys(starts):
         # After damage a batch counts only with a right checksum, and damage may be before the index's last batch.
-        check_crcs = start == indexed and segment.fetch_counter is None
-        tables = list(_scanned(segment, Source(file=source), start, check_crcs=check_crcs))
+        want = CHECKSUMS if start == indexed and segment.fetch_counter is None else HEADERS
+        tables = list(_tables(segment, want, start))
         remaining = tables[-1].remaining if tables else 0
         zeros = not any(source.read_at(source.size - remaining, _HEAD))
         row = next((table[0] for table in tables if len(table)), None)
@@ -297,10 +307,8 @@ def _last_entry(segment: SegmentFile, suffix: str, layout: Struct) -> tuple[int,
         return entry(count - 1) if count else None
 
 
-def _scanned(
-    segment: SegmentFile, source: Source, start: int, stop: int | None = None, *, check_crcs: bool = False
-) -> Iterator[BatchTable]:
-    return scan_pieces(segment.named(request(errors="skip")), source, start, stop, check_crcs=check_crcs)
+def _tables(segment: Any, want: Want, start: int = 0, stop: int | None = None) -> Iterator[BatchTable]:
+    return (batch_table(step.part) for step in walk([segment], asked(want, errors="skip"), start=start, stop=stop))
 
 
 def _earliest(*values: Any) -> int | None:

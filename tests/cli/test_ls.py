@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import command
+import counted_files
 import hurt_logs
 import plain_logs
 import pytest
@@ -20,10 +21,7 @@ from paths import SEGMENTS
 from s3server import BUCKET, Refusal, Server, running
 
 import kafkarec
-from kafkarec._core import Source
 from kafkarec.logs import Segment, logs_of
-from kafkarec.sources.files import LocalFile
-from kafkarec.storage import segment_summary as survey_module
 from kafkarec.storage.segment_summary import summarize
 
 NAMES = (".log", ".index", ".timeindex", ".txnindex", ".snapshot", ".checkpoint")
@@ -105,37 +103,10 @@ def test_a_summary_reads_few_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.write_bytes(content)
     last_entry = (864).to_bytes(4, "big") + (len(content) - len(one) + 44232).to_bytes(4, "big")
     path.with_suffix(".index").write_bytes(b"\x01" * 80_000 + last_entry + bytes(40_000))
-    read: list[int] = []
-
-    def counting(self: LocalFile, position: int, length: int) -> bytes:
-        data = os.pread(descriptors[self.name], length, position)
-        read.append(len(data))
-        return data
-
-    descriptors = {str(one): os.open(one, os.O_RDONLY) for one in tmp_path.iterdir()}
-    monkeypatch.setattr(LocalFile, "read_at", counting)
-
-    def without_descriptor(data: bytes | None = None, *, file: Any = None) -> Source:
-        return Source(data, file=file and SourceWithoutDescriptor(file))
-
-    monkeypatch.setattr(survey_module, "Source", without_descriptor)
+    readings = counted_files.counted(monkeypatch)
     segment: Any = kafkarec.open(path)
     assert summarize(segment).next_offset == 865
-    assert 100 < sum(read) < 8000
-    for descriptor in descriptors.values():
-        os.close(descriptor)
-
-
-class SourceWithoutDescriptor:
-    """A source without a file descriptor, which the C core reads through Python."""
-
-    descriptor = None
-
-    def __init__(self, source: Any) -> None:
-        self._source = source
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._source, name)
+    assert 100 < sum(one.length for one in readings) < 8000
 
 
 def test_a_data_folder_is_listed_as_text(run: Here) -> None:
@@ -306,6 +277,22 @@ def test_a_damaged_first_batch(run: Here, tmp_path: Path) -> None:
         assert ends(run, path) == ends(run, path, "--full") == [wanted]
         ran = run("study", path, "--codecs", "lz4", "--batch-sizes", "keep", "--sample", "600k", "--format", "json")
         assert ran.rows[0]["sampled"] > 600 << 10
+
+
+@pytest.mark.parametrize("count", [3, 3000])
+def test_offsets_are_those_of_restored_headers(run: Here, tmp_path: Path, count: int) -> None:
+    """No checksum covers a base offset: that of the first batch is the one that verify proves."""
+    data = bytearray(b"".join(plain_logs.batch(300 + n, 1) for n in range(count)))
+    data[3] ^= 64
+    path = tmp_path / f"{300:020}.log"
+    path.write_bytes(data)
+    for full in ([], ["--full"]):
+        ran = run("ls", path, "--format", "json", *full)
+        assert ran.status == 1 and (ran.rows[0]["first_offset"], ran.rows[0]["next_offset"]) == (300, 300 + count)
+        assert ran.rows[0]["damage"] == [
+            f"{path}, batch at byte 0: restored base_offset 300 instead of 274877907244, proven by the offsets before "
+            "and behind it"
+        ]
 
 
 @pytest.mark.parametrize("indexes", [True, False])

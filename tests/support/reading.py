@@ -9,6 +9,7 @@ Rows are dicts of the contract's column names; `headers` are tuples, timestamps 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ import pyarrow as pa
 import kafkarec
 from kafkarec._core import Source
 from kafkarec.read.decode_options import DecodeRequest, request
-from kafkarec.read.passes import as_columns, read_part
+from kafkarec.read.passes import as_columns, batch_table, read_part, read_pieces
+from kafkarec.tables.records import BatchTable
 
 RECORD_FIELDS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence")
 DEFAULT_COLUMNS = ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
@@ -118,3 +120,10 @@ def assert_tiles(data: bytes, columns: Any) -> None:
         assert length > 0
         at += length
     assert at + columns.remaining == len(data)
+
+
+def scan_pieces(
+    decode_request: DecodeRequest, source: Source, start: int = 0, stop: int | None = None, *, whole: bool = False
+) -> Iterator[BatchTable]:
+    """Batch tables from headers alone; whole: one of all batches."""
+    return map(batch_table, read_pieces(decode_request.of_headers(whole=whole), source, start, stop))

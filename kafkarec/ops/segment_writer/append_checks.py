@@ -24,24 +24,6 @@ from kafkarec.write.stamping import assign
 
 from .roll_params import WriterSettings
 
-COLUMNS = (
-    "position",
-    "size_in_bytes",
-    "magic",
-    "crc",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "partition_leader_epoch",
-    "is_control",
-    "is_transactional",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-    "last_sequence",
-    "compression",
-    "record_count",
-)
 _LONG_MAX = 2**63 - 1
 
 
@@ -63,7 +45,7 @@ class AppendRefused(ValueError):
 
 
 class AppendedHeader(NamedTuple):
-    """The columns of a batch table with the names of COLUMNS, for one batch."""
+    """Columns of a batch table, for one batch."""
 
     position: int
     size_in_bytes: int
@@ -104,8 +86,10 @@ class CheckedBatches(NamedTuple):
 
     @property
     def columns(self) -> dict[str, Sequence[Any]]:
-        """The values of each name of COLUMNS."""
-        columns: dict[str, Sequence[Any]] = dict(zip(COLUMNS, zip(*self.headers, strict=True), strict=True))
+        """The values of each field."""
+        columns: dict[str, Sequence[Any]] = dict(
+            zip(AppendedHeader._fields, zip(*self.headers, strict=True), strict=True)
+        )
         columns["position"] = [position + self.moved for position in columns["position"]]
         return columns
 
@@ -169,7 +153,7 @@ def _headers(view: memoryview, *, check_crcs: bool = True) -> tuple[list[Appende
             fault |= {"base_offset": int.from_bytes(view[position : position + 8], "big", signed=True)}
             fault |= {"expected": batch_length(view, position) + LOG_OVERHEAD, "found": table.remaining}
         raise damage.error("length_beyond_end", fault)
-    return list(map(AppendedHeader, *map(table.column, COLUMNS))), False
+    return list(map(AppendedHeader, *map(table.column, AppendedHeader._fields))), False
 
 
 def _with_assigned_fields(

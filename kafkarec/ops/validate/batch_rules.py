@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from kafkarec._validator import Request
 from kafkarec.codecs import CODECS
@@ -28,6 +28,10 @@ class FirstBatch(NamedTuple):
     is_transactional: bool
     is_control: bool
 
+    def refuse(self, reason: str, **sides: Any) -> NoReturn:
+        """sides: expected, found, detail"""
+        refuse(reason, base_offset=self.base_offset, next_position=self.size, **sides)
+
 
 def first_of(request: Request) -> FirstBatch:
     """The first batch or plain message of a request."""
@@ -51,7 +55,7 @@ def check(batch: FirstBatch, rules: Rules) -> None:
         _check_of_client(batch)
     if rules.magic < BATCH_MAGIC and (batch.is_transactional or batch.producer_id >= 0):
         what = "a transactional batch" if batch.is_transactional else f"producer id {batch.producer_id}"
-        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=what)
+        batch.refuse("magic_unfit", expected=2, found=rules.magic, detail=what)
 
 
 def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp: int) -> None:
@@ -59,40 +63,32 @@ def check_rewrite(batch: FirstBatch, rules: Rules, headers: int, least_timestamp
     known = LATEST_CODECS[rules.magic]
     if rules.codec > known:
         detail = f"{CODECS[rules.codec].name} needs magic 2, wanted is {rules.magic}"
-        _refuse(batch, "unsupported_codec", expected=known, found=rules.codec, detail=detail)
+        batch.refuse("unsupported_codec", expected=known, found=rules.codec, detail=detail)
     if least_timestamp < -1:
-        _refuse(batch, "timestamp_negative", expected=-1, found=least_timestamp)
+        batch.refuse("timestamp_negative", expected=-1, found=least_timestamp)
     if rules.magic < BATCH_MAGIC and headers:
-        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"{headers} record headers")
+        batch.refuse("magic_unfit", expected=2, found=rules.magic, detail=f"{headers} record headers")
     if batch.is_transactional and batch.producer_id == -1:
-        _refuse(batch, "producer_state_invalid", detail="transactional without a producer id")
+        batch.refuse("producer_state_invalid", detail="transactional without a producer id")
     if batch.producer_id != -1 and batch.producer_epoch == -1:
-        _refuse(batch, "producer_state_invalid", detail="producer id without a producer epoch")
+        batch.refuse("producer_state_invalid", detail="producer id without a producer epoch")
     if batch.producer_id != -1 and batch.base_sequence < 0:
-        _refuse(batch, "producer_state_invalid", detail=f"base sequence {batch.base_sequence}")
+        batch.refuse("producer_state_invalid", detail=f"base sequence {batch.base_sequence}")
     if batch.producer_id != -1 and rules.magic < BATCH_MAGIC:
-        _refuse(batch, "magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
+        batch.refuse("magic_unfit", expected=2, found=rules.magic, detail=f"producer id {batch.producer_id}")
 
 
 def _check_of_client(batch: FirstBatch) -> None:
     if batch.magic >= BATCH_MAGIC:
         offsets = wrapped(batch.last_offset - batch.base_offset + 1, 64)
         if offsets <= 0:
-            _refuse(batch, "offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
+            batch.refuse("offset_range_invalid", expected=batch.base_offset, found=batch.last_offset)
         if batch.record_count <= 0:
-            _refuse(batch, "record_count_invalid", expected=1, found=batch.record_count)
+            batch.refuse("record_count_invalid", expected=1, found=batch.record_count)
         if offsets != batch.record_count:
-            _refuse(batch, "record_count_mismatch", expected=offsets, found=batch.record_count)
+            batch.refuse("record_count_mismatch", expected=offsets, found=batch.record_count)
     if batch.is_control:
-        _refuse(batch, "control_batch_refused")
+        batch.refuse("control_batch_refused")
     if batch.producer_id >= 0 and batch.base_sequence < 0:
         detail = f"producer id {batch.producer_id}"
-        _refuse(batch, "sequence_invalid", expected=0, found=batch.base_sequence, detail=detail)
-
-
-def _refuse(
-    batch: FirstBatch, reason: str, expected: int | None = None, found: int | None = None, detail: str | None = None
-) -> None:
-    refuse(
-        reason, base_offset=batch.base_offset, next_position=batch.size, expected=expected, found=found, detail=detail
-    )
+        batch.refuse("sequence_invalid", expected=0, found=batch.base_sequence, detail=detail)

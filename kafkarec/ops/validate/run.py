@@ -151,7 +151,7 @@ def _validate_records(view: memoryview, batches: Request, first: FirstBatch, rul
     if stays and first.codec and first.magic >= BATCH_MAGIC:
         # Kafka would rewrite it and fails, as it has skipped keys and values of the records
         detail = "they do not count up from 0 in a compressed batch that keeps its codec"
-        refuse("offsets_out_of_order", base_offset=first.base_offset, next_position=first.size, detail=detail)
+        first.refuse("offsets_out_of_order", detail=detail)
     return rewritten(request)
 
 
@@ -161,7 +161,7 @@ def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules
         return None
     known = LATEST_CODECS[first.magic]
     if first.codec > known:
-        _refuse_payload(first, "unsupported_codec", expected=known, found=first.codec)
+        first.refuse("unsupported_codec", expected=known, found=first.codec)
     position, length = batches.payload()
     payload = view[position : position + length]
     if not first.codec:
@@ -173,13 +173,9 @@ def _records(view: memoryview, batches: Request, first: FirstBatch, rules: Rules
             return b""
         return codecs.decompress(first.codec, payload, rules.limit, 0, first.magic)
     except codecs.MissingCodec as missing:
-        _refuse_payload(first, "missing_codec", detail=str(missing))
+        first.refuse("missing_codec", detail=str(missing))
     except codecs.LimitReached as reached:
         detail = f"max_decompressed_bytes={rules.limit} can be raised ({reached.detail})"
-        _refuse_payload(first, "limit_exceeded", expected=rules.limit, found=rules.limit, detail=detail)
+        first.refuse("limit_exceeded", expected=rules.limit, found=rules.limit, detail=detail)
     except codecs.CodecError as error:
-        _refuse_payload(first, "payload_corrupt", detail=error.detail)
-
-
-def _refuse_payload(first: FirstBatch, reason: str, **sides: Any) -> None:
-    refuse(reason, base_offset=first.base_offset, next_position=first.size, **sides)
+        first.refuse("payload_corrupt", detail=error.detail)

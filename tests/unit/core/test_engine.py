@@ -9,6 +9,7 @@ from typing import Any
 import builders
 import pyarrow as pa
 import pytest
+import reading
 from core_reading import checked_table, decode_range
 
 import kafkarec
@@ -25,7 +26,7 @@ from kafkarec.read.decode_options import (
     DecodeRequest,
     request,
 )
-from kafkarec.read.passes import as_columns, read_part, scan_pieces
+from kafkarec.read.passes import as_columns, read_part
 
 pytestmark = pytest.mark.core
 
@@ -272,7 +273,9 @@ def test_scans_of_ranges_list_the_batches_that_may_have_records_in_them() -> Non
     data = b"".join(builders.good_batch(4, base_offset=4 * n) for n in range(5))
     for low, high in itertools.combinations(range(21), 2):
         decode_request = asked_for(offsets=(low, high))
-        bases = [base for table in scan_pieces(decode_request, Source(data)) for base in table.column("base_offset")]
+        bases = [
+            base for table in reading.scan_pieces(decode_request, Source(data)) for base in table.column("base_offset")
+        ]
         assert bases == [4 * n for n in range(5) if 4 * n < high and low < 4 * n + 4], (low, high)
 
 

@@ -22,7 +22,7 @@ from kafkarec import _core
 from kafkarec._core import Source
 from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.read import walk
-from kafkarec.read.passes import read_part, scan_pieces
+from kafkarec.read.passes import read_part
 
 pytestmark = pytest.mark.core
 
@@ -56,7 +56,7 @@ def log_of(sizes: list[int]) -> bytes:
 def scanned(fake: FakeFile, start: int = 0, stop: int | None = None) -> list[int]:
     """Return the positions of the batches."""
     asked = reading.file_request()
-    return [row["position"] for piece in scan_pieces(asked, Source(file=fake), start, stop) for row in piece]
+    return [row["position"] for piece in reading.scan_pieces(asked, Source(file=fake), start, stop) for row in piece]
 
 
 SIZES = [100, 100, 1000, 100, 96, 97, 5000, 96, 97, 61, 61, 5000, 61, 300]

@@ -16,7 +16,7 @@ from fake_file import FakeFile, read
 
 import kafkarec
 from kafkarec._core import Source
-from kafkarec.read.passes import as_columns, read_part, scan_pieces
+from kafkarec.read.passes import as_columns, read_part
 from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
@@ -134,7 +134,7 @@ def test_a_reader_is_not_called_after_an_error_that_is_no_damage() -> None:
             fake = Refusing(ZEROS + BEHIND, window, 8192)
             fake.gone = gone
             with pytest.raises(ConnectionResetError):
-                BatchTable.joined(list(scan_pieces(reading.file_request(), Source(file=fake))))
+                BatchTable.joined(list(reading.scan_pieces(reading.file_request(), Source(file=fake))))
 
 
 def test_two_unreadable_bytes_of_neighbouring_pages_are_two_spans() -> None:

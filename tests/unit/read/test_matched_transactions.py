@@ -7,7 +7,6 @@ import itertools
 import random
 from collections.abc import Sequence
 from dataclasses import replace
-from struct import iter_unpack
 from typing import Any
 
 import builders
@@ -27,13 +26,9 @@ from kafkarec.recover.marker_evidence import Evidence
 from kafkarec.recover.steps import (
     ABORT,
     COMMIT,
-    DATA,
     EPOCH_CHANGED,
-    NOTHING,
     ODDITY,
     ROW,
-    STAMPED,
-    UNREADABLE,
     UNREADABLE_MARKER,
     WIDTH,
     Step,
@@ -43,6 +38,7 @@ pytestmark = pytest.mark.core
 
 MARKER = builders.TRANSACTIONAL | builders.CONTROL
 Parts = list[tuple[bytes, list[AbortedTransaction] | None]]
+NOTHING, DATA, STAMPED, UNREADABLE = 0, 1, 3, 6  # besides ABORT and COMMIT: MarkCode in producer_table.pxd
 
 
 def inputs_of(parts: Parts) -> list[Buffer]:
@@ -172,7 +168,7 @@ def test_random_logs() -> None:
 
 
 def expected_marks(data: bytes) -> tuple[list[tuple[int, int]], tuple[int, int, int]]:
-    """(code, coordinator epoch) of each batch, and (first, last offset, greatest max timestamp)."""
+    """(code, coordinator epoch) of each batch, and (first offset, last offset, greatest max timestamp)."""
     marks, table = [], list(kafkarec.scan(data))
     for row, batch in zip(table, kafkarec.batches(data, control=True), strict=True):
         number = -1
@@ -209,19 +205,17 @@ def steps_of(parts: Parts) -> list[tuple[Step, bytes]]:
     return found
 
 
-def test_marks() -> None:
+def test_ends() -> None:
     found = set()
     for seed in range(300):
         for step, data in steps_of(odd_log(seed, sound=True)):
             marks, ends = expected_marks(data)
-            assert [(code, epoch) for code, _, epoch, _ in iter_unpack("hhiq", step.marks)] == marks
-            assert (step.first_offset, step.last_offset, step.max_timestamp) == ends
-            codes = {code for code, _ in marks}
-            for code in codes:
-                producers, lasts = (kafkarec.scan(data).column(name) for name in ("producer_id", "last_offset"))
-                with_code = [at for at, (one, _) in enumerate(marks) if one == code]
-                assert step.marked(code) == {(_number(producers[at]), lasts[at]) for at in with_code}
-            found |= codes
+            producers = Producers()
+            producers.run(step.rows, step.chunk, 0, len(step), 0)
+            assert (step.first_offset, step.last_offset, producers.max_timestamp) == ends
+            of = zip(marks, *(kafkarec.scan(data).column(name) for name in ("producer_id", "last_offset")), strict=True)
+            assert step.ends() == {(_number(who), last) for (code, _), who, last in of if code in (ABORT, COMMIT)}
+            found |= {code for code, _ in marks}
     assert found == {NOTHING, DATA, ABORT, STAMPED, COMMIT, UNREADABLE}
 
 
@@ -286,7 +280,7 @@ def test_producers() -> None:
                 slow.take(row, mark, number, segment)
             cuts = sorted({0, len(step), chosen.randrange(len(step) + 1)})
             for start, stop in itertools.pairwise(cuts):
-                parts = producers.run(step.rows, step.marks, start, stop, segment)
+                parts = producers.run(step.rows, step.chunk, start, stop, segment)
                 for name, part, width in zip(taken, parts, (WIDTH, WIDTH, len(ODDITY)), strict=True):
                     taken[name] += rows(memoryview(part).cast("q"), width)
         assert taken["ended"] == slow.ended and taken["without_data"] == slow.without_data
@@ -369,13 +363,11 @@ def test_entries_and_markers_with_the_same_offset() -> None:
 
 def test_wrong_arguments_are_refused() -> None:
     [step] = walk([builders.good_batch(1)], asked(CHECKED_MARKERS))
-    assert list(iter_unpack("hhiq", step.marks)) == [(NOTHING, 0, -1, -1)]
-    with pytest.raises(ValueError, match="keys and values of these batches are needed"):
-        step.rows.mark(step.rows.chunk(Layout(record_schema((), "ms"))))
+    assert Producers().run(step.rows, None, 0, 1, 0) == (b"", b"", b"") and step.rows.ends(None) == set()
+    without_keys = step.rows.chunk(Layout(record_schema((), "ms")))
+    for wrong in (lambda: Producers().run(step.rows, without_keys, 0, 1, 0), lambda: step.rows.ends(without_keys)):
+        with pytest.raises(ValueError, match="keys and values of these batches are needed"):
+            wrong()
     for start, stop in ((0, 2), (-1, 1), (1, 0)):
         with pytest.raises(ValueError, match=f"batches {start} to {stop} of 1"):
-            Producers().run(step.rows, step.marks, start, stop, 0)
-    with pytest.raises(ValueError, match="0 bytes of marks of 1 batches"):
-        Producers().run(step.rows, b"", 0, 1, 0)
-    with pytest.raises(ValueError, match="9 bytes of marks of 1 batches"):
-        step.rows.marked(bytes(9), ABORT)
+            Producers().run(step.rows, step.chunk, start, stop, 0)

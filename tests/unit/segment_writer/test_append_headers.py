@@ -9,7 +9,7 @@ from paths import SEGMENTS
 
 import kafkarec
 from kafkarec._validator import headers_of_good_batches
-from kafkarec.ops.segment_writer.append_checks import COLUMNS
+from kafkarec.ops.segment_writer.append_checks import AppendedHeader
 
 LOGS = sorted(SEGMENTS.glob("*/*.log"))
 
@@ -20,7 +20,7 @@ def by_scan(data: bytes) -> list[tuple[object, ...]] | None:
     except kafkarec.KafkaRecordError:
         return None
     table = kafkarec.scan(data)
-    return None if table.remaining else list(zip(*map(table.column, COLUMNS), strict=True))
+    return None if table.remaining else list(zip(*map(table.column, AppendedHeader._fields), strict=True))
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -64,7 +64,7 @@ def test_zeros_after_the_batches_are_preallocated(tmp_path: Path) -> None:
     assert [batch_frames.last_frame(log, position) for position in (0, len(FIRST), end)] == [(len(FIRST), end)] * 2 + [
         (end, end)
     ]
-    assert [batch_frames.is_preallocated(log, position) for position in (0, len(FIRST), end)] == [False, False, True]
+    assert batch_frames.incomplete_end(log, end, 100, 20) is None
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,6 @@ def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> No
     log = segment(tmp_path, FIRST, *MESSAGES, tail)
     end = len(FIRST + b"".join(MESSAGES))
     assert batch_frames.last_frame(log, 0) == (end - len(MESSAGES[-1]), end)
-    assert not batch_frames.is_preallocated(log, end)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +100,6 @@ def test_frames_end_before_what_is_incomplete(tmp_path: Path, tail: bytes) -> No
 def test_frames_do_not_lead_over_a_wrong_header(tmp_path: Path, broken: bytes) -> None:
     log = segment(tmp_path, FIRST, broken, SECOND)
     assert batch_frames.last_frame(log, 0) is None
-    assert not batch_frames.is_preallocated(log, len(FIRST))
 
 
 @pytest.mark.parametrize("left", [1, 8, 11, 12, 16, 17, 60, len(SECOND) - 1])

@@ -3,47 +3,24 @@ batches (100 records of 100 bytes). Headers alone are read in windows, a third o
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import builders
+import counted_files
 import pytest
 
 import kafkarec
 from kafkarec.ops.compact import cleaned
 from kafkarec.ops.convert import converted
 from kafkarec.ops.diff import compare
-from kafkarec.sources import folders
-from kafkarec.sources.files import LocalFile
 from kafkarec.storage.rebuild_folder import rebuild_log
 
 _BATCHES = 300  # a segment
-
-
-class CountedFile:
-    """A LocalFile whose bytes the engine gets by read_at, which counts them."""
-
-    descriptor = None
-
-    def __init__(self, *args: Any) -> None:
-        self._file = LocalFile(*args)
-        self.name, self.size = self._file.name, self._file.size
-        self.window_bytes, self.skip_bytes = self._file.window_bytes, 0
-
-    def read_at(self, position: int, length: int) -> bytes:
-        data = self._file.read_at(position, length)
-        counted[self.name] = counted.get(self.name, 0) + len(data)
-        return data
-
-    def is_damage(self, error: OSError) -> bool:
-        return self._file.is_damage(error)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-counted: dict[str, int] = {}
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +54,40 @@ READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
 @pytest.mark.parametrize("name", READINGS)
 def test_how_often_the_bytes_are_read(name: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most, reading = READINGS[name]
-    monkeypatch.setattr(folders, "LocalFile", CountedFile)
-    counted.clear()
+    readings = counted_files.counted(monkeypatch)
     log = kafkarec.open(made)
     reading(log, tmp_path)
     size = sum(path.stat().st_size for path in made.glob("*.log"))
-    found = sum(count for path, count in counted.items() if path.startswith(str(made)) and path.endswith(".log"))
+    found = counted_files.of_segments([one for one in readings if one.path.startswith(str(made))])
     assert found <= most * size
+
+
+@pytest.mark.parametrize(("isolation", "most"), [("read_uncommitted", 1.03), ("read_committed", 2.6)])
+@pytest.mark.parametrize("cut", [False, True])
+def test_what_is_followed(
+    isolation: str, most: float, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll for each batch of 12 KB, three of which are a transaction; with `cut` the last batch is incomplete at most
+    polls. For read_committed the markers are read first, and all checksums checked, and a piece that an open
+    transaction ends is read again up to there."""
+    chance, left, path = random.Random(1), b"", tmp_path / f"{0:020}.log"
+    path.write_bytes(builders.good_batch(1))
+    os.utime(path, (0, 0))
+    readings = counted_files.counted(monkeypatch)
+    (one,) = kafkarec.open(tmp_path).followers(isolation=isolation, errors="skip")
+    found = sum(len(records) for _, records in one.poll())
+    who, base = {"producer_id": 7, "producer_epoch": 0}, 1
+    for number in range(1, 301):
+        if number % 4:
+            records = [builders.record(offset_delta=i, value=chance.randbytes(3000)) for i in range(4)]
+            raw = left + builders.batch(records, base_offset=base, attributes=builders.TRANSACTIONAL, **who)
+        else:
+            raw = left + builders.end_marker(commit=True, base_offset=base, **who)
+        base += 4 if number % 4 else 1
+        stop = chance.randrange(len(raw)) if cut and number < 300 else len(raw)
+        with path.open("ab") as file:
+            file.write(raw[:stop])
+        left = raw[stop:]
+        found += sum(len(records) for _, records in one.poll())
+    assert found == 1 + 225 * 4
+    assert counted_files.of_segments(readings) < most * path.stat().st_size

@@ -5,16 +5,16 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import random
 import tempfile
 import threading
 import time
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import builders
+import counted_files
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,8 +23,6 @@ import kafkarec
 from kafkarec.errors import CorruptRecordError
 from kafkarec.recover import offset_order
 from kafkarec.sidecars import offset_index
-from kafkarec.sources import folders
-from kafkarec.sources.files import LocalFile
 from kafkarec.storage import follower as module
 from kafkarec.storage.follower import Follower
 
@@ -303,45 +301,22 @@ def test_a_marker_behind_damage_still_ends_its_transaction(tmp_path: Path, monke
     assert offsets(piece for _, piece in one.poll()) == [0]
 
 
-class CountedFile(LocalFile):
-    """Counts the bytes that are read, and notes where windows begin."""
+def test_markers_of_a_log_that_was_truncated(tmp_path: Path) -> None:
+    """Those that were cut off no longer count: also behind an open transaction, where nothing was returned."""
 
-    read = 0
-    windows: ClassVar[list[int]] = []
+    def of(producer: int, base: int) -> bytes:
+        return good(base, producer_id=producer, attributes=builders.TRANSACTIONAL)
 
-    def __init__(self, path: str, disk: bool = False) -> None:
-        super().__init__(path, disk)
-        self._number, self.descriptor = self.descriptor or 0, None
+    def end(producer: int, base: int, commit: bool) -> bytes:
+        return builders.end_marker(commit=commit, producer_id=producer, base_offset=base)
 
-    def read_at(self, position: int, length: int) -> bytes:
-        data = os.pread(self._number, length, position)
-        CountedFile.read += len(data)
-        if length > 64 and self.name.endswith(".log"):
-            self.windows.append(position)
-        return data
-
-    def close(self) -> None:
-        os.close(self._number)
-
-
-@pytest.mark.parametrize("cut", [False, True])
-def test_each_byte_is_read_about_once(cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A poll for each batch of 12 KB; with `cut` the last batch is incomplete at most polls."""
-    monkeypatch.setattr(folders, "LocalFile", CountedFile)
-    monkeypatch.setattr(CountedFile, "read", 0)
-    folder, chance, left = log_folder(tmp_path, good(0)), random.Random(1), b""
-    one = follower(folder, restore=True)
-    found = len(polled(one))
-    for number in range(300):
-        records = [builders.record(offset_delta=i, value=chance.randbytes(3000)) for i in range(4)]
-        raw = left + builders.batch(records, base_offset=1 + 4 * number)
-        stop = chance.randrange(len(raw)) if cut else len(raw)
-        append(folder, raw[:stop])
-        left = raw[stop:]
-        found += len(polled(one))
-    append(folder, left)
-    assert found + len(polled(one)) == 1201
-    assert CountedFile.read < 1.02 * (folder / f"{0:020}.log").stat().st_size
+    begin = good(0) + of(1, 1) + of(2, 2)
+    folder = log_folder(tmp_path, begin, end(2, 3, True))
+    one = follower(folder, isolation="read_committed")
+    assert [offset for offset, _ in polled(one)] == [0]
+    os.truncate(folder / f"{0:020}.log", len(begin))
+    append(folder, end(2, 3, False) + end(1, 4, True) + good(5))
+    assert [offset for offset, _ in polled(one)] == [1, 5]
 
 
 def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
@@ -352,10 +327,10 @@ def test_a_range_begins_at_the_index_entry_that_has_enough_batches_behind_it(
     entries = [(base, base * size) for base in range(10, 2000, 10)]
     (folder / f"{0:020}.index").write_bytes(offset_index.write(entries, 0))
     one = follower(folder, start_offset=1900)
-    monkeypatch.setattr(folders, "LocalFile", CountedFile)
-    monkeypatch.setattr(CountedFile, "windows", [])
+    readings = counted_files.counted(monkeypatch)
     assert [offset for offset, _ in polled(one)] == list(range(1900, 2000))
-    assert 0 <= 1900 - offset_order.WINDOW - min(CountedFile.windows) / size < 10  # one index entry further back
+    begin = min(found.position for found in readings if found.length > 64 and found.path.endswith(".log"))
+    assert 0 <= 1900 - offset_order.WINDOW - begin / size < 10  # one index entry further back
 
 
 def test_the_logs_of_a_data_folder_are_followed_in_turn(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import os
 import random
 import shutil
@@ -84,6 +85,27 @@ def test_any_range_of_offsets_is_a_filter() -> None:
                 if (low is None or batch["last_offset"] >= low) and (high is None or batch["base_offset"] < high)
             ]
             assert list(log.scan(start_offset=low, end_offset=high)) == touched
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    ("field", "start", "end"),
+    [pytest.param(8, 30, 99, id="batch_length"), pytest.param(23, 10, 30, id="last_offset_delta")],
+)
+def test_a_range_has_the_good_batches_behind_damage(
+    tmp_path: Path, field: int, start: int, end: int, threads: int
+) -> None:
+    """Neither the length of a damaged batch below the range nor its last offset leaves out good ones."""
+    raw = [builders.good_batch(3, base_offset=base) for base in range(0, 45, 3)]
+    path = tmp_path / f"{0:020}.log"
+    for number, bit in itertools.product(range(10), range(32)):
+        spoiled = bytearray(b"".join(raw))
+        spoiled[sum(map(len, raw[:number])) + field + bit // 8] ^= 1 << bit % 8
+        path.write_bytes(spoiled)
+        pieces = kafkarec.open(path).stream(start_offset=start, end_offset=end, errors="skip", threads=threads)
+        found = [offset for piece in pieces for offset in piece.column("offset")]
+        good = {offset for offset in range(start, min(end, 45)) if offset // 3 != number}
+        assert good <= set(found) and found == sorted(found), (number, bit)
 
 
 def test_any_range_of_times_is_a_filter() -> None:
