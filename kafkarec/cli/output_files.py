@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from kafkarec import report
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 
@@ -149,6 +151,18 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         if os.path.exists(part) and not isinstance(error, _NameTaken):
             os.unlink(part)
         raise
+
+
+def write_report(args: argparse.Namespace, document: report.Document, values: Iterable[Any]) -> None:
+    """Write a report as --format says, and as a page to --html. values: one result per line of JSON."""
+    with opened(args) as sink:
+        as_json = (json.dumps(report.jsonable(one)) + "\n" for one in values)
+        for piece in as_json if args.format == "json" else report.text(document):
+            sink.write(piece.encode())
+    if getattr(args, "html", None) is not None:
+        with opened(args, "html") as sink:
+            for piece in report.html(document):
+                sink.write(piece.encode())
 
 
 @contextmanager

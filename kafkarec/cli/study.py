@@ -21,7 +21,7 @@ from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
-from . import input_logs, new_log, output_files, progress, shared_options, study_html, study_output
+from . import input_logs, new_log, output_files, progress, shared_options, study_output
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
@@ -32,8 +32,8 @@ EXAMPLES = """examples:
   kafkarec study /kafka-logs/orders-0                            codecs, levels and batch sizes, side by side
   kafkarec study /kafka-logs                                     a line per partition read, the largest saving first
   kafkarec study orders-0 --codecs zstd:3,zstd:12,zstd:19 --batch-sizes 64k,256k,1m
-  kafkarec study orders-0 --formats 0,1,2 --codecs lz4,zstd      also other formats, and what is claimed of them
-  kafkarec study orders-0 --html study.html                      a page with plots
+  kafkarec study orders-0 --formats 0,1,2 --codecs lz4,zstd      also other formats
+  kafkarec study orders-0 --html study.html                      the same as a page
   kafkarec study orders-0 --plot orders.svg                      size against speed (pip install 'kafkarec[study]')
 
 exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"""
@@ -49,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--formats",
         dest="record_formats",
         type=_formats,
+        default=("2",),
         metavar="LIST",
-        help=f"record formats of {','.join(FORMATS)} (default 2), and what is claimed of them beside the figures here; "
+        help=f"record formats of {','.join(FORMATS)} (default 2); "
         "0 and 1 lose headers, producers and markers; no broker reads 3 and header-first",
     )
     group.add_argument(
@@ -80,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser)
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with plots to FILE")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page to FILE")
     parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))
 
@@ -123,21 +124,15 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     draw = _drawing(args.plot) if args.plot is not None else None
     studies, other_sizes = _run_studies(logs, args)
-    write = study_output.as_json if args.format == "json" else study_output.as_text
-    with output_files.opened(args) as sink:
-        for text in write(studies, other_sizes, args.full):
-            sink.write(text.encode())
-    if args.html:
-        with output_files.opened(args, "html") as sink:
-            for text in study_html.as_html(studies, other_sizes):
-                sink.write(text.encode())
+    report = study_output.document(studies, other_sizes, args.full)
+    output_files.write_report(args, report, study_output.values(studies, other_sizes))
     if draw is not None:
         with output_files.opened(args, "plot") as sink:
             sink.write(draw(*studies[0]))
     damaged = [(name, one.damage) for name, one in studies if one.damage]
     for name, count in damaged:
-        places = f"{counted(count, 'damaged place')} in what was read, left out"
-        say(f"{name}: {places}; see {command('verify', [name])}")
+        ranges = f"{counted(count, 'damaged range')} in what was read, left out"
+        say(f"{name}: {ranges}; see {command('verify', [name])}")
     return DAMAGED if damaged else FINE
 
 
@@ -156,13 +151,12 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
             try:
                 one = study(
                     log,
-                    formats=args.record_formats or ("2",),
+                    formats=args.record_formats,
                     codecs=args.codecs,
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     threads=shared_options.threads(args),
-                    claims=args.record_formats is not None,
                     done=partial(_report, tick, done / whole, sample / whole),
                 )
             except NothingToTry as error:

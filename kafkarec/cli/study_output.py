@@ -1,56 +1,57 @@
-"""The output of `study`: a table per partition or a line per partition as text, or JSON objects, one per line."""
+"""The report of `study`: a table per partition or a line per partition, and its JSON objects."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from kafkarec.ops.study import FORMATS, ByteShares, Candidate, Claim, Outcome, Study
+from kafkarec.ops.study import FORMATS, ByteShares, Candidate, Outcome, Study
+from kafkarec.report import Bar, Block, Columns, Document, ReportSection, ReportTable
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import byte_size
 
 Named = tuple[str, Study]
-Columns = list[tuple[str, list[str]]]
-"""Title and cells of each column."""
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
+_SHARES = ("values", "keys", "headers", "framing", "batch_headers")
 
 
-def as_text(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
+def document(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Document:
     """other_sizes: of the partitions that were not read; full: a table for each partition."""
-    several = len(found) + len(other_sizes) > 1
-    if several and not full:
-        size, saved = totals(found, other_sizes)
-        yield text_table.render(overview(found))
-        yield f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full\n"
-        yield read_text(found, other_sizes) + "\n"
-        return
-    for number, (name, one) in enumerate(found):
-        yield ("\n" if number else "") + text_table.safe(f"{name}: {sample_text(one)}") + "\n"
-        yield from _makeup(one.makeup)
-        yield "\n" + text_table.render(results(one)) + f"* {starred(one)}\n"
-        yield advice(name, one) + "\n"
-        if one.claims:
-            yield "\n" + text_table.render(claims(one.claims)) + CLAIMS_NOTE + "\n"
-    if several:
-        yield "\n" + read_text(found, other_sizes) + "\n"
+    if len(found) + len(other_sizes) == 1:
+        ((name, one),) = found
+        return Document("study", list(_details(name, one)), f"{name}: {sample_text(one)}")
+    read = read_text(found, other_sizes)
+    if full:
+        sections = (ReportSection(f"{name}: {sample_text(one)}", list(_details(name, one))) for name, one in found)
+        return Document("study", [*sections, "", read])
+    size, saved = totals(found, other_sizes)
+    total = f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full"
+    return Document("study", [ReportTable(overview(found)), total, read])
 
 
-def as_json(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
-    """Yield one object per line. Kinds: log, outcome, with --formats not_tried and claim, and for several partitions,
-    at the end, sample. `full` is ignored: JSON output always has all outcomes."""
+def _details(name: str, one: Study) -> Iterator[Block]:
+    makeup = one.makeup
+    shares = [(kind.replace("_", " "), getattr(makeup, kind)) for kind in _SHARES]
+    shown = ", ".join(f"{kind} {_percent(part, makeup.plain)}" for kind, part in shares)
+    yield f"  current       {current_text(makeup)}"
+    yield Bar(f"  decompressed  {shown}", shares)
+    yield ""
+    yield ReportTable(results(one))
+    yield f"* {starred(one)}"
+    yield advice(name, one)
+
+
+def values(found: Sequence[Named], other_sizes: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
     for name, one in found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
-        yield json.dumps({"kind": "log", "source": name, **log, "makeup": one.makeup.as_dict()}) + "\n"
-        for outcome in one.outcomes:
-            yield json.dumps({"kind": "outcome", "source": name, **outcome.as_dict()}) + "\n"
-        for left_out in one.not_tried:
-            yield json.dumps({"kind": "not_tried", "source": name, **left_out._asdict()}) + "\n"
-        for claim in one.claims:
-            yield json.dumps({"kind": "claim", "source": name, **claim.as_dict()}) + "\n"
+        yield {"kind": "log", "source": name, **log, "makeup": one.makeup}
+        yield from ({"kind": "outcome", "source": name, **outcome.as_dict()} for outcome in one.outcomes)
+        yield from ({"kind": "not_tried", "source": name, **left_out._asdict()} for left_out in one.not_tried)
     if len(found) + len(other_sizes) > 1:
-        yield json.dumps({"kind": "sample", **_counts(found, other_sizes)}) + "\n"
+        yield {"kind": "sample", **_counts(found, other_sizes)}
 
 
 def size(value: int | None) -> str:
@@ -90,13 +91,6 @@ def current_text(found: ByteShares) -> str:
     return f"{current}; a batch has {each}"
 
 
-def _makeup(found: ByteShares) -> Iterator[str]:
-    yield f"  current       {current_text(found)}\n"
-    kinds = ("values", "keys", "headers", "framing", "batch_headers")
-    parts = ", ".join(f"{kind.replace('_', ' ')} {_percent(getattr(found, kind), found.plain)}" for kind in kinds)
-    yield f"  decompressed  {parts}\n"
-
-
 def _percent(part: float, whole: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "0 %"
 
@@ -106,7 +100,7 @@ def results(one: Study) -> Columns:
     rows = one.outcomes
     none = text_table.NOTHING
     levels = (none if row.candidate.level is None else str(row.candidate.level) for row in rows)
-    columns: Columns = [
+    columns: list[tuple[str, list[str]]] = [
         ("batches", ["current", *(batches(row.candidate) for row in rows)]),
         ("codec", ["current", *(row.candidate.compression for row in rows)]),
         ("level", [none, *levels]),
@@ -130,7 +124,7 @@ def results(one: Study) -> Columns:
 def starred(one: Study) -> str:
     """Return what the star of a row means."""
     of_format = " of its format" if _has_formats(one) else ""
-    return f"no other candidate{of_format} is both smaller and faster to write"
+    return f"best trade-off: no other candidate{of_format} is both smaller and faster to write"
 
 
 def _has_formats(one: Study) -> bool:
@@ -149,19 +143,6 @@ def _note(row: Outcome) -> str:
     if FORMATS[row.candidate.format].no_broker:
         notes.append("no broker reads it")
     return "; ".join(notes)
-
-
-CLAIMS_NOTE = "claims: of the proposal for format 3, and of a text about formats 1 and 2; here: batches as they are"
-
-
-def claims(rows: Sequence[Claim]) -> Columns:
-    """Return the table of claims."""
-    return [
-        ("claim", [row.about for row in rows]),
-        ("text says", [f"{row.claimed} (right: {row.right})" if row.right else row.claimed for row in rows]),
-        ("here", [row.here for row in rows]),
-        ("basis", [row.basis for row in rows]),
-    ]
 
 
 def batches(candidate: Candidate) -> str:
