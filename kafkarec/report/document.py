@@ -5,7 +5,7 @@
     ReportTable     columns as wide as their widest cell      a table
     Bar             its line                                  its line, a bar of coloured parts, their names
     Commands        a title; purpose and command, indented    a title; commands that can be copied at once
-    ReportSection   an empty line, a title, its blocks        a card with a heading
+    ReportSection   a title, its blocks; empty line above     a card with a heading
 
 A block of a verb's own is a class with `text` and `html`.
 """
@@ -112,7 +112,7 @@ class ReportSection:
     blocks: Sequence[Block]
 
     def text(self) -> Iterator[str]:
-        yield f"\n{safe(self.title)}\n"
+        yield f"{safe(self.title)}\n"
         yield from text(self.blocks)
 
     def html(self) -> Iterator[str]:
@@ -122,21 +122,17 @@ class ReportSection:
 
 
 def text(report: Document | Iterable[Block]) -> Iterator[str]:
-    """The report as text, in pieces that end with a line end; blocks are read one by one. Of a title that is first
-    there is no empty line above."""
-    if isinstance(report, Document):
-        if report.title:
-            yield f"{safe(report.title)}\n"
-        pieces = text(report.blocks)
-        first = next(pieces, "")
-        yield first if report.title else first.removeprefix("\n")
-        yield from pieces
-        return
-    for block in report:
+    """The report as text, in pieces that end with a line end; blocks are read one by one."""
+    title = report.title if isinstance(report, Document) else ""
+    if title:
+        yield f"{safe(title)}\n"
+    for number, block in enumerate(report.blocks if isinstance(report, Document) else report):
         if isinstance(block, str):
             yield f"{safe(block)}\n"
-        else:
-            yield from block.text()
+            continue
+        if isinstance(block, ReportSection) and (number or title):
+            yield "\n"
+        yield from block.text()
 
 
 def html(report: Document) -> Iterator[str]:
