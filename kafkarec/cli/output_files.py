@@ -156,13 +156,19 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
 def write_report(args: argparse.Namespace, document: report.Document, values: Iterable[Any]) -> None:
     """Write a report as --format says, and as a page to --html. values: one result per line of JSON."""
     with opened(args) as sink:
-        as_json = (json.dumps(report.jsonable(one)) + "\n" for one in values)
-        for piece in as_json if args.format == "json" else report.text(document):
-            sink.write(piece.encode())
+        write_rendered(sink, args.format, document, values)
     if getattr(args, "html", None) is not None:
         with opened(args, "html") as sink:
             for piece in report.html(document):
                 sink.write(piece.encode())
+
+
+def write_rendered(sink: Sink, form: str, document: report.Document, values: Iterable[Any]) -> None:
+    """Write the document as text, or the values as JSON, one per line. Other characters than ASCII are escaped in JSON:
+    names of files may be no text."""
+    as_json = (json.dumps(report.jsonable(one)) + "\n" for one in values)
+    for piece in as_json if form == "json" else report.text(document):
+        sink.write(piece.encode())
 
 
 @contextmanager
