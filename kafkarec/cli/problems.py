@@ -132,7 +132,7 @@ class DamageReporter:
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
         if self.found > _MAX_LINES:
-            say(f"and {self.found - _MAX_LINES} more damaged places, {self.found} in total")
+            say(f"and {self.found - _MAX_LINES} more damaged ranges, {self.found} in total")
         if self.left_out > _MAX_LINES:
             say(f"and {self.left_out - _MAX_LINES} more undecided transactions, {self.left_out} in total")
         return self.status

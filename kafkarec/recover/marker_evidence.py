@@ -129,13 +129,13 @@ class Rule(NamedTuple):
 LISTED = Rule("txnindex", ABORTED, lambda it: it.is_listed, "the .txnindex lists it")
 RULES = (
     LISTED,
-    Rule("txnindex", CONTINUES, lambda it: it.begins, "the .txnindex lists its end behind the damage"),
-    Rule("snapshot", CONTINUES, lambda it: it.is_open_behind, "a producer snapshot behind the damage has it open"),
+    Rule("txnindex", CONTINUES, lambda it: it.begins, "the .txnindex lists its end after the damage"),
+    Rule("snapshot", CONTINUES, lambda it: it.is_open_behind, "a producer snapshot from after the damage has it open"),
     Rule(
         "txnindex",
         COMMITTED,
         lambda it: it.ended and it.unlisted,
-        "it ended in the damage, and the intact .txnindex, which goes on behind, does not list it as aborted",
+        "it ended in the damage; the .txnindex is intact, covers this range and does not list it as aborted",
     ),
     Rule(
         "txnindex",
@@ -148,13 +148,13 @@ RULES = (
         "transaction_state",
         CONTINUES,
         lambda it: it.prepared is not None and it.is_of_next_epoch,
-        "the marker behind the damage has the epoch that __transaction_state has for it",
+        "the marker after the damage has the epoch that __transaction_state has for it",
     ),
     Rule("transaction_state", ABORTED, lambda it: it.prepared is True, "__transaction_state has a PrepareAbort"),
     Rule("transaction_state", COMMITTED, lambda it: it.prepared is False, "__transaction_state has a PrepareCommit"),
-    Rule("end_unknown", UNDECIDED, lambda it: it.ended, "it ended in the damage; nothing proves how"),
+    Rule("end_unknown", UNDECIDED, lambda it: it.ended, "it ended in the damage, and no file shows how"),
     Rule("epoch", CONTINUES, lambda it: it.is_committed_by_epoch, "the producer's next COMMIT has its epoch (KIP-890)"),
-    Rule("nothing", UNDECIDED, lambda it: True, "nothing proves whether, and how, it ended in the damage"),
+    Rule("nothing", UNDECIDED, lambda it: True, "no file shows whether it ended in the damage, or how"),
 )
 
 
@@ -165,7 +165,7 @@ def decide(case: SplitCase) -> Rule:
 
 LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in the damage")
 """The rule of a marker that is read although its batch is damaged."""
-AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it behind the log's end")
+AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it at an offset after the log's end")
 """The rule of an open transaction whose marker was lost with the log's end."""
 
 

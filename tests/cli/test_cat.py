@@ -398,7 +398,7 @@ def test_an_undecided_transaction_is_left_out_and_named(run: Here, tmp_path: Pat
     assert (ran.status, offsets(ran.rows)) == (1, [4, 5])
     assert ran.err.splitlines()[0] == (
         f"kafkarec: {folder}: the transaction of producer 7, offsets 0 to 2, is left out: its marker may be in the "
-        "damage (offset 3): nothing proves whether, and how, it ended in the damage"
+        "damage (offset 3): no file shows whether it ended in the damage, or how"
     )
     ran = run("cat", folder, "--isolation", "read_committed")
     assert (ran.status, ran.out) == (1, b"") and "is left out" in ran.err.splitlines()[0]

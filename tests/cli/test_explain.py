@@ -210,7 +210,7 @@ def test_what_would_be_restored_is_said(run: Here, tmp_path: Path) -> None:
     assert ran.status == 1
     assert ran.out.decode().splitlines()[1] == (
         "RESTORED by `salvage` and with `--errors skip`: base_offset 3 instead of 34359738371, proven by the offsets "
-        "before and behind it"
+        "before and after it"
     )
     found = report(run("explain", path, "--at", 2 * size, "--format", "json"))
     assert found["restored"]["fields"] == {"batch_length": {"stored": 0x08000000 + size - 12, "used": size - 12}}

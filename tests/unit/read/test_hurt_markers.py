@@ -18,7 +18,7 @@ from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.tables.records import RecordColumns
 
-NOTHING = "nothing proves whether, and how, it ended in the damage"
+NOTHING = "no file shows whether it ended in the damage, or how"
 
 
 def read(folder: Path) -> RecordColumns:
@@ -101,7 +101,7 @@ def test_commit_needs_its_end_and_an_index_that_goes_on(tmp_path: Path, since: i
     events = [*LOST[:1], Event(COMMIT, 7, 3, 1), *LOST[2:], Event(DATA, 8, 8, 1), Event(ABORT, 8, 9, 1)]
     folder = log(tmp_path / "a-0", events, 3)
     snapshot(folder, 6, since)
-    assert [one.why for one in read(folder).undecided] == ["it ended in the damage; nothing proves how"]
+    assert [one.why for one in read(folder).undecided] == ["it ended in the damage, and no file shows how"]
     index(folder, (8, 8, 9, 10))
     assert (seen(folder), read(folder).undecided) == ({0, 1, 2, 4, 5, 7}, ())
     index(folder)

@@ -265,8 +265,8 @@ def test_a_dry_run_says_the_same(tmp_path: Path) -> None:
     assert any("ABORT would be written at offset 3" in line for line in tried.lines())
     lines = [line.strip() for line in made.lines()]
     assert (
-        "undecided: transaction of producer 7 from offset 0 on: ABORT written at offset 3: nothing proves whether, and "
-        "how, it ended in the damage"
+        "undecided: transaction of producer 7 from offset 0 on: ABORT written at offset 3: no file shows whether "
+        "it ended in the damage, or how"
     ) in lines
     assert "1 transaction is neither proven aborted nor committed: --undecided abort|commit|open|aside" in lines
 
@@ -288,9 +288,7 @@ def test_why_batches_are_set_aside_though_abort_was_asked_for(tmp_path: Path) ->
     events = [Event(DATA, 7, 0, 1), Event(DATA, 8, 1, 2), Event(ABORT, 8, 3, 1), Event(DATA, 7, 4, 1)]
     events += [Event(DATA, 8, 5, 1), Event(COMMIT, 7, 6, 1), Event(COMMIT, 8, 7, 1)]
     text = str(salvage(source(tmp_path / "a-0", events), tmp_path / "out"))
-    assert (
-        "its batches are set aside: nothing proves whether, and how, it ended in the damage; no offset is free" in text
-    )
+    assert "its batches are set aside: no file shows whether it ended in the damage, or how; no offset is free" in text
 
 
 @pytest.mark.parametrize(("status", "visible"), [(2, [0, 1, 2, 4, 5, 7]), (3, [4, 5, 7])])
