@@ -13,8 +13,8 @@ A block of a verb's own is a class with `text` and `html`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
 from typing import Protocol
 
 from kafkarec.support import html_page
@@ -39,13 +39,20 @@ Block = str | Drawn
 
 @dataclass(frozen=True)
 class Document:
-    """A report. verb: what made it; state: a class of html_page's header, for its colour; title: "": the text has
-    none."""
+    """A report.
+
+    verb      what made it
+    title     "": the text has none
+    state     a class of html_page's header, for its colour
+    css       of the page, for blocks of the verb's own, with their colours
+    """
 
     verb: str
     blocks: Sequence[Block]
     title: str = ""
     state: str = ""
+    css: str = ""
+    colours: html_page.Colours = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -106,13 +113,15 @@ class Commands:
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A part of a report with a heading."""
+    """A part of a report with a heading, which the text may do without."""
 
     title: str
     blocks: Sequence[Block]
+    title_in_text: bool = True
 
     def text(self) -> Iterator[str]:
-        yield f"{safe(self.title)}\n"
+        if self.title_in_text:
+            yield f"{safe(self.title)}\n"
         yield from text(self.blocks)
 
     def html(self) -> Iterator[str]:
@@ -138,13 +147,16 @@ def text(report: Document | Iterable[Block]) -> Iterator[str]:
 def html(report: Document) -> Iterator[str]:
     """The report as one HTML page, in pieces."""
     title = report.title or f"kafkarec {report.verb}"
-    return html_page.page(title, _body(report, title), _STYLE, _COLOURS)
+    return html_page.page(title, _body(report, title), _STYLE + report.css, {**_COLOURS, **report.colours})
 
 
 def _body(report: Document, title: str) -> Iterator[str]:
     yield f'<header class="{report.state}">\n<p class="kicker">kafkarec {report.verb}</p>\n'
-    yield f"<h1>{escaped(title)}</h1>\n</header>\n"
-    for is_section, blocks in groupby(report.blocks, lambda block: isinstance(block, ReportSection)):
+    yield f"<h1>{escaped(title)}</h1>\n"
+    lead = list(takewhile(lambda block: isinstance(block, str), report.blocks))
+    yield from _html_of(lead)
+    yield "</header>\n"
+    for is_section, blocks in groupby(report.blocks[len(lead) :], lambda block: isinstance(block, ReportSection)):
         if is_section:
             yield from _html_of(blocks)
         else:
