@@ -120,14 +120,14 @@ def run(args: argparse.Namespace) -> int:
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
     if args.plot is not None:
-        from .study_plot import drawing  # matplotlib may be missing: it is looked for before the study begins
+        from . import study_plot  # matplotlib may be missing: it is looked for before the study begins
 
-        draw = drawing(args.plot)
+        image_format = study_plot.image_format(args.plot)
     studies = _run_studies(logs, args)
     output_files.write_report(args, study_output.document(studies, args.full), study_output.values(studies))
     if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
-            sink.write(draw(*studies.found[0]))
+            sink.write(study_plot.drawn(image_format, *studies.found[0]))
     status = FINE
     for name, one in studies.found:
         if one.damage:
