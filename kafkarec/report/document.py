@@ -70,7 +70,7 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Bar:
-    """A whole and its parts, in order. line: what the text says in its place; parts: (name, size); a name that is one
+    """A whole and its parts, in order. line: what the text has instead; parts: (name, size); a name that is one
     of html_page.COLOURS has that colour."""
 
     line: str
@@ -82,15 +82,19 @@ class Bar:
     def html(self) -> Iterator[str]:
         yield f"<p>{escaped(self.line.strip())}</p>\n"
         whole, at = sum(size for _, size in self.parts) or 1, 0
-        rects, keys = [], []
-        for number, (name, size) in enumerate(self.parts):
-            kind = name if name in COLOURS else f"part{number % _PARTS}"
+        kinds = {name: name for name, _ in self.parts if name in COLOURS}
+        rects = []
+        for name, size in self.parts:
+            kind = kinds.setdefault(name, f"part{len(kinds) % len(_COLOURS)}")
+            width = max(_WIDTH * size / whole, _MIN_WIDTH)
+            left = min(_WIDTH * at / whole, _WIDTH - width)
             title = f"<title>{escaped(f'{name}: {size}')}</title>"
-            place = f'x="{1000 * at / whole:.2f}" width="{1000 * size / whole:.2f}" height="20"'
-            rects.append(f'<rect class="{kind}" {place}>{title}</rect>')
-            keys.append(f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>')
+            rect = f'<rect class="{kind}" x="{left:.2f}" width="{width:.2f}" height="20">{title}</rect>'
+            rects += [(size, rect)] if size else []
             at += size
-        yield f'<svg class="bar" viewBox="0 0 1000 20" preserveAspectRatio="none" role="img">{"".join(rects)}</svg>\n'
+        drawn = "".join(rect for _, rect in sorted(rects, reverse=True))  # the small ones last: none is covered
+        yield f'<svg class="bar" viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{drawn}</svg>\n'
+        keys = (f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>' for name, kind in kinds.items())
         yield f'<p class="legend">{" ".join(keys)}</p>\n'
 
 
@@ -173,7 +177,7 @@ def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
             yield f"<p>{escaped(block.strip())}</p>\n"
 
 
-_PARTS = 5
+_WIDTH, _MIN_WIDTH = 1000, 3  # of a bar and of its parts
 _COLOURS = {
     "part0": ("#4477aa", "#7ba7d9"),
     "part1": ("#ee6677", "#ff8f9c"),

@@ -8,8 +8,8 @@ outcomes     results, and estimates for the whole log
 run          study()
 """
 
-from .candidates import BATCH_SIZES, CODECS, Candidate, NotTried, codec_and_level
-from .formats import FORMATS, format_name
+from .candidates import BATCH_SIZES, CODECS, NotTried, codec_and_level
+from .formats import FORMATS, Candidate, format_name
 from .outcomes import ByteShares, Outcome, Study
 from .run import NothingToTry, study
 

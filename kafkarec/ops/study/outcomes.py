@@ -11,7 +11,8 @@ from typing import Any
 from kafkarec.format.layout import V2_OVERHEAD
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import Candidate, NotTried
+from .candidates import NotTried
+from .formats import Candidate
 from .trial import Trial
 
 _MB = 1e6
