@@ -18,7 +18,6 @@ from itertools import groupby, takewhile
 from typing import Protocol
 
 from kafkarec.support import html_page
-from kafkarec.support.html_page import COLOURS
 from kafkarec.support.html_page import text as escaped
 from kafkarec.support.text_table import render, safe
 
@@ -35,6 +34,8 @@ class Drawn(Protocol):
 
 
 Block = str | Drawn
+STATES = ("good", "damaged", "unreadable", "preallocated", "tail")
+"""Of bytes: parts of bars with colours of their own."""
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ class ReportTable:
 
 @dataclass(frozen=True)
 class Bar:
-    """A whole and its parts, in order. line: what the text has instead; parts: (name, size); a name that is one
-    of html_page.COLOURS has that colour."""
+    """A whole and its parts, in order. line: what the text has instead; parts: (name, size); a name in STATES
+    has the colour of html_page."""
 
     line: str
     parts: Sequence[tuple[str, int]]
@@ -82,7 +83,7 @@ class Bar:
     def html(self) -> Iterator[str]:
         yield f"<p>{escaped(self.line.strip())}</p>\n"
         whole, at = sum(size for _, size in self.parts) or 1, 0
-        kinds = {name: name for name, _ in self.parts if name in COLOURS}
+        kinds = {name: name for name, _ in self.parts if name in STATES}
         rects = []
         for name, size in self.parts:
             kind = kinds.setdefault(name, f"part{len(kinds) % len(_COLOURS)}")
@@ -155,7 +156,8 @@ def html(report: Document) -> Iterator[str]:
 
 
 def _body(report: Document, title: str) -> Iterator[str]:
-    yield f'<header class="{report.state}">\n<p class="kicker">kafkarec {report.verb}</p>\n'
+    state = f' class="{report.state}"' if report.state else ""
+    yield f'<header{state}>\n<p class="kicker">kafkarec {report.verb}</p>\n'
     yield f"<h1>{escaped(title)}</h1>\n"
     lead = list(takewhile(lambda block: isinstance(block, str), report.blocks))
     yield from _html_of(lead)
@@ -189,5 +191,5 @@ _STYLE = """svg.bar { display: block; width: 100%; height: 22px; border-radius: 
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 """ + "".join(
     f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n"
-    for name in (*COLOURS, *_COLOURS)
+    for name in (*STATES, *_COLOURS)
 )
