@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -143,7 +142,7 @@ def _intermediate_pass(
 
 
 def _summary(source: str, output: str, stats: list[CleanerStats]) -> dict[str, Any]:
-    return {"source": source, "output": output, "passes": [asdict(one) for one in stats]}
+    return {"source": source, "output": output, "passes": stats}
 
 
 def _lines(source: str, output: str, stats: list[CleanerStats]) -> Iterator[str]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.diff import Difference, Extent, Replica, compare
+from kafkarec.report import Document, jsonable
 from kafkarec.state.epoch_history import Truncation
-from kafkarec.support.text_table import counted, safe
+from kafkarec.support.text_table import counted, lost_offsets
 
 from . import output_files, progress, shared_options
 from .input_logs import STANDARD_INPUT
@@ -56,17 +55,11 @@ def run(args: argparse.Namespace) -> int:
     for side in (difference.a, difference.b):
         if not side.segments:
             raise CouldNot(f"{side.path}: a folder without .log files")
-    with output_files.opened(args) as sink:
-        if args.format == "json":
-            sink.write((json.dumps(as_json(difference)) + "\n").encode())
-        else:
-            for line in text(difference):
-                sink.write(f"{safe(line)}\n".encode())
+    output_files.write_report(args, Document("diff", list(_lines(difference))), [_object(difference)])
     return DAMAGED if difference or difference.a.damage or difference.b.damage else FINE
 
 
-def text(difference: Difference) -> Iterator[str]:
-    """Yield the lines of the text output."""
+def _lines(difference: Difference) -> Iterator[str]:
     for name, side in (("A", difference.a), ("B", difference.b)):
         yield _replica(name, side)
     yield ""
@@ -99,7 +92,7 @@ def _replica(name: str, side: Replica) -> str:
         epochs = ", ".join(f"{entry.epoch} from {entry.start_offset}" for entry in side.lineage.entries[-4:])
         more = "... " if len(side.lineage.entries) > 4 else ""
         line += f"; leader epochs {more}{epochs} (by its {side.lineage.origin})"
-    return line + (f"; DAMAGED: {counted(len(side.damage), 'range')}" if side.damage else "")
+    return line + (f"; {counted(len(side.damage), 'damaged range')}" if side.damage else "")
 
 
 _KINDS = {
@@ -116,11 +109,10 @@ _KINDS = {
 def _extents(title: str, extents: list[Extent]) -> Iterator[str]:
     for extent in extents[:_MOST]:
         records = "" if extent.records is None else f", {counted(extent.records, 'record')}"
-        offsets = (
-            f"offset {extent.first}" if extent.first == extent.last else f"offsets {extent.first} to {extent.last}"
-        )
         why = _KINDS[extent.kind]
-        yield f"  {title}: {offsets}{records}, {extent.size} bytes" + (f" ({why})" if why else "")
+        yield f"  {title}: {lost_offsets(extent.first, extent.last)}{records}, {extent.size} bytes" + (
+            f" ({why})" if why else ""
+        )
     if len(extents) > _MOST:
         rest = extents[_MOST:]
         left = counted(sum(extent.records or 0 for extent in rest), "record")
@@ -149,19 +141,13 @@ def _follows(name: str, side: Replica, other: str, leader: Replica, truncation: 
         yield f"with {other} as the leader, {name} truncates to offset {truncation.offset} and loses {lost} ({how})"
 
 
-def as_json(difference: Difference) -> dict[str, Any]:
-    """Return the fields of the Difference as JSON values; epochs and damage are objects."""
-    out = asdict(difference)
+def _object(difference: Difference) -> dict[str, Any]:
+    """Return the fields of the Difference; epochs, truncations and the first difference are objects."""
+    out: dict[str, Any] = jsonable(difference)
     for name, side in (("a", difference.a), ("b", difference.b)):
-        out[name]["damage"] = [damage.as_dict() for damage in side.damage]
-        out[name]["lineage"] = _lineage(side)
+        lineage = side.lineage
+        out[name]["lineage"] = {"epochs": jsonable(lineage.entries), "origin": lineage.origin, "note": lineage.note}
     for name in ("a_follows_b", "b_follows_a"):
-        truncation: Truncation = getattr(difference, name)
-        out[name] = {"truncate_to": truncation.offset, "steps": [step._asdict() for step in truncation.steps]}
-    out["first"] = None if difference.first is None else {"offset": difference.first[0], "what": difference.first[1]}
+        out[name] = {"truncate_to": out[name].pop("offset"), **out[name]}
+    out["first"] = difference.first and dict(zip(("offset", "what"), difference.first, strict=True))
     return out
-
-
-def _lineage(side: Replica) -> dict[str, Any]:
-    entries = [entry._asdict() for entry in side.lineage.entries]
-    return {"epochs": entries, "origin": side.lineage.origin, "note": side.lineage.note}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import sys
 from importlib import metadata
@@ -11,7 +10,7 @@ from typing import Any
 
 import kafkarec
 from kafkarec import _core
-from kafkarec.support.text_table import safe
+from kafkarec.report import Document
 
 from . import output_files, shared_options
 from .problems import COULD_NOT, FINE
@@ -39,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     found = examine()
-    text = json.dumps(found, indent=2, default=str) if args.format == "json" else as_text(found)
-    with output_files.opened(args) as sink:
-        sink.write((text + "\n").encode())
+    output_files.write_report(args, Document("doctor", _lines(found)), [found], indent=2)
     return COULD_NOT if found["problems"] else FINE
 
 
@@ -97,8 +94,7 @@ def checksum_problems() -> list[str]:
     ]
 
 
-def as_text(found: dict[str, Any]) -> str:
-    """Return the results as text."""
+def _lines(found: dict[str, Any]) -> list[str]:
     lines = [f"{name:<12}{found[name]}" for name in ("kafkarec", "python", "executable", "platform", "location")]
     lines += ["", "engine", *(f"  {name:<18}{_words(value)}" for name, value in found["engine"].items())]
     lines += ["", "codecs", *(f"  {name:<18}{_codec(info)}" for name, info in found["codecs"].items())]
@@ -111,7 +107,7 @@ def as_text(found: dict[str, Any]) -> str:
     lines += found["problems"] or [
         "all codecs can be read, the checksums are right: nothing that decoding needs is missing"
     ]
-    return "\n".join(map(safe, lines))
+    return lines
 
 
 def _words(value: Any) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import tempfile
@@ -87,19 +86,9 @@ def run(args: argparse.Namespace) -> int:
         explanation = explain(data, max_decompressed_bytes=args.max_decompressed_bytes, records=args.records)
         restored = restored_at(place)
         explanation = replace(explanation, position=place.position)
-    shown = {"redact": args.redact, "full": args.full}
-    if args.html:
-        with output_files.opened(args, "html") as sink:
-            for piece in explain_page.page(explanation, restored, name, remark, **shown):
-                sink.write(piece.encode())
-    with output_files.opened(args) as sink:
-        if args.format == "json":
-            sink.write(
-                (json.dumps(explain_output.as_json(explanation, restored, name, redact=args.redact)) + "\n").encode()
-            )
-        else:
-            for line in explain_output.text(explanation, restored, name, remark, **shown):
-                sink.write(f"{line}\n".encode())
+    report = explain_page.document(explanation, restored, name, remark, redact=args.redact, full=args.full)
+    results = (explain_output.result(one, restored, name, redact=args.redact) for one in (explanation,))
+    output_files.write_report(args, report, results)
     return DAMAGED if explanation.faults or restored is not None else FINE
 
 

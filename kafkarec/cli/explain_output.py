@@ -1,4 +1,4 @@
-"""The output of `explain` as text or JSON: bytes in hex on the left, the field, its value and its meaning on the right.
+"""The lines and the JSON of `explain`: bytes in hex on the left, the field, its value and its meaning on the right.
 
 Redacted output has lengths instead of the bytes of keys, values, headers, compressed data and unreadable parts.
 """
@@ -20,44 +20,28 @@ _TEXT = 40  # characters printed of a key or value
 _MOST_FAULTS = 8
 
 
-def text(
-    found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
-) -> Iterator[str]:
-    """Yield the lines of the text output."""
-    yield f"{safe(name)}, byte {found.position}: {found.headline}"
-    if remark:
-        yield remark
-    yield from verdict(found, restored)
-    for section in found.sections:
-        yield ""
-        absolute = found.position if section is found.sections[0] else 0
-        if section is not found.sections[0]:
-            size = len(section.data)
-            yield f"{section.name}, {size} bytes; positions are relative to its start"
-        yield from _table(section, absolute, redact, full)
-
-
 def verdict(found: Explanation, restored: Restored | None) -> Iterator[str]:
-    """Yield the lines of all faults: what is wrong, where, and the possible cause."""
+    """Yield the lines of all faults: what is wrong, at which byte, and the possible cause."""
     if restored is not None:
         yield f"RESTORED by `salvage` and with `--errors skip`: {restored}"
     elif not found.faults:
         yield "no errors found" if found.size else "nothing to explain"
     for fault in found.faults[:_MOST_FAULTS]:
-        yield f"WRONG at {_place(found, fault)}: {fault.detail} [{fault.reason}]"
+        yield f"WRONG at {_position(found, fault)}: {fault.detail} [{fault.reason}]"
     if len(found.faults) > _MOST_FAULTS:
         yield f"and {len(found.faults) - _MOST_FAULTS} more, marked WRONG below"
     for hint in found.hints:
         yield f"possible cause: {hint}"
 
 
-def _place(found: Explanation, fault: SpanFault) -> str:
+def _position(found: Explanation, fault: SpanFault) -> str:
     if fault.section:
         return f"byte {fault.position} of the {found.sections[fault.section].name}, {fault.path}"
     return f"byte {found.position + fault.position}, {fault.path}"
 
 
-def _table(section: Section, absolute: int, redact: bool, full: bool) -> Iterator[str]:
+def field_lines(section: Section, absolute: int, redact: bool, full: bool) -> Iterator[str]:
+    """Yield the lines of a section. absolute: the position of its first byte."""
     rows = [(span, shown_value(span, redact)) for span in section.spans]
     at = max([4, *(len(str(absolute + span.start)) for span, _ in rows)])
     name = min(max([5, *(len(span.path) for span, _ in rows)]), 34)
@@ -117,7 +101,7 @@ def shown_value(span: Span, redact: bool) -> str:
     return f'"{decoded}"' if len(decoded) <= _TEXT else f'"{decoded[:_TEXT]}" ...'
 
 
-def as_json(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
+def result(found: Explanation, restored: Restored | None, name: str, *, redact: bool) -> dict[str, Any]:
     """Return one object; bytes are hex, and left out if redacted."""
     return {
         "file": name,
@@ -135,7 +119,7 @@ def as_json(found: Explanation, restored: Restored | None, name: str, *, redact:
             for fault in found.faults
         ],
         "hints": list(found.hints),
-        "restored": None if restored is None else restored.as_dict(),
+        "restored": restored,
         "sections": [
             {"name": part.name, "size": len(part.data), "spans": [_span(part, span, redact) for span in part.spans]}
             for part in found.sections

@@ -1,4 +1,4 @@
-"""The output of `explain` as one HTML page: a grid of the bytes, coloured by groups of fields, and the table of fields.
+"""The report of `explain`: the table of fields and, on a page, a grid of the bytes, coloured by groups of fields.
 
 A row of the grid has 16 bytes, on a phone 8. What the text output leaves out (records, the rest of long fields,
 redacted bytes) is left out here, too.
@@ -7,18 +7,19 @@ redacted bytes) is left out here, too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import groupby
 
 from kafkarec.damage import Restored
 from kafkarec.ops.explain import Explanation, Section, Span, field_groups
 from kafkarec.ops.explain.spans import SKIPPED
-from kafkarec.support import html_page
+from kafkarec.report import Document, ReportSection
 from kafkarec.support.html_page import text as _text
 
-from .explain_output import hex_lines, hidden, shown_bytes, shown_value, verdict
+from .explain_output import field_lines, hex_lines, hidden, shown_bytes, shown_value, verdict
 
 _HALF = 8
-_STYLE = """.wrong { color: var(--damaged); font-weight: 600; }
+_STYLE = """td.wrong { color: var(--damaged); font-weight: 600; }
 .bytes { font: 13px/30px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 18px; }
 .row { display: flex; flex-wrap: wrap; column-gap: 10px; }
 .half { display: grid; grid-template-columns: 54px repeat(8, 36px); margin-bottom: 3px; }
@@ -50,32 +51,43 @@ _STYLE = """.wrong { color: var(--damaged); font-weight: 600; }
 """ + "".join(f".g-{name} {{ --group: var(--{name}); }}\n" for name in field_groups.GROUPS)
 
 
-def page(
+def document(
     found: Explanation, restored: Restored | None, name: str, remark: str = "", *, redact: bool, full: bool
-) -> Iterator[str]:
-    """Return the page in pieces."""
-    title = f"{name}, byte {found.position}: {found.headline}"
-    return html_page.page(title, _body(found, restored, name, remark, redact, full), _STYLE, field_groups.COLOURS)
-
-
-def _body(
-    found: Explanation, restored: Restored | None, name: str, remark: str, redact: bool, full: bool
-) -> Iterator[str]:
-    wrong = bool(found.faults or restored)
-    yield f'<header{" class=damaged" * wrong}>\n<p class="kicker">kafkarec explain</p>\n'
-    yield f"<h1>{_text(found.headline)}</h1>\n<p class=path>{_text(name)}, byte {found.position}</p>\n"
-    for line in filter(None, (remark, *verdict(found, restored))):
-        yield f"<p{' class=wrong' * line.startswith(('WRONG', 'RESTORED'))}>{_text(line)}</p>\n"
-    yield "</header>\n"
+) -> Document:
+    """Return the report of an explanation."""
+    sections = []
     for number, section in enumerate(found.sections):
-        yield f"<section><h2>{_text(section.name)}, {len(section.data)} bytes</h2>\n"
+        title = f"{section.name}, {len(section.data)} bytes"
         if number:
-            yield "<p>Positions are relative to its start.</p>\n"
-        yield _legend(section.spans)
-        of_batch = _Marks(found, restored) if not number else _NONE
-        yield from _grid(section, 0 if number else found.position, of_batch, redact, full)
-        yield from _table(section, 0 if number else found.position, of_batch, redact, full)
-        yield "</section>\n"
+            block = FieldTable(section, 0, _NONE, redact, full)
+            sections.append(ReportSection(f"{title}; positions are relative to its start", [block]))
+        else:
+            block = FieldTable(section, found.position, _Marks(found, restored), redact, full)
+            sections.append(ReportSection(title, [block], title_in_text=False))
+    lead = [*filter(None, [remark]), *verdict(found, restored)]
+    title = f"{name}, byte {found.position}: {found.headline}"
+    state = "damaged" if found.faults or restored else ""
+    return Document("explain", [*lead, *sections], title, state, _STYLE, field_groups.COLOURS)
+
+
+@dataclass(frozen=True)
+class FieldTable:
+    """The fields of a section; the page has the grid of its bytes, too. absolute: the position of the first one."""
+
+    section: Section
+    absolute: int
+    marks: _Marks
+    redact: bool
+    full: bool
+
+    def text(self) -> Iterator[str]:
+        yield from (f"{line}\n" for line in field_lines(self.section, self.absolute, self.redact, self.full))
+
+    def html(self) -> Iterator[str]:
+        shown = (self.section, self.absolute, self.marks, self.redact, self.full)
+        yield _legend(self.section.spans)
+        yield from _grid(*shown)
+        yield from _table(*shown)
 
 
 class _Marks:

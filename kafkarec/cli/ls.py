@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -66,20 +66,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     opened = [_open(path, args.topic, args.partition) for path in args.paths]
     status = FINE
-    write: Callable[..., Iterator[str]] = ls_output.as_json if args.format == "json" else ls_output.as_text
     with output_files.opened(args) as sink:
         for number, (path, one) in enumerate(zip(args.paths, opened, strict=True)):
             if number and args.format == "text":
                 sink.write(b"\n")
-            segments = input_logs.segments(logs_of(one))
-            with progress.shown(segments) as tick:
-                rows = _RowMonitor(_rows(one, args.full, args.segments or not isinstance(one, LogDir)), tick)
-                texts = list(write(path, one, rows, args.full))
-            for text in texts:
-                sink.write(text.encode())
+            rows = []
+            with progress.shown(input_logs.segments(logs_of(one))) as tick:
+                for row in _rows(one, args.full, args.segments or not isinstance(one, LogDir)):
+                    rows.append(row)
+                    for segment in row.segments:
+                        tick(segment.path, progress.size_of(segment))
+            listed = path, one, rows, args.full
+            output_files.write_rendered(sink, args.format, ls_output.document(*listed), ls_output.objects(*listed))
             sink.flush()
-            status = max(status, rows.status)
-            _report_damage(path, rows.damage)
+            damage = [sentence for row in rows for sentence in row.damage]
+            _report_damage(path, damage)
+            status = max(status, DAMAGED if damage else FINE, *(row.status for row in rows))
     return status
 
 
@@ -87,24 +89,6 @@ def _open(path: str, topic: str | None, number: int | None) -> Segment | Log | L
     if path == input_logs.STANDARD_INPUT:
         raise WrongUse("ls lists files, folders and URLs; kafkarec scan - shows the batches of standard input")
     return input_logs.opened(path, topic, number)
-
-
-class _RowMonitor:
-    """Passes rows on as they are read; collects the exit status and the damage."""
-
-    def __init__(self, rows: Iterator[ListedRow], tick: progress.Tick) -> None:
-        self._rows, self._tick = rows, tick
-        self.status = FINE
-        self.damage: list[str] = []
-
-    def __iter__(self) -> Iterator[ListedRow]:
-        for row in self._rows:
-            damage = [sentence for one in row.seen for sentence in one.damage]
-            self.damage += damage
-            self.status = max(self.status, row.status, DAMAGED if damage else FINE)
-            for segment in row.segments:
-                self._tick(segment.path, progress.size_of(segment))
-            yield row
 
 
 def _report_damage(path: str, damage: Sequence[str]) -> None:

@@ -1,21 +1,21 @@
-"""The output of `ls`: a table per path as text, or one JSON object per line."""
+"""The report of `ls` for one path: a table, what is left out and why; and its JSON objects."""
 
 from __future__ import annotations
 
-import json
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from kafkarec.logs import Log, LogDir, Segment
+from kafkarec.report import Block, Document, ReportTable
 from kafkarec.storage import names
 from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.storage.segment_summary import SegmentSummary
 from kafkarec.support import text_table
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import byte_size
+from kafkarec.support.text_table import byte_size, counted
 
 _WIDTH = 110
 _NAMES_SHOWN = 3
@@ -37,54 +37,60 @@ class ListedRow:
     refused: Sequence[str]
     status: int
 
+    @property
+    def damage(self) -> list[str]:
+        return [sentence for one in self.seen for sentence in one.damage]
 
-def as_text(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
-    """Yield title, table, what could not be read, what is left out, and bytes fetched."""
-    listed = list(rows)
-    values = [_values(row) for row in listed]
-    yield _title(path, opened, values)
-    if listed:
-        yield text_table.render(_columns(listed, values, full))
-    yield from _paragraphs("not read", [("", sentence) for row in listed for sentence in row.refused])
+
+def document(path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool) -> Document:
+    """Return the report: title, table, what could not be read, what is left out, and bytes fetched."""
+    values = [_values(row) for row in rows]
+    return Document("ls", list(_blocks(path, opened, rows, values, full)), _title(path, opened, values))
+
+
+def _blocks(
+    path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], values: Sequence[dict[str, Any]], full: bool
+) -> Iterator[Block]:
+    if rows:
+        yield ReportTable(_columns(rows, values, full))
+    yield from _wrapped("not read", [("", sentence) for row in rows for sentence in row.refused])
     left_out = _left_out(opened)
-    yield from _paragraphs("left out", _grouped([one for one in left_out if not _is_folder(one)]))
-    if not listed:
-        yield from _where_else(path, [one.name for one in left_out if _is_folder(one)])
+    yield from _wrapped("left out", _grouped([one for one in left_out if not _is_folder(one)]))
+    if not rows:
+        yield _where_else(path, [one.name for one in left_out if _is_folder(one)])
     if opened.fetched is not None:
-        yield f"{text_table.counted(opened.fetched, 'byte')} fetched\n"
+        yield f"{counted(opened.fetched, 'byte')} fetched"
 
 
-def as_json(path: str, opened: Segment | Log | LogDir, rows: Iterable[ListedRow], full: bool) -> Iterator[str]:
-    """Yield one object per line. Kinds: segment, checkpoint or partition; left_out; total."""
+def objects(
+    path: str, opened: Segment | Log | LogDir, rows: Sequence[ListedRow], full: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the kinds segment, checkpoint or partition; left_out; total."""
     size = segments = 0
     for row in rows:
         values = _values(row)
         size += values["size"]
         segments += 0 if _kind(row) == "checkpoint" else len(row.segments)
-        yield _line(
-            kind=_kind(row),
-            path=row.log.path if row.is_partition else row.segments[0].path,
-            topic=row.log.topic,
-            partition=row.log.partition,
+        yield {
+            "kind": _kind(row),
+            "path": row.log.path if row.is_partition else row.segments[0].path,
+            "topic": row.log.topic,
+            "partition": row.log.partition,
             **({"segments": len(row.segments)} if row.is_partition else {"base_offset": row.segments[0].base_offset}),
             **values,
-            sampled=not full,
-            damage=[sentence for one in row.seen for sentence in one.damage],
-            not_read=list(row.refused),
-        )
+            "sampled": not full,
+            "damage": row.damage,
+            "not_read": row.refused,
+        }
     for one in _left_out(opened):
-        yield _line(kind="left_out", path=one.name, state=one.kind, why=one.why)
-    yield _line(kind="total", path=path, segments=segments, size=size, fetched=opened.fetched)
+        yield {"kind": "left_out", "path": one.name, "state": one.kind, "why": one.why}
+    yield {"kind": "total", "path": path, "segments": segments, "size": size, "fetched": opened.fetched}
 
 
 def _kind(row: ListedRow) -> str:
     if row.is_partition:
         return "partition"
     return "checkpoint" if row.segments[0].name.endswith(".checkpoint") else "segment"
-
-
-def _line(**values: Any) -> str:
-    return json.dumps(values, ensure_ascii=False) + "\n"
 
 
 def _values(row: ListedRow) -> dict[str, Any]:
@@ -116,13 +122,13 @@ def _listed_size(row: ListedRow) -> int:
 
 def _notes(row: ListedRow) -> list[str]:
     notes = list(dict.fromkeys(note for one in row.seen for note in one.notes))
-    if any(one.damage for one in row.seen):
+    if row.damage:
         notes.insert(0, "damaged")
     if row.refused:
         notes.insert(0, "not read")
     left_out = [one for one in row.log.left_out if one.kind != names.FOREIGN]
     if row.is_partition and left_out:
-        notes.append(f"{text_table.counted(len(left_out), 'file')} left out")
+        notes.append(f"{counted(len(left_out), 'file')} left out")
     return notes
 
 
@@ -168,16 +174,16 @@ def _number(value: int | None) -> str:
 def _title(path: str, opened: Segment | Log | LogDir, values: Sequence[dict[str, Any]]) -> str:
     said = []
     if isinstance(opened, LogDir):
-        said.append(text_table.counted(len(opened), "partition"))
-        said.append(text_table.counted(sum(len(log.segments) for log in opened), "segment"))
+        said.append(counted(len(opened), "partition"))
+        said.append(counted(sum(len(log.segments) for log in opened), "segment"))
     else:
         if opened.topic is not None and opened.partition is not None:
             said.append(f"topic {opened.topic}, partition {opened.partition}")
         if isinstance(opened, Log):
-            said.append(text_table.counted(len(opened.segments), "segment"))
-            said += [text_table.counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
+            said.append(counted(len(opened.segments), "segment"))
+            said += [counted(len(opened.checkpoints), "KRaft snapshot")] if opened.checkpoints else []
     said.append(byte_size(sum(one["size"] for one in values)))
-    return text_table.safe(f"{path}: {', '.join(said)}") + "\n"
+    return f"{path}: {', '.join(said)}"
 
 
 def _left_out(opened: Segment | Log | LogDir) -> list[LeftOut]:
@@ -211,28 +217,22 @@ def _grouped(left_out: Sequence[LeftOut]) -> list[tuple[str, str]]:
     return groups
 
 
-def _paragraphs(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _wrapped(title: str, items: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Yield (names, sentence) in lines below a title."""
     if items:
-        yield f"{title}:\n"
+        yield f"{title}:"
     for name, sentence in items:
         if name:
-            yield text_table.safe(f"  {name}") + "\n"
+            yield f"  {name}"
         indent = "    " if name else "  "
-        filled = textwrap.fill(
-            text_table.safe(sentence),
-            _WIDTH,
-            initial_indent=indent,
-            subsequent_indent=indent,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
-        yield filled + "\n"
+        safe = text_table.safe(sentence)  # first: a line end is not a space here
+        lines = textwrap.wrap(safe, _WIDTH - len(indent), break_on_hyphens=False, break_long_words=False)
+        yield from (indent + line for line in lines)
 
 
-def _where_else(path: str, folders: Sequence[str]) -> Iterator[str]:
-    yield "no segments here"
-    if folders:
-        shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
-        first = command("ls", [f"{path.rstrip('/')}/{folders[0]}"])
-        yield text_table.safe(f"; folders: {shown}; list one with: {first}")
-    yield "\n"
+def _where_else(path: str, folders: Sequence[str]) -> str:
+    if not folders:
+        return "no segments here"
+    shown = ", ".join(folders[:_FOLDERS_SHOWN]) + (" ..." if len(folders) > _FOLDERS_SHOWN else "")
+    first = command("ls", [f"{path.rstrip('/')}/{folders[0]}"])
+    return f"no segments here; folders: {shown}; list one with: {first}"

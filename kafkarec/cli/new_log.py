@@ -25,6 +25,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.logs import Log
 from kafkarec.ops.segment_writer import AppendRefused, SegmentWriter
+from kafkarec.report import jsonable
 from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import names
 from kafkarec.storage.output_rules import Inputs, is_stream
@@ -428,7 +429,8 @@ def contents(records: int, batches: int, size: int, before: int | None = None) -
 def report(form: str, objects: Iterable[dict[str, Any]], lines: Iterable[str]) -> None:
     """Print the summary to standard error, as the log itself may be on standard output."""
     try:
-        for line in map(json.dumps, objects) if form == "json" else map(safe, lines):
+        as_json = (json.dumps(jsonable(one)) for one in objects)
+        for line in as_json if form == "json" else map(safe, lines):
             print(line, file=sys.stderr, flush=True)
     except (OSError, ValueError, AttributeError):
         return  # standard error is closed

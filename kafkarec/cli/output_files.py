@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
+from kafkarec import report
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
 
@@ -149,6 +151,29 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
         if os.path.exists(part) and not isinstance(error, _NameTaken):
             os.unlink(part)
         raise
+
+
+def write_report(
+    args: argparse.Namespace, document: report.Document, values: Iterable[Any], indent: int | None = None
+) -> None:
+    """Write a report as --format says, and as a page to --html. values: one result per line of
+    JSON; indent: of JSON for people."""
+    with opened(args) as sink:
+        write_rendered(sink, args.format, document, values, indent)
+    if getattr(args, "html", None) is not None:
+        with opened(args, "html") as sink:
+            for piece in report.html(document):
+                sink.write(piece.encode())
+
+
+def write_rendered(
+    sink: Sink, form: str, document: report.Document, values: Iterable[Any], indent: int | None = None
+) -> None:
+    """Write the document as text, or the values as JSON, one per line. Other characters than ASCII are escaped in JSON:
+    names of files may be no text."""
+    as_json = (json.dumps(report.jsonable(one), indent=indent) + "\n" for one in values)
+    for piece in as_json if form == "json" else report.text(document):
+        sink.write(piece.encode())
 
 
 @contextmanager

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
+from kafkarec import report
 from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.logs import Segment
+from kafkarec.report import Block, ReportTable
 from kafkarec.storage.output_rules import is_stream
-from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support import text_table
+from kafkarec.support.text_table import NOTHING, counted, timestamp_text
 from kafkarec.tables.records import BatchTable
 
 from . import empty_answer, input_logs, json_lines, output_files, progress, shared_options
 from .cat_writer import constants
-from .output_files import Sink
 from .problems import DamageReporter, say
 from .selection import SelectedRows, first_rows, last_rows
 from .table_windows import windows
@@ -55,12 +55,8 @@ def run(args: argparse.Namespace) -> int:
         resumes=len(logs) == 1 and args.first is None and args.last is None,
         file=None if is_stream(args.output) else args.output,
     )
+    counts: list[int] = []
     with output_files.opened(args) as sink:
-        writer: TextWriter | BatchJsonWriter
-        if args.format == "json":
-            writer = BatchJsonWriter(sink, args.columns or ["file", *COLUMNS])
-        else:
-            writer = TextWriter(sink, args.columns, len(sources) > 1)
         with (
             progress.shown(sources, progress.when(args.output)) as tick,
             closing(read(sources, args, damage_reporter, tick)) as selected,
@@ -70,17 +66,21 @@ def run(args: argparse.Namespace) -> int:
                 pieces = first_rows(pieces, args.first)
             elif args.last is not None:
                 pieces = last_rows(pieces, args.last)
-            rows = 0
-            for piece in pieces:
-                rows += piece.count
-                writer.write(piece)
-        writer.finish()
+            pieces = _noted(pieces, counts)
+            if args.format == "json":
+                parts = _json(pieces, args.columns or ["file", *COLUMNS])
+            else:
+                blocks = _blocks(pieces, args.columns, len(sources) > 1)
+                parts = (text.encode() for text in report.text(blocks))
+            for part in parts:
+                sink.write(part)
+                sink.flush()
         fetched = input_logs.fetched(sources)
         if fetched is not None and args.format == "text":
-            sink.write(f"{text_table.counted(fetched, 'byte')} fetched\n".encode())
+            sink.write(f"{counted(fetched, 'byte')} fetched\n".encode())
         elif fetched is not None:
-            say(f"note: {text_table.counted(fetched, 'byte')} fetched")
-    if not rows and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
+            say(f"note: {counted(fetched, 'byte')} fetched")
+    if not any(counts) and not damage_reporter.stopped and (why := empty_answer.reason(args, logs, "batch")):
         say(f"note: {why}")
     return damage_reporter.finish()
 
@@ -126,60 +126,93 @@ def _rows(window: BatchTable, args: argparse.Namespace, stop_at: int | None) -> 
     return rows
 
 
-class BatchJsonWriter:
-    """Prints one object per batch; times are ms."""
-
-    def __init__(self, sink: Sink, names: Sequence[str]) -> None:
-        self._sink = sink
-        self._names = names
-
-    def write(self, piece: SelectedRows) -> None:
-        known = constants(piece.source)
-        self._sink.write(json_lines.render(piece.table, self._names, constants=known, rows=piece.rows))
-        self._sink.flush()
-
-    def finish(self) -> None:
-        self._sink.flush()
+def _noted(pieces: Iterable[SelectedRows], counts: list[int]) -> Iterator[SelectedRows]:
+    for piece in pieces:
+        counts.append(piece.count)
+        yield piece
 
 
-class TextWriter:
-    """Prints a table with short names, ISO times, - for null, and a line of totals."""
+def _json(pieces: Iterable[SelectedRows], names: Sequence[str]) -> Iterator[bytes | memoryview]:
+    """Yield one object per batch; times are ms."""
+    for piece in pieces:
+        yield json_lines.render(piece.table, names, constants=constants(piece.source), rows=piece.rows)
 
-    def __init__(self, sink: Sink, names: Sequence[str] | None, several: bool) -> None:
-        self._sink = sink
-        self._names = names
-        self._several = several
-        self._source: SegmentFile | None = None
-        self._batches = self._bytes = self._records = self._uncounted = 0
 
-    def write(self, piece: SelectedRows) -> None:
+def _blocks(pieces: Iterable[SelectedRows], names: Sequence[str] | None, several: bool) -> Iterator[Block]:
+    """Yield a table for each piece, with short names, ISO times and - for null, and a line of totals. Of several files,
+    the path comes first; chosen columns have one instead."""
+    path = None
+    batches = size = records = legacy = 0
+    for piece in pieces:
         if not piece.count:
-            return
-        if self._several and self._names is None and self._source is not piece.source:
-            self._source = piece.source
-            self._sink.write(f"{text_table.safe(piece.source.path)}\n".encode())
-        rows = _values(piece)
+            continue
+        if several and names is None and path != piece.source.path:
+            path = piece.source.path
+            yield path
+        rows = list(piece.table) if piece.rows is None else [piece.table[row] for row in piece.rows]
+        batches += len(rows)
         for row in rows:
-            self._batches += 1
-            self._bytes += row["size_in_bytes"]
-            self._records += row["record_count"] or 0
-            self._uncounted += row["record_count"] is None
-        if self._names is None:
-            columns = [(title, [show(row) for row in rows]) for title, show in text_table.BATCH_COLUMNS]
+            size += row["size_in_bytes"]
+            records += row["record_count"] or 0
+            legacy += row["record_count"] is None
+        if names is None:
+            yield ReportTable([(title, [show(row) for row in rows]) for title, show in _COLUMNS.items()])
         else:
-            rows = [row | constants(piece.source) for row in rows]
-            columns = [(name, [text_table.plain(name, row[name]) for row in rows]) for name in self._names]
-        self._sink.write(text_table.render(columns).encode())
-        self._sink.flush()
-
-    def finish(self) -> None:
-        records = text_table.counted(self._records, "record")
-        if self._uncounted:
-            legacy = text_table.counted(self._uncounted, "message")
-            records += f" (not counting those inside {legacy} of magic 0 or 1)"
-        batches, size = text_table.counted(self._batches, "batch"), text_table.counted(self._bytes, "byte")
-        self._sink.write(f"{batches}, {records}, {size}\n".encode())
+            known = constants(piece.source)
+            yield ReportTable([(name, [_cell(name, (row | known)[name]) for row in rows]) for name in names])
+    uncounted = f" (not counting those inside {counted(legacy, 'message')} of magic 0 or 1)" if legacy else ""
+    yield f"{counted(batches, 'batch')}, {counted(records, 'record')}{uncounted}, {counted(size, 'byte')}"
 
 
-def _values(piece: SelectedRows) -> list[dict[str, Any]]:
-    return list(piece.table) if piece.rows is None else [piece.table[row] for row in piece.rows]
+# ---- cells
+
+
+_TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
+
+
+def _cell(name: str, value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if name in _TIMES:
+        return timestamp_text(value)
+    if name == "crc":
+        return f"0x{value:08x}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _column(name: str) -> Callable[[dict[str, Any]], str]:
+    return lambda row: _cell(name, row[name])
+
+
+def _codec(row: dict[str, Any]) -> str:
+    """Codec ids 5 to 7 have no name."""
+    return str(row["compression"] or f"codec {row['attributes'] & 7}")
+
+
+def _notes(row: dict[str, Any]) -> str:
+    notes = {
+        "transactional": row["is_transactional"],
+        "control": row["is_control"],
+        "log append time": row["timestamp_type"] == 1,
+        "delete horizon " + timestamp_text(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
+        "empty": row["record_count"] == 0,
+    }
+    return ", ".join(note for note, holds in notes.items() if holds)
+
+
+# title -> the cell of a batch's row
+_COLUMNS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "position": _column("position"),
+    "bytes": _column("size_in_bytes"),
+    "base": _column("base_offset"),
+    "last": _column("last_offset"),
+    "records": _column("record_count"),
+    "codec": _codec,
+    "magic": _column("magic"),
+    "max timestamp": _column("max_timestamp"),
+    "epoch": _column("partition_leader_epoch"),
+    "producer": _column("producer_id"),
+    "p.epoch": _column("producer_epoch"),
+    "sequence": _column("base_sequence"),
+    "notes": _notes,
+}

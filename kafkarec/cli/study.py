@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 from kafkarec.logs import Log
 from kafkarec.ops.study import (
@@ -12,7 +13,6 @@ from kafkarec.ops.study import (
     CODECS,
     FORMATS,
     NothingToTry,
-    Study,
     codec_and_level,
     format_name,
     study,
@@ -21,9 +21,10 @@ from kafkarec.ops.study.sampling import sample_shares
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted
 
-from . import input_logs, new_log, output_files, progress, shared_options, study_html, study_output
+from . import input_logs, new_log, output_files, progress, shared_options, study_output
 from .problems import DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
+from .study_output import Studies
 
 DESCRIPTION = """Estimates the size of a log with other codecs, levels, batch sizes and formats. Tries each of them on
 pieces spread over the log, with the code of convert, and writes nothing. Sizes are printed with their margin of error;
@@ -32,8 +33,8 @@ EXAMPLES = """examples:
   kafkarec study /kafka-logs/orders-0                            codecs, levels and batch sizes, side by side
   kafkarec study /kafka-logs                                     a line per partition read, the largest saving first
   kafkarec study orders-0 --codecs zstd:3,zstd:12,zstd:19 --batch-sizes 64k,256k,1m
-  kafkarec study orders-0 --formats 0,1,2 --codecs lz4,zstd      also other formats, and what is claimed of them
-  kafkarec study orders-0 --html study.html                      a page with plots
+  kafkarec study orders-0 --formats 0,1,2 --codecs lz4,zstd      also other formats
+  kafkarec study orders-0 --html study.html                      the same as a page
   kafkarec study orders-0 --plot orders.svg                      size against speed (pip install 'kafkarec[study]')
 
 exit status: 0 fine, 1 damage in the pieces (left out), 2 wrong usage, 3 failed"""
@@ -48,21 +49,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--formats",
         dest="record_formats",
-        type=_formats,
+        type=_listed(format_name),
+        default=("2",),
         metavar="LIST",
-        help=f"record formats of {','.join(FORMATS)} (default 2), and what is claimed of them beside the figures here; "
+        help=f"record formats of {','.join(FORMATS)} (default 2); "
         "0 and 1 lose headers, producers and markers; no broker reads 3 and header-first",
     )
     group.add_argument(
         "--codecs",
-        type=_codecs,
+        type=_listed(_codec),
         default=CODECS,
         metavar="LIST",
         help=f"codecs, with or without a level (default {','.join(CODECS)})",
     )
     group.add_argument(
         "--batch-sizes",
-        type=_sizes,
+        type=_listed(_batch_size),
         default=BATCH_SIZES,
         metavar="LIST",
         help=f"bytes before compression, as for convert; {UNCHANGED}: as they are (default "
@@ -80,40 +82,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="print a table for each of several partitions")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser)
-    parser.add_argument("--html", metavar="FILE", help="also write an HTML page with plots to FILE")
+    parser.add_argument("--html", metavar="FILE", help="also write the report as an HTML page to FILE")
     parser.add_argument("--plot", metavar="FILE", help="plot size against write speed to a .svg, .png or .pdf file")
     shared_options.add_output(parser, ("text", "json"))
 
 
-def _formats(text: str) -> list[str]:
-    try:
-        return list(map(format_name, _words(text)))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
+    """Return the parser of a list: words with commas."""
 
-
-def _codecs(text: str) -> list[str]:
-    words = _words(text)
-    for word in words:
+    def parsed(text: str) -> list[Any]:
+        words = [word.strip() for word in text.split(",") if word.strip()]
         try:
-            codec_and_level(word)
+            if words:
+                return list(map(parse, words))
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
-    return words
-
-
-def _sizes(text: str) -> list[int | None]:
-    sizes = [None if word == UNCHANGED else shared_options.size(word) for word in _words(text)]
-    if 0 in sizes or any(size and size >= 1 << 31 for size in sizes):
-        raise argparse.ArgumentTypeError("a batch size is 1 byte to 2 GiB")
-    return sizes
-
-
-def _words(text: str) -> list[str]:
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    if not words:
         raise argparse.ArgumentTypeError("the list is empty")
-    return words
+
+    return parsed
+
+
+def _codec(word: str) -> str:
+    codec_and_level(word)
+    return word
+
+
+def _batch_size(word: str) -> int | None:
+    found = None if word == UNCHANGED else shared_options.size(word)
+    if found is not None and not 0 < found < 1 << 31:
+        raise argparse.ArgumentTypeError("a batch size is 1 byte to 2 GiB")
+    return found
 
 
 def run(args: argparse.Namespace) -> int:
@@ -121,29 +119,26 @@ def run(args: argparse.Namespace) -> int:
     logs = input_logs.find(args.paths, args.topic, args.partition)
     if args.plot and len(logs) > 1:
         raise WrongUse(f"--plot needs a single partition, and there are {len(logs)}")
-    draw = _drawing(args.plot) if args.plot is not None else None
-    studies, other_sizes = _run_studies(logs, args)
-    write = study_output.as_json if args.format == "json" else study_output.as_text
-    with output_files.opened(args) as sink:
-        for text in write(studies, other_sizes, args.full):
-            sink.write(text.encode())
-    if args.html:
-        with output_files.opened(args, "html") as sink:
-            for text in study_html.as_html(studies, other_sizes):
-                sink.write(text.encode())
-    if draw is not None:
+    if args.plot is not None:
+        from . import study_plot  # matplotlib may be missing: it is looked for before the study begins
+
+        image_format = study_plot.image_format(args.plot)
+    studies = _run_studies(logs, args)
+    output_files.write_report(args, study_output.document(studies, args.full), study_output.values(studies))
+    if args.plot is not None:
         with output_files.opened(args, "plot") as sink:
-            sink.write(draw(*studies[0]))
-    damaged = [(name, one.damage) for name, one in studies if one.damage]
-    for name, count in damaged:
-        places = f"{counted(count, 'damaged place')} in what was read, left out"
-        say(f"{name}: {places}; see {command('verify', [name])}")
-    return DAMAGED if damaged else FINE
+            sink.write(study_plot.drawn(image_format, *studies.found[0]))
+    status = FINE
+    for name, one in studies.found:
+        if one.damage:
+            ranges = f"{counted(one.damage, 'damaged range')} in what was read, left out"
+            say(f"{name}: {ranges}; see {command('verify', [name])}")
+            status = DAMAGED
+    return status
 
 
-def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tuple[str, Study]], list[int]]:
-    """Return the study of each log that is read, with its name, and the sizes of the logs that are not."""
-    studies, other_sizes = [], []
+def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> Studies:
+    found, other_sizes = [], []
     with progress.share_shown() as tick:
         sizes = [sum(map(progress.size_of, log.segments)) for log in logs]
         samples = sizes if args.all else sample_shares(sizes, args.sample)
@@ -156,32 +151,22 @@ def _run_studies(logs: Sequence[Log], args: argparse.Namespace) -> tuple[list[tu
             try:
                 one = study(
                     log,
-                    formats=args.record_formats or ("2",),
+                    formats=args.record_formats,
                     codecs=args.codecs,
                     batch_sizes=args.batch_sizes,
                     sample=None if args.all else sample,
                     max_decompressed_bytes=args.max_decompressed_bytes,
                     threads=shared_options.threads(args),
-                    claims=args.record_formats is not None,
-                    done=partial(_report, tick, done / whole, sample / whole),
+                    done=partial(_tick_share, tick, done / whole, sample / whole),
                 )
+                found.append((name, one))
             except NothingToTry as error:
                 say(f"{name}: {error}, left out")
-                continue
-            finally:
-                done += sample
-            studies.append((name, one))
-    if not studies:
+            done += sample
+    if not found:
         raise CouldNot("no good batch in any input" if not other_sizes else "no good batch in what was read")
-    return studies, other_sizes
+    return Studies(found, other_sizes)
 
 
-def _report(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
+def _tick_share(tick: Callable[[float], None], before: float, own: float, share: float) -> None:
     tick(before + own * share)
-
-
-def _drawing(path: str) -> Callable[[str, Study], bytes]:
-    """Return the plot function. Import matplotlib before the study begins, as it may be missing."""
-    from . import study_plot
-
-    return study_plot.drawing(path)

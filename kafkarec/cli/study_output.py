@@ -1,56 +1,148 @@
-"""The output of `study`: a table per partition or a line per partition as text, or JSON objects, one per line."""
+"""The report of `study`: a table per partition or a line per partition, and its JSON objects."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from kafkarec.ops.study import FORMATS, ByteShares, Candidate, Claim, Outcome, Study
+from kafkarec.ops.study import FORMATS, Candidate, Outcome, Study
+from kafkarec.report import Bar, Block, Columns, Document, ReportSection, ReportTable
 from kafkarec.storage.suggested_output import suggested_output
-from kafkarec.support import text_table
 from kafkarec.support.command_line import command
-from kafkarec.support.text_table import byte_size
+from kafkarec.support.text_table import NOTHING, byte_size, counted
 
-Named = tuple[str, Study]
-Columns = list[tuple[str, list[str]]]
-"""Title and cells of each column."""
 _UNITS = ((30, "g"), (20, "m"), (10, "k"))
+_SHARES = ("values", "keys", "headers", "framing", "batch_headers")
+_RESULTS = ("format", "batches", "codec", "level", "bytes", "of current", "write MB/s", "read MB/s", "", "note")
+_OVERVIEW = ("partition", "bytes", "codecs", "records per batch", "smallest", "of current", "with")
+_COUNTED_TWICE = ("records_with_headers", "control_records")
 
 
-def as_text(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
-    """other_sizes: of the partitions that were not read; full: a table for each partition."""
-    several = len(found) + len(other_sizes) > 1
-    if several and not full:
-        size, saved = totals(found, other_sizes)
-        yield text_table.render(overview(found))
-        yield f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full\n"
-        yield read_text(found, other_sizes) + "\n"
-        return
-    for number, (name, one) in enumerate(found):
-        yield ("\n" if number else "") + text_table.safe(f"{name}: {sample_text(one)}") + "\n"
-        yield from _makeup(one.makeup)
-        yield "\n" + text_table.render(results(one)) + f"* {starred(one)}\n"
-        yield advice(name, one) + "\n"
-        if one.claims:
-            yield "\n" + text_table.render(claims(one.claims)) + CLAIMS_NOTE + "\n"
-    if several:
-        yield "\n" + read_text(found, other_sizes) + "\n"
+class Studies(NamedTuple):
+    """The studies of the partitions that were read, by name, and the sizes of the others."""
+
+    found: Sequence[tuple[str, Study]]
+    other_sizes: Sequence[int]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How much was read."""
+        return {
+            "size": sum(one.size for _, one in self.found) + sum(self.other_sizes),
+            "sampled": sum(one.sampled for _, one in self.found),
+            "partitions": len(self.found) + len(self.other_sizes),
+            "partitions_sampled": len(self.found),
+        }
 
 
-def as_json(found: Sequence[Named], other_sizes: Sequence[int], full: bool) -> Iterator[str]:
-    """Yield one object per line. Kinds: log, outcome, with --formats not_tried and claim, and for several partitions,
-    at the end, sample. `full` is ignored: JSON output always has all outcomes."""
-    for name, one in found:
+def document(studies: Studies, full: bool) -> Document:
+    """Return the report. full: a table for each of several partitions."""
+    parts = [(f"{name}: {_read_of(one)}", list(_details(name, one))) for name, one in studies.found]
+    if len(parts) + len(studies.other_sizes) == 1:
+        ((title, blocks),) = parts
+        return Document("study", blocks, title)
+    if full:
+        sections = [ReportSection(title, blocks) for title, blocks in parts]
+        return Document("study", [*sections, "", _read_of_all(studies)])
+    return Document("study", [ReportTable(_overview(studies)), _total(studies), _read_of_all(studies)])
+
+
+def values(studies: Studies) -> Iterator[dict[str, Any]]:
+    """Yield the objects of the kinds log, outcome, not_tried and, for several partitions, at the end, sample."""
+    for name, one in studies.found:
         log = {name: getattr(one, name) for name in ("size", "segments", "pieces", "sampled", "read_rate", "damage")}
-        yield json.dumps({"kind": "log", "source": name, **log, "makeup": one.makeup.as_dict()}) + "\n"
-        for outcome in one.outcomes:
-            yield json.dumps({"kind": "outcome", "source": name, **outcome.as_dict()}) + "\n"
-        for left_out in one.not_tried:
-            yield json.dumps({"kind": "not_tried", "source": name, **left_out._asdict()}) + "\n"
-        for claim in one.claims:
-            yield json.dumps({"kind": "claim", "source": name, **claim.as_dict()}) + "\n"
-    if len(found) + len(other_sizes) > 1:
-        yield json.dumps({"kind": "sample", **_counts(found, other_sizes)}) + "\n"
+        yield {"kind": "log", "source": name, **log, "makeup": one.makeup}
+        yield from ({"kind": "outcome", "source": name, **outcome.as_dict()} for outcome in one.outcomes)
+        yield from ({"kind": "not_tried", "source": name, **left_out._asdict()} for left_out in one.not_tried)
+    if studies.counts["partitions"] > 1:
+        yield {"kind": "sample", **studies.counts}
+
+
+def _read_of(one: Study) -> str:
+    """The size of a log, and how much of it was read."""
+    total = f"{byte_size(one.size)} in {counted(one.segments, 'segment')}"
+    if not one.is_whole:
+        share = f"{byte_size(one.sampled)} ({100 * one.sampled / one.size:.2g} %)"
+        return f"{total}; {one.pieces} pieces read, {share}"
+    if one.pieces == 1:
+        return f"{total}, all read"
+    joins = "sizes may differ a little from those of convert, which joins batches across them"
+    return f"{total}, all read in {one.pieces} pieces; {joins}"
+
+
+def _details(name: str, one: Study) -> Iterator[Block]:
+    found = one.makeup
+    stored = found.by_codec.total()
+    codecs = ", ".join(f"{codec} {_percent(part, stored)}" for codec, part in found.by_codec.most_common())
+    each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
+    yield f"  current       {codecs}; a batch has {each}"
+    shares = [(kind.replace("_", " "), getattr(found, kind)) for kind in _SHARES]
+    said = ", ".join(f"{kind} {_percent(part, found.plain)}" for kind, part in shares)
+    yield Bar(f"  decompressed  {said}", shares)
+    yield ""
+    yield ReportTable(_results(one))
+    of_format = " of its format" if _has_formats(one) else ""
+    yield f"* best trade-off: no other candidate{of_format} is both smaller and faster to write"
+    if "2" not in one.formats:
+        yield "smallest      not looked for: only format 2 loses nothing and is read by every broker"
+    elif one.smallest is None:
+        yield "smallest      the current batches"
+    else:
+        size = one.smallest.size
+        convert = _convert_command(name, one.smallest.candidate)
+        yield f"smallest      {byte_size(size)}, {byte_size(one.size - size)} less: {convert}"
+
+
+def _results(one: Study) -> Columns:
+    """The table of all candidates. Format and notes are in it if there is any but format 2."""
+    none = NOTHING
+    rows: list[tuple[str, ...]] = [
+        (*("current",) * 3, none, str(one.size), "100.0 %", none, _rate(one.read_rate), "", "")
+    ]
+    for row in one.outcomes:
+        tried = row.candidate
+        level = none if tried.level is None else str(tried.level)
+        sizes = (level, str(row.size), _share(row), _rate(row.write_rate), _rate(row.read_rate))
+        rows.append((tried.format, batches(tried), tried.compression, *sizes, "*" * row.is_best, _note(row)))
+    for left_out in one.not_tried:
+        rows.append((left_out.format, "any", left_out.compression, *[none] * 5, "", f"not tried: {left_out.reason}"))
+    columns = _columns(_RESULTS, rows)
+    return columns if _has_formats(one) else columns[1:-1]
+
+
+def _columns(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Columns:
+    return list(zip(titles, zip(*rows, strict=True), strict=True))
+
+
+def _has_formats(one: Study) -> bool:
+    return one.formats != ["2"] or bool(one.not_tried)
+
+
+def _note(row: Outcome) -> str:
+    """What the format loses of the records that were read, and whether a broker reads it."""
+    lost = [word.replace("_", " ") for word in row.losses if word not in _COUNTED_TWICE]
+    notes = [f"loses {', '.join(lost)}"] if lost else []
+    if row.refused:
+        notes.append(f"without {counted(row.refused, 'batch')} that it cannot hold")
+    if FORMATS[row.candidate.format].no_broker:
+        notes.append("no broker reads it")
+    return "; ".join(notes)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "0 %"
+
+
+def _share(row: Outcome) -> str:
+    margin = "" if row.margin is None else f" ±{100 * row.margin:.1f}"
+    return f"{100 * row.share:.1f} %{margin}"
+
+
+def _rate(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.0f}"
+
+
+# ---- options of convert: what was tried
 
 
 def size(value: int | None) -> str:
@@ -63,201 +155,63 @@ def size(value: int | None) -> str:
     return str(value)
 
 
-def codec(candidate: Candidate) -> str:
+def codec(tried: Candidate) -> str:
     """Return codec and level as in the options: `zstd:9`."""
-    return candidate.compression if candidate.level is None else f"{candidate.compression}:{candidate.level}"
+    return tried.compression if tried.level is None else f"{tried.compression}:{tried.level}"
 
 
-def sample_text(one: Study) -> str:
-    """Return the size of a log, and how much of it was read."""
-    total = f"{byte_size(one.size)} in {one.segments} segment{'s' * (one.segments != 1)}"
-    if one.is_whole:
-        joins = (
-            "; sizes may differ a little from those of convert, which joins batches across them"
-            if one.pieces > 1
-            else ""
-        )
-        return f"{total}, all read" + (f" in {one.pieces} pieces{joins}" if joins else "")
-    share = 100 * one.sampled / one.size
-    return f"{total}; {one.pieces} pieces read, {byte_size(one.sampled)} ({share:.2g} %)"
-
-
-def current_text(found: ByteShares) -> str:
-    """Return the codecs and the size of the current batches."""
-    stored = found.by_codec.total()
-    current = ", ".join(f"{codec} {_percent(part, stored)}" for codec, part in found.by_codec.most_common())
-    each = f"{found.records / found.batches:.1f} records, {byte_size(found.plain // found.batches)} decompressed"
-    return f"{current}; a batch has {each}"
-
-
-def _makeup(found: ByteShares) -> Iterator[str]:
-    yield f"  current       {current_text(found)}\n"
-    kinds = ("values", "keys", "headers", "framing", "batch_headers")
-    parts = ", ".join(f"{kind.replace('_', ' ')} {_percent(getattr(found, kind), found.plain)}" for kind in kinds)
-    yield f"  decompressed  {parts}\n"
-
-
-def _percent(part: float, whole: float) -> str:
-    return f"{100 * part / whole:.0f} %" if whole else "0 %"
-
-
-def results(one: Study) -> Columns:
-    """Return the table of all candidates. Format and notes are in it if there is any but format 2."""
-    rows = one.outcomes
-    none = text_table.NOTHING
-    levels = (none if row.candidate.level is None else str(row.candidate.level) for row in rows)
-    columns: Columns = [
-        ("batches", ["current", *(batches(row.candidate) for row in rows)]),
-        ("codec", ["current", *(row.candidate.compression for row in rows)]),
-        ("level", [none, *levels]),
-        ("bytes", [str(one.size), *(str(row.size) for row in rows)]),
-        ("of current", ["100.0 %", *(_share(row) for row in rows)]),
-        ("write MB/s", [none, *(_rate(row.write_rate) for row in rows)]),
-        ("read MB/s", [_rate(one.read_rate), *(_rate(row.read_rate) for row in rows)]),
-        ("", ["", *("*" if row.is_best else "" for row in rows)]),
-    ]
-    if not _has_formats(one):
-        return columns
-    for title, cells in columns[2:]:
-        cells += [none if title else ""] * len(one.not_tried)
-    columns[0][1].extend("any" for _ in one.not_tried)
-    columns[1][1].extend(row.compression for row in one.not_tried)
-    formats = ["current", *(row.candidate.format for row in rows), *(row.format for row in one.not_tried)]
-    notes = ["", *map(_note, rows), *(f"not tried: {row.reason}" for row in one.not_tried)]
-    return [("format", formats), *columns, ("note", notes)]
-
-
-def starred(one: Study) -> str:
-    """Return what the star of a row means."""
-    of_format = " of its format" if _has_formats(one) else ""
-    return f"no other candidate{of_format} is both smaller and faster to write"
-
-
-def _has_formats(one: Study) -> bool:
-    return one.formats != ["2"] or bool(one.not_tried)
-
-
-_COUNTED_TWICE = ("records_with_headers", "control_records")
-
-
-def _note(row: Outcome) -> str:
-    """Return what the format loses of the records that were read, and whether a broker reads it."""
-    lost = [word.replace("_", " ") for word in row.losses if word not in _COUNTED_TWICE]
-    notes = [f"loses {', '.join(lost)}"] if lost else []
-    if row.refused:
-        notes.append(f"without {text_table.counted(row.refused, 'batch')} that it cannot hold")
-    if FORMATS[row.candidate.format].no_broker:
-        notes.append("no broker reads it")
-    return "; ".join(notes)
-
-
-CLAIMS_NOTE = "claims: of the proposal for format 3, and of a text about formats 1 and 2; here: batches as they are"
-
-
-def claims(rows: Sequence[Claim]) -> Columns:
-    """Return the table of claims."""
-    return [
-        ("claim", [row.about for row in rows]),
-        ("text says", [f"{row.claimed} (right: {row.right})" if row.right else row.claimed for row in rows]),
-        ("here", [row.here for row in rows]),
-        ("basis", [row.basis for row in rows]),
-    ]
-
-
-def batches(candidate: Candidate) -> str:
+def batches(tried: Candidate) -> str:
     """Return the batch size of a candidate, or that batches stay as they are."""
-    return "unchanged" if candidate.batch_size is None else size(candidate.batch_size)
+    return "unchanged" if tried.batch_size is None else size(tried.batch_size)
 
 
-def _share(row: Outcome) -> str:
-    margin = "" if row.margin is None else f" ±{100 * row.margin:.1f}"
-    return f"{100 * row.share:.1f} %{margin}"
-
-
-def _rate(value: float | None) -> str:
-    return text_table.NOTHING if value is None else f"{value:.0f}"
-
-
-def advice(name: str, one: Study) -> str:
-    """Return the smallest result that every broker reads without loss, and its command."""
-    best = one.smallest
-    if "2" not in one.formats:
-        return "smallest      not looked for: only format 2 loses nothing and is read by every broker"
-    if best is None:
-        return "smallest      the current batches"
-    return (
-        f"smallest      {byte_size(best.size)}, {byte_size(one.size - best.size)} less: {convert_command(name, best)}"
-    )
-
-
-def convert_command(name: str, row: Outcome) -> str:
-    """Return the command that makes an outcome."""
+def _convert_command(name: str, tried: Candidate) -> str:
     path = "-" if name == "standard input" else name
-    options: list[tuple[str, object]] = [("-o", suggested_output("new", [path]) + "/")]
-    options.append(("--compression", row.candidate.compression))
-    if row.candidate.level is not None:
-        options.append(("--level", row.candidate.level))
-    if row.candidate.batch_size is not None:
-        options.append(("--batch-size", size(row.candidate.batch_size)))
-    return command("convert", [path], *options)
-
-
-def by_saving(found: Sequence[Named]) -> list[Named]:
-    """Return the studies, the largest saving first."""
-    return sorted(found, key=lambda named: _saved(named[1]), reverse=True)
-
-
-def overview(found: Sequence[Named]) -> Columns:
-    """Return a table of the partitions that were read, the largest saving first."""
-    rows = [(name, one, one.smallest) for name, one in by_saving(found)]
-    return [
-        ("partition", [name for name, _, _ in rows]),
-        ("bytes", [str(one.size) for _, one, _ in rows]),
-        ("codecs", [", ".join(codec for codec, _ in one.makeup.by_codec.most_common()) for _, one, _ in rows]),
-        ("records per batch", [f"{one.makeup.records / one.makeup.batches:.1f}" for _, one, _ in rows]),
-        ("smallest", [str(best.size if best else one.size) for _, one, best in rows]),
-        ("of current", [_share(best) if best else "100.0 %" for _, _, best in rows]),
-        ("with", [batches_and_codec(best) if best else "unchanged" for _, _, best in rows]),
-    ]
-
-
-def totals(found: Sequence[Named], other_sizes: Sequence[int]) -> tuple[int, int]:
-    """Return the bytes of all partitions, and how many the smallest results would save; those that were not read are
-    taken to be like the others."""
-    of_read = sum(one.size for _, one in found)
-    size = of_read + sum(other_sizes)
-    return size, sum(_saved(one) for _, one in found) * size // of_read
-
-
-def _counts(found: Sequence[Named], other_sizes: Sequence[int]) -> dict[str, int]:
-    """How much was read."""
-    return {
-        "size": sum(one.size for _, one in found) + sum(other_sizes),
-        "sampled": sum(one.sampled for _, one in found),
-        "partitions": len(found) + len(other_sizes),
-        "partitions_sampled": len(found),
+    given = {
+        "-o": suggested_output("new", [path]) + "/",
+        "--compression": tried.compression,
+        "--level": tried.level,
+        "--batch-size": tried.batch_size and size(tried.batch_size),
     }
+    return command("convert", [path], *((option, value) for option, value in given.items() if value is not None))
 
 
-def read_text(found: Sequence[Named], other_sizes: Sequence[int]) -> str:
-    """Return how much of several partitions was read."""
-    size, sampled, partitions, partitions_sampled = _counts(found, other_sizes).values()
-    if sampled == size:
-        return "everything was read"
-    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
-    if not other_sizes:
-        return f"{share}, of every partition; --all reads everything"
-    those = f"{partitions_sampled} of {partitions} partitions"
-    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything"
+# ---- several partitions
+
+
+def _overview(studies: Studies) -> Columns:
+    """A table of the partitions that were read, the largest saving first."""
+    rows = []
+    for name, one in sorted(studies.found, key=lambda named: _saved(named[1]), reverse=True):
+        found, best = one.makeup, one.smallest
+        codecs = ", ".join(codec for codec, _ in found.by_codec.most_common())
+        now = (name, str(one.size), codecs, f"{found.records / found.batches:.1f}")
+        if best is None:
+            rows.append((*now, str(one.size), "100.0 %", "unchanged"))
+        else:
+            joined = "unchanged" if best.candidate.batch_size is None else f"of {batches(best.candidate)}"
+            rows.append((*now, str(best.size), _share(best), f"{codec(best.candidate)}, batches {joined}"))
+    return _columns(_OVERVIEW, rows)
 
 
 def _saved(one: Study) -> int:
-    best = one.smallest
-    return one.size - best.size if best else 0
+    return one.size - one.smallest.size if one.smallest else 0
 
 
-def batches_and_codec(row: Outcome) -> str:
-    """Return codec and batch size in words."""
-    limit = row.candidate.batch_size
-    joined = "batches unchanged" if limit is None else f"batches of {size(limit)}"
-    return f"{codec(row.candidate)}, {joined}"
+def _total(studies: Studies) -> str:
+    """All bytes, and how many the smallest results would save: partitions that were not read are taken to be like the
+    others."""
+    of_read, size = sum(one.size for _, one in studies.found), studies.counts["size"]
+    saved = sum(_saved(one) for _, one in studies.found) * size // of_read
+    return f"total {byte_size(size)}; {byte_size(saved)} less with these. All results: --full"
+
+
+def _read_of_all(studies: Studies) -> str:
+    size, sampled, partitions, partitions_sampled = studies.counts.values()
+    if sampled == size:
+        return "everything was read"
+    share = f"read: {byte_size(sampled)} of {byte_size(size)} ({100 * sampled / size:.2g} %)"
+    if partitions_sampled == partitions:
+        return f"{share}, of every partition; --all reads everything"
+    those = f"{partitions_sampled} of {partitions} partitions"
+    return f"{share}, in {those}; the total takes the others to be like them; --all reads everything"

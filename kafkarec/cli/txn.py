@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -100,14 +99,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     unread: list[str] = []
-    with output_files.opened(args) as sink:
-        partitions = list(_partitions(args, unread))
-        partitions.sort(key=lambda one: one.severity, reverse=True)
-        if args.format == "json":
-            for one in partitions:
-                sink.write(json.dumps(_as_json(one, args.state)).encode() + b"\n")
-        else:
-            sink.write(txn_output.render(partitions, args.state, args.hanging_after, args.all).encode())
+    output_files.demand_output_folders(args)
+    partitions = sorted(_partitions(args, unread), key=lambda one: one.severity, reverse=True)
+    report = txn_output.document(partitions, args.state, args.hanging_after, args.all)
+    output_files.write_report(args, report, (_object(one, args.state) for one in partitions))
     for one in partitions:
         _report_damage(one)
     for line in unread:
@@ -178,12 +173,12 @@ def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDi
 def _report_damage(one: PartitionTransactions) -> None:
     damage = one.listing.damage
     if damage:
-        more = f" (and {len(damage) - 1} more places)" if len(damage) > 1 else ""
+        more = f" (and {counted(len(damage) - 1, 'more damaged range')})" if len(damage) > 1 else ""
         verify = command("verify", [one.path])
         say(f"{damage[0].detail}{more} [{damage[0].reason}]; markers may be lost: {verify}")
 
 
-def _as_json(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
+def _object(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, Any]:
     found = one.listing
     return {
         "path": one.path,
@@ -201,11 +196,11 @@ def _as_json(one: PartitionTransactions, states: tuple[str, ...]) -> dict[str, A
             for name, spread in found.spreads().items()
         },
         "transactions": [
-            txn._asdict() | {"transactional_id": one.transactional_id(txn)}
+            {**txn._asdict(), "transactional_id": one.transactional_id(txn)}
             for state in states
             for txn in found.of(state)
         ],
         "next": [line for txn in found.hanging for _, line in txn_output.commands(one, txn)],
-        "notes": [note._asdict() for note in found.notes],
+        "notes": found.notes,
         "damage": [damage._asdict() for damage in found.damage],
     }

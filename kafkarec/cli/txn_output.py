@@ -1,4 +1,4 @@
-"""The text output of `txn`: one line per partition, or one partition in detail; then the next commands."""
+"""The report of `txn`: one line per partition, or one partition in detail; then the next commands."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.transactional_ids import TransactionalId
+from kafkarec.report import Block, Commands, Document, ReportSection, ReportTable
 from kafkarec.state.transactions import STATES, Spread, Transaction, TransactionListing
 from kafkarec.support.command_line import command, quoted
-from kafkarec.support.text_table import NOTHING, counted, duration_text, safe, timestamp_text
-from kafkarec.support.text_table import render as laid_out
+from kafkarec.support.text_table import NOTHING, counted, duration_text, timestamp_text
 
 _MOST_ROWS, _MOST_IN_DETAIL, _MOST_NOTES = 20, 3, 5
 _WORST_FIRST = ("hanging", "open", "aborted", "committed")
@@ -60,40 +60,42 @@ class PartitionTransactions(NamedTuple):
         return (len(found.hanging) > 0, stuck, bool(found.damage or found.notes), found.count("aborted"))
 
 
-def render(
+def document(
     found: Sequence[PartitionTransactions], states: Sequence[str], hanging_after: timedelta, everything: bool
-) -> str:
-    """Return the whole text, with a line end."""
+) -> Document:
+    """Return the report of partitions, the worst first. everything: without limits of lines."""
     if len(found) == 1:
-        return "".join(_detail(found[0], states, everything))
+        return Document("txn", list(_detail(found[0], states, everything)))
+    return Document("txn", list(_summary(found, hanging_after, everything)))
+
+
+def _summary(found: Sequence[PartitionTransactions], hanging_after: timedelta, everything: bool) -> Iterator[Block]:
+    counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
+    yield f"{counted(len(found), 'partition')}: {_sum_text(counts)}"
+    bad = [one for one in found if one.listing.hanging]
+    if bad:
+        after = duration_text(hanging_after // timedelta(milliseconds=1))
+        where = counted(len(bad), "partition")
+        yield f"hanging (open for {after} or more) in {where}, the worst is {found[0].name}"
     busy = [one for one in found if len(one.listing) or len(one.listing.without_data) or one.listing.notes]
-    text = _verdict(found, hanging_after)
     if busy:
         shown = busy if everything else busy[:_MOST_ROWS]
-        text += "\n" + laid_out([(title, [show(one) for one in shown]) for title, show in _PARTITIONS])
-        text += _more(len(busy) - len(shown), "partition")
-    idle = len(found) - len(busy)
-    if idle:
-        text += f"{counted(idle, 'partition')} without transactions\n"
-    bad = [one for one in busy if one.listing.hanging]
-    for one in bad if everything else bad[:_MOST_IN_DETAIL]:
-        text += f"\n{safe(one.name)}: {_consumers(one)}"
-        text += "".join((*_table(one, "hanging", everything), *_advice(one)))
-    if len(bad) > _MOST_IN_DETAIL and not everything:
-        text += f"\n{_more(len(bad) - _MOST_IN_DETAIL, 'partition')}"
-    return text
+        yield ""
+        yield ReportTable([(title, [show(one) for one in shown]) for title, show in _PARTITIONS])
+        yield from _more(len(busy) - len(shown), "partition")
+    if len(busy) < len(found):
+        yield f"{counted(len(found) - len(busy), 'partition')} without transactions"
+    in_detail = bad if everything else bad[:_MOST_IN_DETAIL]
+    for one in in_detail:
+        blocks = [*_table(one, "hanging", everything), *_advice(one)]
+        yield ReportSection(f"{one.name}: {_consumers(one)}", blocks)
+    if len(bad) > len(in_detail):
+        yield ""
+        yield from _more(len(bad) - len(in_detail), "partition")
 
 
-def _verdict(found: Sequence[PartitionTransactions], hanging_after: timedelta) -> str:
-    """Return the counts of all states and, if a transaction hangs, the partition that has waited longest."""
-    counts = {state: sum(one.listing.count(state) for one in found) for state in STATES}
-    sums = ", ".join(f"{number} {state}" for state, number in counts.items())
-    text = f"{counted(len(found), 'partition')}: {sums}\n"
-    if counts["hanging"]:
-        after = duration_text(hanging_after // timedelta(milliseconds=1))
-        where = sum(1 for one in found if one.listing.hanging)
-        text += f"hanging (open for {after} or more) in {counted(where, 'partition')}, the worst is {found[0].name}\n"
-    return safe_lines(text)
+def _sum_text(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in counts.items())
 
 
 def _stuck(one: PartitionTransactions) -> str:
@@ -123,44 +125,45 @@ _COLUMNS: tuple[tuple[str, Callable[[Transaction], str]], ...] = (
 )
 
 
-def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool) -> Iterator[str]:
+def _detail(one: PartitionTransactions, states: Sequence[str], everything: bool) -> Iterator[Block]:
     found = one.listing
     if found.next_offset is None and not found.ongoing:
-        yield f"{safe(one.name)}: no batch, so no transaction\n"
+        yield f"{one.name}: no batch, so no transaction"
         return
     newest = f", newest record of {timestamp_text(found.max_timestamp)}" if found.max_timestamp is not None else ""
-    yield f"{safe(one.name)}: {counted(one.segments, 'segment')}, log end {_number(found.next_offset)}{newest}\n"
+    yield f"{one.name}: {counted(one.segments, 'segment')}, log end {_number(found.next_offset)}{newest}"
     yield _consumers(one)
     for state in sorted(states, key=_WORST_FIRST.index):
         yield from _table(one, state, everything)
-    yield _sums(one)
+    yield ""
+    yield from _sums(found)
     notes = found.notes if everything else found.notes[:_MOST_NOTES]
     for note in notes:
-        yield f"note: {safe(note.detail)} [{note.reason}]\n"
-    yield _more(len(found.notes) - len(notes), "note")
+        yield f"note: {note.detail} [{note.reason}]"
+    yield from _more(len(found.notes) - len(notes), "note")
     if one.alone and (found.ongoing or len(found.without_data)):
-        yield "note: this is one file of a log; pass the folder, as a transaction may begin or end in another file\n"
+        yield "note: this is one file of a log; pass the folder, as a transaction may begin or end in another file"
     yield from _advice(one)
 
 
 def _consumers(one: PartitionTransactions) -> str:
     stable = one.listing.last_stable_offset
     if not one.listing.ongoing:
-        return f"last stable offset {stable}: a read_committed consumer can read to the end\n"
+        return f"last stable offset {stable}: a read_committed consumer can read to the end"
     text = f"last stable offset {stable}: a read_committed consumer waits there"
     first = one.listing.ongoing[0]
     if stable is None or (first.first_offset or 0) < stable:
         return (
             f"a read_committed consumer waits at the log's start: the transaction of offset {first.first_offset} "
-            f"began before it, in deleted segments\n"
+            f"began before it, in deleted segments"
         )
     if first.duration_ms is not None:
         text += f" since {timestamp_text(first.first_timestamp)} "
         text += f"({duration_text(first.duration_ms)} before the newest record)"
-    return f"{text}; {counted(one.waiting, 'offset')} from there on cannot be read\n"
+    return f"{text}; {counted(one.waiting, 'offset')} from there on cannot be read"
 
 
-def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[str]:
+def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator[Block]:
     """Yield the transactions of a state; if there are many, the oldest open or the most recently ended ones."""
     chosen = one.listing.of(state)
     if not len(chosen):
@@ -170,25 +173,24 @@ def _table(one: PartitionTransactions, state: str, everything: bool) -> Iterator
     rows = list(islice(chosen, _MOST_ROWS)) if skipped and from_front else list(chosen[skipped:])
     columns = [(title, [show(txn) for txn in rows]) for title, show in _COLUMNS]
     if one.ids:
-        columns.append(("transactional id", [safe(one.transactional_id(txn) or NOTHING) for txn in rows]))
-    yield "\n" + laid_out(columns)
+        columns.append(("transactional id", [one.transactional_id(txn) or NOTHING for txn in rows]))
+    yield ""
+    yield ReportTable(columns)
     if skipped:
-        yield f"and {skipped} {'younger' if from_front else 'earlier'} transactions: --all shows them\n"
+        yield f"and {skipped} {'younger' if from_front else 'earlier'} transactions: --all shows them"
 
 
-def _sums(one: PartitionTransactions) -> str:
-    found = one.listing
-    counts = ", ".join(f"{found.count(state)} {state}" for state in STATES)
-    text = f"\n{counts}"
+def _sums(found: TransactionListing) -> Iterator[str]:
+    sums = _sum_text({state: found.count(state) for state in STATES})
     if len(found.without_data):
-        text += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
+        sums += f"; {counted(len(found.without_data), 'marker')} without data here (empty, or begun before this log)"
+    yield sums
     spreads = found.spreads()
     for name in ("batches", "records"):
         if name in spreads:
-            text += f"\n{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
+            yield f"{name} of an ended transaction: {_spread(spreads[name], str, '{:.1f}'.format)}"
     if "duration_ms" in spreads:
-        text += f"\nduration: {_spread(spreads['duration_ms'], duration_text, lambda mean: duration_text(round(mean)))}"
-    return text + "\n"
+        yield f"duration: {_spread(spreads['duration_ms'], duration_text, lambda mean: duration_text(round(mean)))}"
 
 
 def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[float], str]) -> str:
@@ -197,14 +199,12 @@ def _spread(spread: Spread, show: Callable[[int], str], show_mean: Callable[[flo
     return f"{show(spread.least)} to {show(spread.most)}, mean {show_mean(spread.mean)}"
 
 
-def _advice(one: PartitionTransactions) -> Iterator[str]:
+def _advice(one: PartitionTransactions) -> Iterator[Block]:
     hanging = one.listing.hanging
-    if not hanging:
-        return
-    yield "\nnext\n"
-    steps = [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one, txn)]
-    yield from dict.fromkeys(f"  {what}:\n    {safe(line)}\n" for what, line in steps)
-    yield _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
+    if hanging:
+        yield ""
+        yield Commands("next", [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one, txn)])
+        yield from _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
 
 
 def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, str]]:
@@ -221,27 +221,24 @@ def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, st
         return [(what, command("verify", [one.path]))]
     unnamed = one.topic is None or one.partition is None
     known = ("TOPIC", "PARTITION") if unnamed else (quoted(one.topic or ""), one.partition)
-    place = "--topic {} --partition {}".format(*known)
+    partition = "--topic {} --partition {}".format(*known)
     coordinator = 0 if txn.coordinator_epoch is None else txn.coordinator_epoch
     producer = f"--producer-id {txn.producer_id} --producer-epoch {txn.producer_epoch}"
     by_producer = f"{producer} --coordinator-epoch {coordinator}"
     return [
-        ("check with the broker that it still hangs", f"{_TOOL} find-hanging {place}"),
+        ("check with the broker that it still hangs", f"{_TOOL} find-hanging {partition}"),
         (
             f"end the transaction of offset {txn.first_offset}",
-            f"{_TOOL} abort {place} --start-offset {txn.first_offset}",
+            f"{_TOOL} abort {partition} --start-offset {txn.first_offset}",
         ),
-        (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {place} {by_producer}"),
+        (f"the same for brokers before 3.0 ({txn.first_offset})", f"{_TOOL} abort {partition} {by_producer}"),
     ]
-
-
-def safe_lines(text: str) -> str:
-    return "".join(f"{safe(line)}\n" for line in text.splitlines())
 
 
 def _number(value: int | None) -> str:
     return NOTHING if value is None else str(value)
 
 
-def _more(number: int, what: str) -> str:
-    return f"and {counted(number, f'more {what}')}: --all shows them\n" if number > 0 else ""
+def _more(number: int, what: str) -> Iterator[str]:
+    if number > 0:
+        yield f"and {counted(number, f'more {what}')}: --all shows them"

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .java_integers import wrapped
-
 VARINT_BYTES, VARLONG_BYTES = 5, 10
 
 
@@ -68,14 +66,3 @@ def unsigned_varint(number: int) -> bytes:
         number >>= 7
     out.append(number)
     return bytes(out)
-
-
-def varint_size(value: int) -> int:
-    """Bytes of a zig-zag varint or varlong; a value outside of 64 bits wraps around."""
-    value = wrapped(value, 64)
-    return (max(value, ~value).bit_length() + 7) // 7
-
-
-def size_with_length(length: int) -> int:
-    """Bytes of a varint length plus that many bytes of data; length -1 is null."""
-    return varint_size(length) + length if length > 0 else 1

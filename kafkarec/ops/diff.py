@@ -173,8 +173,8 @@ def _notes(difference: Difference) -> Iterator[str]:
     for name, side in (("A", difference.a), ("B", difference.b)):
         if side.damage:
             lost = sum(damage.length for damage in side.damage)
-            places = counted(len(side.damage), "damaged range")
-            yield f"{name}: {places}, {lost} bytes; see {command('verify', [side.path])}"
+            ranges = counted(len(side.damage), "range")
+            yield f"{name} is damaged: {ranges}, {lost} bytes; see {command('verify', [side.path])}"
         if side.misnamed:
             files = ", ".join(f"{file} has {first} to {end - 1}" for file, first, end in side.misnamed)
             yield (

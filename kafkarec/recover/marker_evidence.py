@@ -130,12 +130,12 @@ LISTED = Rule("txnindex", ABORTED, lambda it: it.is_listed, "the .txnindex lists
 RULES = (
     LISTED,
     Rule("txnindex", CONTINUES, lambda it: it.begins, "the .txnindex lists its end after the damage"),
-    Rule("snapshot", CONTINUES, lambda it: it.is_open_behind, "it is open in a producer snapshot after the damage"),
+    Rule("snapshot", CONTINUES, lambda it: it.is_open_behind, "a producer snapshot from after the damage has it open"),
     Rule(
         "txnindex",
         COMMITTED,
         lambda it: it.ended and it.unlisted,
-        "the .txnindex is intact, covers this range and does not list it as aborted, so it was committed",
+        "it ended in the damage; the .txnindex is intact, covers this range and does not list it as aborted",
     ),
     Rule(
         "txnindex",
@@ -165,7 +165,7 @@ def decide(case: SplitCase) -> Rule:
 
 LEGIBLE = Rule("marker", ABORTED, lambda it: False, "its marker is legible in the damage")
 """The rule of a marker that is read although its batch is damaged."""
-AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it after the log's end")
+AHEAD = Rule("txnindex", ABORTED, lambda it: False, "the .txnindex lists it at an offset after the log's end")
 """The rule of an open transaction whose marker was lost with the log's end."""
 
 

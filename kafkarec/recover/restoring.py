@@ -32,9 +32,9 @@ from . import offset_order
 from .offset_order import MAX_JUMP, Frames, Offsets, rises
 
 CHECKSUM = "the checksum"
-OFFSETS = "the offsets of the batches before and after it"
+OFFSETS = "the offsets before and after it"
 INDEX = "the .index entry"
-EPOCHS = "the leader epochs of the batches before and after it"
+EPOCHS = "the leader epochs before and after it"
 EPOCH_FILE = "the leader-epoch-checkpoint"
 FIELDS = ("base_offset", "batch_length", "partition_leader_epoch", "magic")
 """The fields that may be restored, in the order of the header, by the names of the batch columns."""

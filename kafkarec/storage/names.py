@@ -63,11 +63,9 @@ class SideFile(NamedTuple):
 
 
 SIDECARS: dict[str, SideFile] = {
-    ".index": SideFile("index", "an offset index", "where in the .log of the same name an offset is"),
+    ".index": SideFile("index", "an offset index", "where in its .log file an offset is"),
     ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached"),
-    ".txnindex": SideFile(
-        "txnindex", "a transaction index", "the aborted transactions that end in the .log of the same name"
-    ),
+    ".txnindex": SideFile("txnindex", "a transaction index", "the aborted transactions that end in its .log file"),
     ".snapshot": SideFile("snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset"),
     ".leader_epoch_checkpoint": SideFile(
         "epochs", "the leader epochs of a tiered segment", "up to its end, as Kafka's LocalTieredStorage writes them"

@@ -175,7 +175,7 @@ def _demand_batches(path: str) -> None:
         raise ValueError(f"{path} holds no records; it is: {names.FILES[name]}")
     for suffix, side_file in names.SIDECARS.items():
         if path.endswith(suffix):
-            raise ValueError(f"{path} is {side_file.what} and holds no records; name the .log of the same base offset")
+            raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file")
 
 
 def _last(path: str) -> str:

@@ -318,9 +318,9 @@ def _same(shown: str, bare: str, real: str, other: str) -> str:
 
 def _inside(shown: str, folder: str, what: str, own: bool) -> str:
     if own:
-        return f"{shown} is {what}: nothing is written there; choose another output"
+        return f"{shown} is {what}: nothing is written there; choose another path"
     name = "the current folder" if folder == os.curdir else folder
-    return f"{shown} is in {name}, {what}: nothing is written there; choose another output"
+    return f"{shown} is in {name}, {what}: nothing is written there; choose another path"
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
@@ -93,55 +92,3 @@ def timestamp_text(ms: int | None) -> str:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return str(ms)
-
-
-_TIMES = ("base_timestamp", "max_timestamp", "delete_horizon_ms")
-
-
-def plain(name: str, value: Any) -> str:
-    """One value of the batch column `name`, as text."""
-    if value is None:
-        return NOTHING
-    if name in _TIMES:
-        return timestamp_text(value)
-    if name == "crc":
-        return f"0x{value:08x}"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _column(name: str) -> Callable[[dict[str, Any]], str]:
-    return lambda row: plain(name, row[name])
-
-
-def _compression(row: dict[str, Any]) -> str:
-    """Codec ids 5 to 7 have no name."""
-    return str(row["compression"] or f"codec {row['attributes'] & 7}")
-
-
-def _notes(row: dict[str, Any]) -> str:
-    notes = {
-        "transactional": row["is_transactional"],
-        "control": row["is_control"],
-        "log append time": row["timestamp_type"] == 1,
-        "delete horizon " + timestamp_text(row["delete_horizon_ms"]): row["delete_horizon_ms"] is not None,
-        "empty": row["record_count"] == 0,
-    }
-    return ", ".join(note for note, holds in notes.items() if holds)
-
-
-# The columns of `kafkarec scan`: title, and a function from a batch's row to the cell.
-BATCH_COLUMNS: tuple[tuple[str, Callable[[dict[str, Any]], str]], ...] = (
-    ("position", _column("position")),
-    ("bytes", _column("size_in_bytes")),
-    ("base", _column("base_offset")),
-    ("last", _column("last_offset")),
-    ("records", _column("record_count")),
-    ("codec", _compression),
-    ("magic", _column("magic")),
-    ("max timestamp", _column("max_timestamp")),
-    ("epoch", _column("partition_leader_epoch")),
-    ("producer", _column("producer_id")),
-    ("p.epoch", _column("producer_epoch")),
-    ("sequence", _column("base_sequence")),
-    ("notes", _notes),
-)

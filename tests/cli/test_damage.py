@@ -195,7 +195,7 @@ def test_many_damaged_ranges_are_reported_in_few_lines(run: Here, tmp_path: Path
     assert (ran.status, len(ran.rows)) == (1, 30)
     lines = ran.err.splitlines()
     assert len(lines) == 21
-    assert lines[-1] == "kafkarec: and 10 more damaged places, 30 in total"
+    assert lines[-1] == "kafkarec: and 10 more damaged ranges, 30 in total"
 
 
 def test_an_exceeded_limit_is_no_damage_and_names_the_option(run: Here) -> None:

@@ -54,7 +54,7 @@ def test_logs_damaged_alike_are_not_equal(run: Here, tmp_path: Path) -> None:
     a = log(tmp_path / "a", [bytes(data)])
     ran = run("diff", a, a)
     assert ran.status == 1
-    assert "DAMAGED: 1 range" in ran.out.decode() and "kafkarec verify" in ran.out.decode()
+    assert "; 1 damaged range" in ran.out.decode() and "kafkarec verify" in ran.out.decode()
     assert "\nwhat can be read is the same, byte for byte\n" in ran.out.decode()
     assert json.loads(run("diff", a, a, "--format", "json").out)["a"]["damage"][0]["reason"] == "crc_mismatch"
 

@@ -209,8 +209,8 @@ def test_what_would_be_restored_is_said(run: Here, tmp_path: Path) -> None:
     ran = run("explain", path, "--at", size)
     assert ran.status == 1
     assert ran.out.decode().splitlines()[1] == (
-        "RESTORED by `salvage` and with `--errors skip`: base offset is 3, not 34359738371: proven by the "
-        "offsets of the batches before and after it"
+        "RESTORED by `salvage` and with `--errors skip`: base offset is 3, not 34359738371: proven by the offsets "
+        "before and after it"
     )
     found = report(run("explain", path, "--at", 2 * size, "--format", "json"))
     assert found["restored"]["fields"] == {"batch_length": {"stored": 0x08000000 + size - 12, "used": size - 12}}

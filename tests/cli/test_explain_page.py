@@ -64,7 +64,7 @@ def test_a_flipped_byte_is_marked_even_in_a_record_that_is_not_shown(
     text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", records, status=1)
     assert [byte for hit, byte in CELL.findall(text) if hit] == [f"{data[at]:02x}"]
     assert [group for group, classes, *_ in FIELD.findall(text) if "wrong" in classes.split()] == ["crc"]
-    assert "<header class=damaged>" in text and "<p class=wrong>WRONG at byte 17, crc: crc mismatch" in text
+    assert '<header class="damaged">' in text and "<p>WRONG at byte 17, crc: crc mismatch" in text
     assert f"bit 4 of byte {at} of the batch" in text
 
 
@@ -74,7 +74,7 @@ def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:
     data[at] ^= 0x40  # the second batch's base offset
     (tmp_path / "00000000000000000030.log").write_bytes(data)
     text = page(run, tmp_path / "x.html", tmp_path / "00000000000000000030.log", "--at", at, status=1)
-    assert "<p class=wrong>RESTORED" in text
+    assert "<p>RESTORED" in text
     assert [cells[:13] for _, classes, _, cells in FIELD.findall(text) if "wrong" in classes] == ["<i>40</i><i>0"]
 
 

@@ -421,3 +421,13 @@ def test_snapshots_of_a_metadata_log_are_listed(run: Here) -> None:
     assert rows[1]["path"].endswith("00000000000000000000-0000000000.checkpoint") and rows[1]["next_offset"] == 4
     log: Any = kafkarec.open(SEGMENTS / "__cluster_metadata-0")
     assert len(log.segments) == 1 and len(log.checkpoints[0].scan()) == 2
+
+
+def test_a_file_name_that_is_no_text(run: Here, tmp_path: Path) -> None:
+    folder = tmp_path / "t-0"
+    folder.mkdir()
+    with open(os.fsencode(folder) + b"/\xff\xc3\xa9.txt", "wb"):
+        pass
+    assert "  \ufffd\xe9.txt\n" in run("ls", folder).out.decode()
+    left_out, _ = run("ls", folder, "--format", "json").rows
+    assert left_out["path"] == "\udcff\xe9.txt"

@@ -123,7 +123,7 @@ def test_an_unreadable_file_is_status_3(run: Here, monkeypatch: pytest.MonkeyPat
 def test_index_and_snapshot_files_are_no_logs(run: Here, name: str) -> None:
     ran = run("cat", name)
     assert ran.status == 2
-    assert "holds no records; name the .log of the same base offset" in ran.complaint
+    assert "holds no records; name its .log file" in ran.complaint
 
 
 def test_an_output_without_permission_is_status_3(run: Here) -> None:

@@ -71,7 +71,7 @@ def test_the_exit_status_of_each_kind_of_log(run: Here, damaged: Path, tmp_path:
     assert run("verify", damaged / "gap-0").status == 1
     for arguments, status, message in (
         ((tmp_path / "nothing",), 3, "no such file"),
-        ((SEGMENTS / "txn-0" / f"{30:020}.index",), 2, "name the .log of the same base offset"),
+        ((SEGMENTS / "txn-0" / f"{30:020}.index",), 2, "name its .log file"),
         ((), 2, "PATH"),
         ((damaged, "--threads", "0"), 2, "1 to 256"),
         ((damaged, "--frobnicate"), 2, "unrecognized arguments: --frobnicate (see kafkarec verify --help)"),

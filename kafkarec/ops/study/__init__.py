@@ -5,13 +5,11 @@ candidates   the formats, codecs, levels and batch sizes to try
 sampling     pieces spread over the log
 trial        one candidate on one piece: bytes and seconds
 outcomes     results, and estimates for the whole log
-claims       what texts claim of the formats, beside the figures of the pieces
 run          study()
 """
 
-from .candidates import BATCH_SIZES, CODECS, Candidate, NotTried, codec_and_level
-from .claims import Claim
-from .formats import FORMATS, format_name
+from .candidates import BATCH_SIZES, CODECS, NotTried, codec_and_level
+from .formats import FORMATS, Candidate, format_name
 from .outcomes import ByteShares, Outcome, Study
 from .run import NothingToTry, study
 
@@ -21,7 +19,6 @@ __all__ = [
     "FORMATS",
     "ByteShares",
     "Candidate",
-    "Claim",
     "NotTried",
     "NothingToTry",
     "Outcome",

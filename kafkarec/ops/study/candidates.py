@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kafkarec.codecs import BY_NAME, checked_level
 from kafkarec.codecs import CODECS as TABLE
 
-from .formats import FORMATS, format_name
+from .formats import FORMATS, Candidate, format_name
 
 CODECS = ("none", "snappy", "lz4", "zstd:1", "zstd:3", "zstd:9", "gzip:6")
 """The default codecs: with Kafka's default levels (gzip's -1 is 6; lz4's is 9), and zstd with two more levels."""
@@ -25,16 +25,6 @@ BATCH_SIZES = (None, 16 << 10, 128 << 10, 1 << 20)
 default."""
 
 _GZIP_DEFAULT = 6  # zlib's level for -1
-
-
-class Candidate(NamedTuple):
-    """Codec, level, batch size and format to try. level: None if the codec has none; batch_size: bytes before
-    compression, None: keep the batches; format: a key of `FORMATS`."""
-
-    compression: str
-    level: int | None
-    batch_size: int | None
-    format: str = "2"
 
 
 class NotTried(NamedTuple):

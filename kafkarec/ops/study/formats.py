@@ -21,12 +21,19 @@ from kafkarec.tables.records import RecordColumns
 from kafkarec.write import encode
 
 
-class Settings(NamedTuple):
-    """Codec, level and batch size of an output, as for `convert`."""
+class Candidate(NamedTuple):
+    """Codec, level, batch size and format to try. level: None if the codec has none; batch_size: bytes before
+    compression, None: keep the batches; format: a key of `FORMATS`."""
 
     compression: str
-    level: int | None = None
-    batch_size: int | None = None
+    level: int | None
+    batch_size: int | None
+    format: str = "2"
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of `convert` and `encode`."""
+        return {"compression": self.compression, "level": self.level, "batch_size": self.batch_size}
 
 
 class Made(NamedTuple):
@@ -50,9 +57,9 @@ class RecordFormat:
         """The names of the codecs that it has."""
         return tuple(CODEC_NAMES[: LATEST_CODECS[self.magic] + 1])
 
-    def write(self, data: bytes, settings: Settings, limit: int) -> Made:
+    def write(self, data: bytes, tried: Candidate, limit: int) -> Made:
         """The bytes of a piece in this format; damaged batches are left out."""
-        made = converted(data, magic=self.magic, **settings._asdict(), errors="skip", max_decompressed_bytes=limit)
+        made = converted(data, magic=self.magic, **tried.options, errors="skip", max_decompressed_bytes=limit)
         return Made(b"".join(made), made.stats.batches_out, made.stats.losses, len(made.damage))
 
     def columns(self, columns: RecordColumns, made: bytes, limit: int) -> RecordColumns:
@@ -61,9 +68,9 @@ class RecordFormat:
             return columns
         return decode(made, max_decompressed_bytes=limit)
 
-    def encode(self, columns: RecordColumns, settings: Settings) -> bytes:
+    def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
         """The records in this format."""
-        return encode(columns, magic=self.magic, **settings._asdict())
+        return encode(columns, magic=self.magic, **tried.options)
 
     def decode(self, data: bytes, limit: int) -> RecordColumns:
         """The records of `data`, with checksums."""
@@ -77,15 +84,14 @@ class ProposedFormat(RecordFormat):
 
     module: Any = None
 
-    def write(self, data: bytes, settings: Settings, limit: int) -> Made:
-        plain = super().write(data, Settings("none", None, settings.batch_size), limit)
-        made = self.module.from_v2(
-            plain.data, compression=settings.compression, level=settings.level, max_decompressed_bytes=limit
-        )
+    def write(self, data: bytes, tried: Candidate, limit: int) -> Made:
+        plain = super().write(data, tried._replace(compression="none", level=None), limit)
+        codec = {"compression": tried.compression, "level": tried.level}
+        made = self.module.from_v2(plain.data, **codec, max_decompressed_bytes=limit)
         return plain._replace(data=made)
 
-    def encode(self, columns: RecordColumns, settings: Settings) -> bytes:
-        return bytes(self.module.encode(columns, **settings._asdict()))
+    def encode(self, columns: RecordColumns, tried: Candidate) -> bytes:
+        return bytes(self.module.encode(columns, **tried.options))
 
     def decode(self, data: bytes, limit: int) -> RecordColumns:
         made: RecordColumns = self.module.decode(data, control=True, max_decompressed_bytes=limit)

@@ -11,8 +11,8 @@ from typing import Any
 from kafkarec.format.layout import V2_OVERHEAD
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import Candidate, NotTried
-from .claims import Claim
+from .candidates import NotTried
+from .formats import Candidate
 from .trial import Trial
 
 _MB = 1e6
@@ -110,7 +110,6 @@ class Study:
     damage           damaged ranges in the pieces, left out
     outcomes         one for each candidate, in the order given
     not_tried        codecs that a format does not have
-    claims           what is claimed of the formats, and the figures of the pieces; empty unless asked for
     """
 
     size: int
@@ -122,7 +121,6 @@ class Study:
     damage: int
     outcomes: list[Outcome]
     not_tried: list[NotTried] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
 
     @property
     def formats(self) -> list[str]:

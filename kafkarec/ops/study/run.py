@@ -15,7 +15,6 @@ from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 
 from .candidates import BATCH_SIZES, CODECS, candidates
-from .claims import ClaimTotals
 from .outcomes import ByteShares, CandidateTotals, Study, mark_best, rate
 from .sampling import PIECE_BYTES, PIECES, pieces
 from .trial import read_seconds, run_trial
@@ -36,7 +35,6 @@ def study(
     sample: int | None = SAMPLE,
     max_decompressed_bytes: int = 128 << 20,
     threads: int = 1,
-    claims: bool = False,
     done: Callable[[float], Any] = lambda share: None,
 ) -> Study:
     """Estimates the size of a log with other formats, codecs, levels and batch sizes by converting pieces of it in
@@ -51,7 +49,6 @@ def study(
     sample: bytes to read, in pieces spread over the log; None: all of it
     max_decompressed_bytes: limit of one payload; a batch above it is left out and counted as damage
     threads: how many candidates are tried at once; times are those of each thread alone
-    claims: also compare what is claimed of the formats with these pieces, in batches as they are: `.claims`
     done: called from time to time with the finished share of the work, 0 to 1
 
     Sizes in formats 0, 1 and 2 are those of `convert`, in 3 and header-first those of `from_v2` of an uncompressed
@@ -62,7 +59,6 @@ def study(
     """
     checked_threads(threads)
     wanted, not_tried = candidates(formats, codecs, batch_sizes)
-    claim_totals = ClaimTotals((one.compression for one in wanted), max_decompressed_bytes) if claims else None
     totals = [CandidateTotals(candidate) for candidate in wanted]
     segments = _segments(log)
     size = sum(segment.size for segment in segments)
@@ -80,8 +76,6 @@ def study(
         conversion = converted(piece.data, compression="none", **limits)
         plain = b"".join(conversion)
         makeup.add(columns, len(plain))
-        if claim_totals:
-            claim_totals.add(plain)
         seconds += read_seconds(piece.data, max_decompressed_bytes)
         calls = [partial(run_trial, piece.data, columns, each, max_decompressed_bytes) for each in wanted]
         for number, (total, trial) in enumerate(zip(totals, in_order(iter(calls), threads), strict=True)):
@@ -103,7 +97,6 @@ def study(
         damage,
         outcomes,
         not_tried,
-        claim_totals.claims(makeup.content) if claim_totals else [],
     )
 
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 from kafkarec.read.reader import decode
 from kafkarec.tables.records import RecordColumns
 
-from .candidates import Candidate
-from .formats import FORMATS, Settings
+from .formats import FORMATS, Candidate
 
 _LONG_ENOUGH = 0.05
 _RUNS = 2
@@ -38,12 +37,12 @@ class Trial(NamedTuple):
 
 def run_trial(data: bytes, columns: RecordColumns, candidate: Candidate, limit: int) -> Trial:
     """Runs one trial. `columns`: the decoded `data`."""
-    form, settings = FORMATS[candidate.format], Settings(*candidate[:3])
-    made = form.write(data, settings, limit)
+    form = FORMATS[candidate.format]
+    made = form.write(data, candidate, limit)
     writing: float | None
     try:
         source = form.columns(columns, made.data, limit)
-        writing = seconds(lambda: form.encode(source, settings))
+        writing = seconds(lambda: form.encode(source, candidate))
     except ValueError:
         writing = None  # offsets of old message sets need not ascend; convert splits there, encode refuses
     reading = seconds(lambda: form.decode(made.data, limit))

@@ -26,7 +26,6 @@ def batch_of(record: bytes) -> bytes:
 def test_a_varlong_is_read_as_written_and_as_the_engine_reads_it(value):
     data = zigzag(value)
     assert varints.read_signed(data, 0, len(data), varints.VARLONG_BYTES) == (value, len(data))
-    assert varints.varint_size(value) == len(data)
     (record,) = kafkarec.decode(batch_of(b"\0" + data + b"\0\1\1\0"))
     assert record.timestamp == (None if value == -1 else value)
 
@@ -71,11 +70,6 @@ def test_a_varint_is_not_read_beyond_its_end(length):
         varints.read_groups(b"\x81" * length + b"\0", 0, length)
     assert raised.value.cut
     assert raised.value.groups == sum(1 << 7 * number for number in range(length))
-
-
-@pytest.mark.parametrize("length", [-1, 0, 1, 63, 64, 8191, 8192, 2**20])
-def test_a_size_with_length_is_that_of_the_written_bytes(length):
-    assert varints.size_with_length(length) == len(zigzag(length)) + max(length, 0)
 
 
 @pytest.mark.parametrize("delta", [value for value in BORDERS if -(2**63) <= value < 2**63])

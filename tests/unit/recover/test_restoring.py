@@ -106,7 +106,7 @@ def test_a_base_offset_that_exactly_fits(base: int, tmp_path: Path) -> None:
     assert offsets(columns) == list(range(9))
     [restored] = columns.restored
     assert (restored.position, restored.fields) == (len(THREE[0]), {"base_offset": (base, 3)})
-    assert restored.witness == "the offsets of the batches before and after it"
+    assert restored.witness == "the offsets before and after it"
     assert columns.batches.column("base_offset") == [0, 3, 6] and columns.damage == ()
 
 
