@@ -111,6 +111,10 @@ class _Cursor:
 
     def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
         """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
+        if self.at < self.stop and (byte := self.data[self.at]) < 0x80:  # the usual case
+            value = byte >> 1 ^ -(byte & 1)
+            self._add(name, self.at + 1, value)
+            return int(value)
         try:
             value, stop = read_signed(self.data, self.at, self.stop, longest)
         except BadVarint as bad:

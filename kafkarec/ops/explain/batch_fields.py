@@ -6,11 +6,9 @@ Follows DefaultRecordBatch. What its readers refuse is a fault; what is odd but 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from kafkarec.format import fields, layout
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.fields import FieldFault
+from kafkarec.format.fields import FieldFault, Fields
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import V2Header
 
@@ -73,13 +71,13 @@ def checked(data: memoryview, magic: int, length_fault: FieldFault | None) -> tu
     return note, FieldFault("crc_mismatch", stored, computed)
 
 
-def _last_offset(delta: int, head: Mapping[str, int]) -> str:
-    last = wrapped(head["base_offset"] + delta, 64)
+def _last_offset(delta: int, read: Fields) -> str:
+    last = wrapped(read.values()["base_offset"] + delta, 64)
     return f"last offset {last}, the next batch begins at {wrapped(last + 1, 64)} or later"
 
 
-def _base_timestamp(stamp: int, head: Mapping[str, int]) -> str:
-    is_horizon = head["attributes"] & layout.DELETE_HORIZON
+def _base_timestamp(stamp: int, read: Fields) -> str:
+    is_horizon = read.values()["attributes"] & layout.DELETE_HORIZON
     return f"delete horizon: {iso_time(stamp)}" if is_horizon else iso_time(stamp)
 
 

@@ -17,7 +17,7 @@ from .value_descriptions import iso_time
 _LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
 _NOTES: dict[str, Note] = {
     "magic": "LegacyRecord",
-    "attributes": lambda value, values: value_descriptions.attributes(value, int(values["magic"] != 0)),
+    "attributes": lambda value, read: value_descriptions.attributes(value, int(read.values()["magic"] != 0)),
     "timestamp": lambda stamp, _: iso_time(stamp),
     "key_length": _LENGTH,
     "value_length": _LENGTH,

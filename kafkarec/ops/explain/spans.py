@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.damage import comparison
 from kafkarec.errors import REASONS
-from kafkarec.format.fields import Field, FieldFault, Fields
+from kafkarec.format.fields import FieldFault, Fields
 
 FIELD, PAYLOAD, UNREAD, SKIPPED = "field", "payload", "unread", "skipped"
 
@@ -95,8 +95,8 @@ class Explanation:
         return iter(self.spans)
 
 
-Note = str | Callable[[int, Mapping[str, int]], str]
-"""The meaning of a field: a text, or a function of its value and of the values of all fields."""
+Note = str | Callable[[int, Fields], str]
+"""The meaning of a field: a text, or a function of its value and of what was read with it."""
 
 
 class SpanWriter:
@@ -133,18 +133,22 @@ class SpanWriter:
         faults   those of single fields that could be read
         rest     the path of the bytes that cannot be read, without `path`
         """
-        values = read.values()
-        for one in read.fields:
-            if one.start == one.stop:
+        prefix = f"{path}." if path else ""
+        for name, start, end, value, padded in read.fields:
+            if start == end:
                 continue  # an empty key or value
-            note = notes.get(one.name.rpartition("]")[2], "")
-            text = note if isinstance(note, str) else note(one.value, values)
-            is_number = isinstance(one.value, int)
-            shown = _shown(one) if is_number else bytes(one.value)
-            text = joined(text, "longer than necessary" if one.padded else "")
-            name = f"{path}.{one.name}" if path else one.name
-            self.add_span(one.stop, name, shown, text, FIELD if is_number else PAYLOAD)
-            self.add_fault(faults.get(one.name))
+            note = notes.get(name) or notes.get(name.rpartition("]")[2], "")
+            text = note if isinstance(note, str) else note(value, read)
+            if padded:
+                text = joined(text, "longer than necessary")
+            if isinstance(value, int):
+                shown = f"0x{value & (1 << 8 * (end - start)) - 1:0{2 * (end - start)}x}" if name in _HEX else value
+                self.spans.append(Span(start, end - start, prefix + name, shown, text))
+            else:
+                self.spans.append(Span(start, end - start, prefix + name, bytes(value), text, PAYLOAD))
+            if faults:
+                self.add_fault(faults.get(name))
+            self.at = end
         if read.fault and read.of_last:
             self.add_fault(read.fault)
             self.unread(stop, path or rest)
@@ -168,11 +172,7 @@ class SpanWriter:
             self.add_fault(fault)
 
 
-def _shown(field: Field) -> int | str:
-    if field.name not in ("crc", "crc_or_leader_epoch", "attributes"):
-        return int(field.value)
-    size = field.stop - field.start
-    return f"0x{field.value & (1 << 8 * size) - 1:0{2 * size}x}"
+_HEX = ("crc", "crc_or_leader_epoch", "attributes")
 
 
 def joined(*notes: str, between: str = "\n") -> str:
