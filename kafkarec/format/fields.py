@@ -23,6 +23,7 @@ raise for bad bytes: they return the fields before the fault.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -102,18 +103,18 @@ class _Cursor:
         self.fields: list[Field] = []
 
     def number(self, name: str, form: str) -> int:
-        layout = _STRUCTS[form]
+        layout = _struct(form)
         if layout.size > self.stop - self.at:
             raise _Wrong(FieldFault("message_truncated", layout.size, self.stop - self.at), False)
         (value,) = layout.unpack_from(self.data, self.at)
-        self._add(name, self.at + layout.size, value)
+        self.add(name, self.at + layout.size, value)
         return int(value)
 
     def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
         """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
         if self.at < self.stop and (byte := self.data[self.at]) < 0x80:  # the usual case
             value = byte >> 1 ^ -(byte & 1)
-            self._add(name, self.at + 1, value)
+            self.add(name, self.at + 1, value)
             return int(value)
         try:
             value, stop = read_signed(self.data, self.at, self.stop, longest)
@@ -123,7 +124,7 @@ class _Cursor:
             if bad.cut:
                 fault = FieldFault("message_truncated", left + 1, left, "a varint continues beyond the end")
             raise _Wrong(fault, False) from None
-        self._add(name, stop, value, stop - self.at > 1 and not self.data[stop - 1])
+        self.add(name, stop, value, stop - self.at > 1 and not self.data[stop - 1])
         return value
 
     def blob(self, name: str, length: int, too_long: str, null: bool = True) -> None:
@@ -133,14 +134,16 @@ class _Cursor:
             sides = (length, left) if too_long == "message_truncated" else (left, length)
             raise _Wrong(FieldFault(too_long, *sides), True)
         if length >= 0:
-            self._add(name, self.at + length, self.data[self.at : self.at + length])
+            self.add(name, self.at + length, self.data[self.at : self.at + length])
 
-    def _add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
+    def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
         self.fields.append(Field(name, self.at, stop, value, padded))
         self.at = stop
 
 
-_STRUCTS = {form: Struct(f">{form}") for form in "bhiIq"}
+@cache
+def _struct(forms: str) -> Struct:
+    return Struct(f">{forms}")
 
 
 def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
@@ -152,8 +155,14 @@ def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
 
 
 def _numbers(cursor: _Cursor, names: Iterable[str], forms: str) -> None:
-    for name, form in zip(names, forms, strict=False):
-        cursor.number(name, form)
+    """Fields of fixed size, one after the other."""
+    layout = _struct(forms)
+    if layout.size > cursor.stop - cursor.at:
+        for name, form in zip(names, forms, strict=False):
+            cursor.number(name, form)
+        return
+    for name, form, value in zip(names, forms, layout.unpack_from(cursor.data, cursor.at), strict=False):
+        cursor.add(name, cursor.at + _struct(form).size, value)
 
 
 def header(data: memoryview, stop: int) -> Fields:

@@ -16,6 +16,7 @@ from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.sources.files import LocalFile
 
 _CUT_MESSAGE = re.compile(r"Error at .*, skipping\. (null|newLimit > capacity: \(\d+ > \d+\))$")
+_NEXT_LINE = re.compile(r"\n(\| |baseOffset: |offset: |timestamp: |version: |producerId: |Dumping )")  # not of a header
 _HEADINGS = ("Mismatches in ", "Found ", "The following indexed", "Non-consecutive")
 _DIED = 'Exception in thread "main"'
 
@@ -55,11 +56,10 @@ def agree(our: DumpResult, kafkas: DumpResult) -> bool:
     if kafkas.status == 0 and our.status == 1:
         rest = kafkas.out.removeprefix(our.out)
         return kafkas.out.startswith(our.out) and _CUT_MESSAGE.search(rest.partition("\n")[0]) is not None
+    if kafkas.status == 1 and our.status == 1:
+        return kafkas.out.startswith(our.out) and not _NEXT_LINE.search(kafkas.out[len(our.out) :])
     if kafkas.status == 1:
-        whole_lines = kafkas.out[: kafkas.out.rfind("\n") + 1]
-        if our.status == 1:
-            return our.out == whole_lines
-        return our.out.startswith(whole_lines)
+        return our.out.startswith(kafkas.out[: kafkas.out.rfind("\n") + 1])
     return our.out == kafkas.out and sorted(_sections(our.err)) == sorted(_sections(kafkas.err))
 
 

@@ -47,7 +47,7 @@ class DumpedBatch(NamedTuple):
 
 
 def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
-    """The batch of a frame. KafkaRecordError where Kafka's tool cannot print its line."""
+    """The batch of a frame. KafkaRecordError if the file has no whole header there."""
     raw = memoryview(piece.data)[frame.at : frame.at + frame.size]
     position = piece.position + frame.at
     header: Any
@@ -58,17 +58,22 @@ def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
             fault = FieldFault("batch_too_small", layout.V2_OVERHEAD, frame.size)
             refuse(source, position, fault, frame.offset)
         header = layout.v2_header(stored)
-    elif frame.magic < 0:
-        refuse(source, position, FieldFault("unsupported_magic", layout.LATEST_MAGIC, frame.magic), frame.offset)
     else:
-        header = MessageHeader._make((*layout.MESSAGES[frame.magic].unpack_from(raw), -1)[:6])
-    batch = DumpedBatch(source, position, raw, header)
+        fields = layout.MESSAGES[frame.magic != 0].unpack_from(raw)
+        header = MessageHeader._make((*fields, -1)[:6])
+    return DumpedBatch(source, position, raw, header)
+
+
+def check(batch: DumpedBatch) -> None:
+    """KafkaRecordError for a magic or codec for which Kafka's tool cannot print a line."""
+    if batch.header.magic < 0:
+        batch.refuse(FieldFault("unsupported_magic", layout.LATEST_MAGIC, batch.header.magic))
     if batch.codec > layout.LATEST_CODEC:
         batch.refuse(FieldFault("unsupported_codec", layout.LATEST_CODEC, batch.codec))
-    return batch
 
 
 def batch_line(batch: DumpedBatch) -> str:
+    check(batch)
     header, raw = batch.header, batch.raw
     if isinstance(header, V2Header):
         start, timestamp = _start_of_line(header), header.max_timestamp

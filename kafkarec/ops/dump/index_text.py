@@ -18,7 +18,7 @@ from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 
-from .batch_lines import DumpedBatch, batch_at
+from .batch_lines import DumpedBatch, batch_at, check
 from .batch_reader import pieces, refuse
 from .log_text import records_of
 from .messages01 import messages, timestamp_of
@@ -139,6 +139,7 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
 
 def _latest(batch: DumpedBatch, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
+    check(batch)
     if isinstance(batch.header, V2Header):
         stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps if stamp is not None]
     else:

@@ -8,6 +8,7 @@ an uncompressed batch that the engine refuses the records are read one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec.damage import relocated
@@ -19,6 +20,7 @@ from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
+from kafkarec.tables.records import RecordColumns
 
 from .batch_lines import DumpedBatch, batch_at, batch_line
 from .batch_reader import FilePiece, Frame, pieces
@@ -81,15 +83,14 @@ class _PieceRecords:
 
     def of(self, number: int, batch: DumpedBatch) -> Iterator[Records]:
         """The records of the batch in this frame. The frames are asked for in order."""
-        frames, at = self._piece.frames, self._piece.frames[number].at
-        if not _is_plain(self._piece.data, frames[number]):
-            return records_of(batch, self._limit)
         if self._decoder is None or number >= self._end:
-            self._end = next(
-                (i for i in range(number, len(frames)) if not _is_plain(self._piece.data, frames[i])), len(frames)
-            )
+            data, frames = self._piece.data, self._piece.frames
+            rest = range(number, len(frames))
+            self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
+            if self._end == number:
+                return records_of(batch, self._limit)
             last = frames[self._end - 1]
-            self._decoder = _Decoder(self._piece.data[at : last.at + last.size], self._limit)
+            self._decoder = _Decoder(data[frames[number].at : last.at + last.size], self._limit)
         try:
             return iter(list(self._decoder.take(batch.header.record_count)))
         except KafkaRecordError:
@@ -111,12 +112,12 @@ class _Decoder:
     data   bytes, not a memoryview: an exception would keep a view exported
     """
 
-    _COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+    COLUMNS = ("offset", "timestamp", "key", "value", "headers")
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._pieces = reader.stream(
             data,
-            columns=self._COLUMNS,
+            columns=self.COLUMNS,
             control=True,
             check_crcs=False,
             timestamp_unit="int64",
@@ -130,12 +131,30 @@ class _Decoder:
         while count:
             if self._at == len(self._rows.offsets):
                 piece = next(self._pieces)
-                self._rows, self._at = Records._make(map(piece.column, self._COLUMNS)), 0
+                columns = [piece.column(name) for name in self.COLUMNS[:-1]]
+                self._rows, self._at = Records._make([*columns, _header_names(piece)]), 0
             some = min(count, len(self._rows.offsets) - self._at)
             if some:
                 yield Records._make(column[self._at : self._at + some] for column in self._rows)
             self._at += some
             count -= some
+
+
+def _header_names(piece: RecordColumns) -> list[str]:
+    """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
+    found: list[str] = []
+    for chunk, start, stop in piece._pieces:
+        _, lists, _ = chunk.column(_Decoder.COLUMNS.index("headers"), 0)
+        ends = lists.cast("i")[start : stop + 1].tolist()
+        if ends[0] == ends[-1]:
+            found += [""] * (stop - start)
+            continue
+        key_ends, keys, _, _, _ = chunk.headers()
+        borders = key_ends.cast("i")[ends[0] : ends[-1] + 1].tolist()
+        blob, first = bytes(keys or b""), ends[0]
+        names = [blob[a:b].decode() for a, b in pairwise(borders)]
+        found += [names[a - first] if b - a == 1 else ",".join(names[a - first : b - first]) for a, b in pairwise(ends)]
+    return found
 
 
 def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
@@ -175,6 +194,6 @@ def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
             (timestamp,),
             (read.blob("key"),),
             (read.blob("value"),),
-            ([(name, None) for name in names],),
+            (",".join(names),),
         )
         at = read.stop

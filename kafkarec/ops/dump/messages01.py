@@ -6,7 +6,7 @@ Inner messages are read as magic 0 if their magic is 0, otherwise as magic 1 (De
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec.errors import REASONS
@@ -22,11 +22,13 @@ from .record_lines import LineOptions, content
 
 
 class _Message(NamedTuple):
-    """A message: its offset, its bytes, and the log append time of its wrapper, which replaces its own, or None."""
+    """A message: its offset, its bytes, the fields that can be read and the fault of the next one, and the log append
+    time of its wrapper, which replaces its own."""
 
     offset: int
     raw: memoryview
-    fields: Fields
+    values: dict[str, Any]
+    fault: FieldFault | None
     append_time: int | None = None
 
 
@@ -42,7 +44,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     read = fields.message(batch.raw, 0, len(batch.raw))
     wrapper = batch.header
     if batch.codec == 0:
-        yield _Message(batch.offset, batch.raw, read)
+        yield _Message(batch.offset, batch.raw, read.values(), read.fault)
         return
     latest = LATEST_CODECS[wrapper.magic]
     _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
@@ -59,7 +61,8 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
         codec = values["attributes"] & CODEC_MASK
         _check(batch, FieldFault("inner_compressed", 0, codec) if codec else None)
         offset = wrapped(values["offset"] + shift, 64)
-        yield _Message(offset, data[frame.start : frame.stop], read, append_time if values["magic"] == 1 else None)
+        own_time = append_time if values["magic"] == 1 else None
+        yield _Message(offset, data[frame.start : frame.stop], values, read.fault, own_time)
 
 
 def _decompressed(batch: DumpedBatch, read: Fields, limit: int) -> memoryview:
@@ -82,18 +85,17 @@ def timestamp_of(batch: DumpedBatch, message: _Message) -> int:
     """-1 in magic 0."""
     if message.append_time is not None:
         return message.append_time
-    values = message.fields.values()
-    if values["magic"] and "timestamp" not in values:
-        _check(batch, message.fields.fault)
-    return int(values.get("timestamp", -1))
+    if message.values["magic"] and "timestamp" not in message.values:
+        _check(batch, message.fault)
+    return int(message.values.get("timestamp", -1))
 
 
 def _line(batch: DumpedBatch, message: _Message, style: LineOptions) -> str:
     """KafkaRecordError if the message ends before what the line shows of it."""
-    read, values = message.fields, message.fields.values()
+    values = message.values
     line = ""
     if style.content or (style.metadata and "value_length" not in values):
-        _check(batch, read.fault)
+        _check(batch, message.fault)
     if style.metadata:
         valid = checksum(message.raw[CHECKED_FROM[0] :], 0) == values["crc"]
         line = (
@@ -102,5 +104,6 @@ def _line(batch: DumpedBatch, message: _Message, style: LineOptions) -> str:
             f"isValid: {BOOL[valid]} crc: {values['crc']}"
         )
     if style.content:
-        line += content(read.blob("key"), read.blob("value"), message.offset, style)
+        key, value = (None if name not in values else bytes(values[name]) for name in ("key", "value"))
+        line += content(key, value, message.offset, style)
     return f"{line}\n"

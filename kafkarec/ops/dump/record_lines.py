@@ -24,13 +24,13 @@ Decode = Callable[[Blob, Blob, int], tuple[str | None, str | None]]
 
 
 class Records(NamedTuple):
-    """Some records of one batch in columns. `headers`: of each record (key, value)."""
+    """Some records of one batch in columns. `header_names`: those of a record, joined by commas."""
 
     offsets: Sequence[int]
     timestamps: Sequence[int | None]
     keys: Sequence[Blob]
     values: Sequence[Blob]
-    headers: Sequence[Sequence[tuple[str, Blob]]]
+    header_names: Sequence[str]
 
 
 class LineOptions(NamedTuple):
@@ -46,10 +46,14 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
 
     KafkaRecordError, after the lines before it, for a record that its decoder refuses.
     """
-    lines: list[str] = []
     heads = _heads(batch, records) if style.metadata else [""] * len(records.offsets)
+    contents = _contents(batch, records, style)
+    if isinstance(contents, list):
+        yield "".join([f"{head}{text}\n" for head, text in zip(heads, contents, strict=True)])
+        return
+    lines: list[str] = []
     try:
-        for head, text in zip(heads, _contents(batch, records, style), strict=True):
+        for head, text in zip(heads, contents, strict=True):
             lines.append(f"{head}{text}\n")
     except KafkaRecordError:
         yield "".join(lines)
@@ -60,12 +64,21 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
 def _heads(batch: DumpedBatch, records: Records) -> list[str]:
     kind = batch.timestamp_type
     sequences = _sequences(batch.header, records.offsets)
+    timestamps = records.timestamps
+    if None in timestamps:
+        timestamps = [-1 if timestamp is None else timestamp for timestamp in timestamps]
+    columns = records.offsets, timestamps, _sizes(records.keys), _sizes(records.values)
     return [
-        f"| offset: {offset} {kind}: {-1 if timestamp is None else timestamp} "
-        f"keySize: {-1 if key is None else len(key)} valueSize: {-1 if value is None else len(value)} "
-        f"sequence: {sequence} headerKeys: [{','.join([name for name, _ in headers]) if headers else ''}]"
-        for offset, timestamp, key, value, headers, sequence in zip(*records, sequences, strict=True)
+        f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
+        f"sequence: {sequence} headerKeys: [{names}]"
+        for offset, timestamp, key_size, value_size, sequence, names in zip(
+            *columns, sequences, records.header_names, strict=True
+        )
     ]
+
+
+def _sizes(blobs: Sequence[Blob]) -> Iterable[int]:
+    return [-1 if blob is None else len(blob) for blob in blobs]
 
 
 def _sequences(header: V2Header, offsets: Sequence[int]) -> Iterable[int]:
