@@ -105,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
         return WRONG_USE
     flags = {flag for flag in _FLAGS if getattr(args, flag[2:].replace("-", "_"))}
     try:
-        decode, truncated = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
+        decode = decoders.decoder_of_options(flags, args.key_decoder_class, args.value_decoder_class)
     except decoders.UnknownClass as error:
         say(str(error))
         return WRONG_USE
@@ -119,7 +119,6 @@ def run(args: argparse.Namespace) -> int:
         max_message_size=args.max_message_size,
         max_bytes=args.max_bytes,
         decode=decode,
-        truncated=truncated,
         limit=args.max_decompressed_bytes,
     )
     try:

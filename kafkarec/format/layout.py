@@ -66,10 +66,11 @@ class MessageHeader(NamedTuple):
     timestamp: int
 
 
-_V2_FORMS, _MESSAGE_FORMS = "qiibIhiqqqhii", "qiIbbq"
+V2_FORMS, MESSAGE_FORMS = "qiibIhiqqqhii", "qiIbbq"
+"""Each field's form in `struct`, of a batch of magic 2 and of a message of magic 1; one of magic 0 has no timestamp."""
 START = Struct(">qiib")
-V2 = Struct(">" + _V2_FORMS)
-MESSAGES = (Struct(">" + _MESSAGE_FORMS[:5]), Struct(">" + _MESSAGE_FORMS))
+V2 = Struct(">" + V2_FORMS)
+MESSAGES = (Struct(">" + MESSAGE_FORMS[:5]), Struct(">" + MESSAGE_FORMS))
 """Of magic 0 and of magic 1."""
 
 
@@ -77,9 +78,9 @@ def _positions(forms: str) -> list[int]:
     return [Struct(">" + forms[:number]).size for number in range(len(forms))]
 
 
-V2_AT = V2Header(*_positions(_V2_FORMS))
+V2_AT = V2Header(*_positions(V2_FORMS))
 """The position of each field in a batch of magic 2."""
-MESSAGE_AT = MessageHeader(*_positions(_MESSAGE_FORMS))
+MESSAGE_AT = MessageHeader(*_positions(MESSAGE_FORMS))
 """The position of each field in a message of magic 0 or 1."""
 
 LOG_OVERHEAD = V2_AT.partition_leader_epoch

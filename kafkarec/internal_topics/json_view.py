@@ -2,7 +2,7 @@
 
 Numbers stay numbers (enums too), bytes are base64, uuids Kafka's 22 characters. A tagged field with its default value
 is left out. Jackson escapes with upper-case hex digits, does not escape characters from U+007F on, and prints a double
-as Java 17's Double.toString does.
+as Double.toString does.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from functools import lru_cache
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.message_schemas import MessageField, MessageSchema, Struct
 from kafkarec.format.messages import MAX_OBJECTS, TAGGED, Cursor, default_of, read_message
 
-from . import java_double
 from .topics import CONSUMER_MESSAGES, MessagePart
 
 
@@ -85,7 +85,7 @@ def _single(field: MessageField, version: int, value: Any, unknown: bool) -> Any
     if field.struct:
         return _struct(field.struct, version, value, unknown)
     if isinstance(value, float) and not isfinite(value):
-        return java_double.to_string(value)
+        return _double_text(value)
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
@@ -103,8 +103,23 @@ _name = lru_cache(maxsize=1024)(_quote)  # field names: only those of the tables
 
 
 def _double(value: float) -> str:
-    digits = java_double.to_string(value)
-    return digits if isfinite(value) else f'"{digits}"'
+    text = _double_text(value)
+    return text if isfinite(value) else f'"{text}"'
+
+
+def _double_text(value: float) -> str:
+    """As Double.toString, with the shortest digits that give the same number, as from JDK 19 on."""
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    minus = "-" if sign else ""
+    if not isinstance(exponent, int):
+        return "NaN" if isnan(value) else f"{minus}Infinity"
+    text = "".join(map(str, digits))
+    point = len(text) + exponent if value else 1  # 0.DIGITS * 10^point
+    if -3 < point <= 0:
+        return f"{minus}0.{'0' * -point}{text}"
+    if 0 < point < 8:
+        return f"{minus}{text[:point].ljust(point, '0')}.{text[point:] or '0'}"
+    return f"{minus}{text[0]}.{text[1:] or '0'}E{point - 1}"
 
 
 def _object(node: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,9 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.sources.files import LocalFile
 
+_CUT_MESSAGE = re.compile(r"Error at .*, skipping\. (null|newLimit > capacity: \(\d+ > \d+\))$")
+_NEXT_LINE = re.compile(r"\n(\| |baseOffset: |offset: |timestamp: |version: |producerId: |Dumping )")  # not of a header
+_HEADINGS = ("Mismatches in ", "Found ", "The following indexed", "Non-consecutive")
 _DIED = 'Exception in thread "main"'
 
 
@@ -45,6 +49,32 @@ def theirs(kafka: Oracle, files: Sequence[object], words: Sequence[str]) -> Dump
     return DumpResult(answer.status, answer.out, tuple(lines), "java.lang.OutOfMemoryError" in answer.err)
 
 
+def agree(our: DumpResult, kafkas: DumpResult, *, index: bool = False) -> bool:
+    """Whether our output is Kafka's. Where its tool ends with an exception, ours has the whole lines before that; of an
+    index maybe more of them, as Kafka's tool reads the log to its end for each entry. At a cut message of magic 0 or 1,
+    for which the decoder of an internal topic prints Java's exception as its text, ours ends."""
+    if kafkas.status == 0 and our.status == 1:
+        rest = kafkas.out.removeprefix(our.out)
+        return kafkas.out.startswith(our.out) and _CUT_MESSAGE.search(rest.partition("\n")[0]) is not None
+    if kafkas.status == 1 and not index:
+        return (
+            our.status == 1 and (kafkas.out.startswith(our.out)) and not _NEXT_LINE.search(kafkas.out[len(our.out) :])
+        )
+    if kafkas.status == 1:
+        return our.out.startswith(kafkas.out[: kafkas.out.rfind("\n") + 1])
+    return our.out == kafkas.out and sorted(_sections(our.err)) == sorted(_sections(kafkas.err))
+
+
+def _sections(lines: tuple[str, ...]) -> list[list[str]]:
+    """Headings with their lines. Kafka's tool prints them in the order of a HashMap."""
+    found: list[list[str]] = []
+    for line in lines:
+        if line.startswith(_HEADINGS) or not found:
+            found.append([])
+        found[-1].append(line)
+    return found
+
+
 def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:
     """Return random options for a log of `size` bytes: as words of the command line, and as DumpOptions."""
     random = maker.random
@@ -65,7 +95,7 @@ def log_words(maker: Maker, size: int) -> tuple[list[str], dict[str, Any]]:
     if not random.randrange(8):
         flag = random.choice(decoders.FLAGS)
         words.append(flag)
-        options["decode"], options["truncated"] = decoders.decoder_of_options([flag])
+        options["decode"] = decoders.decoder_of_options([flag])
     return words, options
 
 

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from kafkarec.damage import error
+from kafkarec.format.fields import FieldFault
 from kafkarec.format.layout import LOG_OVERHEAD, MESSAGE_OVERHEAD, START, UP_TO_MAGIC
 from kafkarec.sources.files import ByteSource
 
 LEAST_SIZE = MESSAGE_OVERHEAD[0]
 WINDOW = 4 << 20
+_SHORTER = FieldFault("unreadable", detail="the file is shorter now than when it was opened")
 
 
 class Frame(NamedTuple):
@@ -35,12 +37,9 @@ class FilePiece(NamedTuple):
     frames: list[Frame]
 
 
-def refuse(
-    reason: str, source: ByteSource, position: int, detail: str = "", *, offset: int | None = None, **sides: int
-) -> NoReturn:
-    """Raises the error of a `reason`, where Kafka's tool ends with an exception."""
-    fault = {"file": source.name, "position": position, "base_offset": offset, "detail": detail, **sides}
-    raise error(reason, fault)
+def refuse(source: ByteSource, position: int, fault: FieldFault, offset: int | None = None) -> NoReturn:
+    """Raises a fault as an error, where Kafka's tool ends with an exception. `offset`: of the batch."""
+    raise error(fault.reason, fault._asdict() | {"file": source.name, "position": position, "base_offset": offset})
 
 
 def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> Iterator[FilePiece]:
@@ -49,12 +48,12 @@ def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> It
     while position < end - UP_TO_MAGIC:
         data = source.read_at(position, min(window, end - position))
         if len(data) < UP_TO_MAGIC:
-            refuse("unreadable", source, position, "the file is shorter now than when it was opened")
+            refuse(source, position, _SHORTER)
         frames, at, needed = _frames(data, end - position)
         if needed and not frames:
             data = source.read_at(position, needed)
             if len(data) < needed:
-                refuse("unreadable", source, position, "the file is shorter now than when it was opened")
+                refuse(source, position, _SHORTER)
             frames, at, _ = _frames(data, end - position)
         if frames:
             yield FilePiece(position, data, frames)
@@ -62,7 +61,7 @@ def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> It
         if not needed and position < end - UP_TO_MAGIC:
             offset, size, _, _ = START.unpack_from(data, at)
             if size < LEAST_SIZE:
-                refuse("size_too_small", source, position, offset=offset, expected=LEAST_SIZE, found=size)
+                refuse(source, position, FieldFault("size_too_small", LEAST_SIZE, size), offset)
             return
 
 
@@ -81,32 +80,3 @@ def _frames(data: bytes, left: int) -> tuple[list[Frame], int, int]:
         frames.append(Frame(at, LOG_OVERHEAD + size, magic, offset))
         at += LOG_OVERHEAD + size
     return frames, at, 0
-
-
-class WalkToEnd:
-    """Iterates over the frames of one file to its end, as Kafka's tool does for every entry of a time index.
-
-    Positions from which the end was reached are kept, one in 1024 frames; a later walk stops at any of them.
-    """
-
-    _EVERY = 1024
-
-    def __init__(self, source: ByteSource) -> None:
-        self._source = source
-        self._good: set[int] = set()
-
-    def walk(self, position: int) -> None:
-        """Raises what Kafka's iteration raises between `position` and the end of the file."""
-        passed = {position}
-        if position in self._good:
-            return
-        count = 0
-        for piece in pieces(self._source, position, self._source.size, 1 << 16):
-            for frame in piece.frames:
-                count += 1
-                if count % self._EVERY == 0:
-                    passed.add(piece.position + frame.at)
-                if piece.position + frame.at in self._good:
-                    self._good |= passed
-                    return
-        self._good |= passed

@@ -12,7 +12,7 @@ from kafkarec.errors import InvalidRecordError
 from kafkarec.format.messages import java_text
 from kafkarec.internal_topics.dump_text import DECODERS
 
-from .record_lines import Decode, TruncatedMessageText
+from .record_lines import Decode
 
 FLAGS = tuple(DECODERS)
 """In order of precedence."""
@@ -58,35 +58,21 @@ class UnknownClass(ValueError):
     """A Java class that is not supported. The message, one line, names the alternatives."""
 
 
-def _coordinators_text(offset: int, complaint: str) -> tuple[str | None, str | None]:
-    return f"Error at offset {offset}, skipping. {complaint}", None
-
-
-TRUNCATED_TEXTS = dict.fromkeys(FLAGS, TruncatedMessageText(_coordinators_text, with_key=True)) | {
-    "--cluster-metadata-decoder": TruncatedMessageText(
-        lambda at, why: (None, f"Error at {at}, skipping. {why}"), with_key=False
-    ),
-    "--remote-log-metadata-decoder": TruncatedMessageText(
-        lambda at, why: (None, f"Error at offset {at}, skipping. {why}"), with_key=False
-    ),
-}
-
-
 def decoder_of_options(
     flags: Collection[str], key_class: str | None = None, value_class: str | None = None
-) -> tuple[Decode | None, TruncatedMessageText | None]:
-    """(decoder, text for cut messages) that the options select; (None, None): UTF-8 text, the default."""
+) -> Decode | None:
+    """The decoder that the options select; None: UTF-8 text, the default."""
     for flag in FLAGS:
         if flag in flags:
-            return DECODERS[flag], TRUNCATED_TEXTS[flag]
+            return DECODERS[flag]
     key_text, value_text = _of_class(key_class), _of_class(value_class)
     if key_text is _TEXT and value_text is _TEXT:
-        return None, None
+        return None
 
     def decode(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
         return None if key is None else key_text(key), None if value is None else value_text(value)
 
-    return decode, None
+    return decode
 
 
 def _of_class(name: str | None) -> TextOf:

@@ -11,82 +11,20 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
+from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import INT_MAX, wrapped
-from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_AT, V2_OVERHEAD, v2_header
-from kafkarec.sidecars.offset_index import OffsetEntry, OffsetIndex
-from kafkarec.sidecars.time_index import TimeEntry, TimeIndex
+from kafkarec.format.layout import UP_TO_MAGIC, V2Header
+from kafkarec.sidecars.offset_index import OffsetIndex
+from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
 
-from .batch_lines import DumpedBatch, batch_line
-from .batch_reader import FilePiece, Frame, WalkToEnd, pieces, refuse
+from .batch_lines import DumpedBatch, batch_at, check
+from .batch_reader import pieces, refuse
+from .log_text import records_of
 from .messages01 import messages, timestamp_of
 from .mismatches import Mismatches
-from .record_columns import whole_batch
 
-_KEPT = 16 << 20
 _WARM_BYTES = 8192
-
-
-class Slots:
-    """The slots of an index file. A file of up to 16 MiB is held in memory; of a larger one each slot is read."""
-
-    def __init__(self, source: ByteSource, layout: Struct, base_offset: int) -> None:
-        self._source, self._layout = source, layout
-        self.base_offset = base_offset
-        self.count = min(source.size, INT_MAX) // layout.size
-        self._kept = source.read_at(0, source.size) if source.size <= _KEPT else b""
-
-    def __getitem__(self, slot: int) -> tuple[int, ...]:
-        size = self._layout.size
-        if self._kept:
-            return self._layout.unpack_from(self._kept, slot * size)
-        return self._layout.unpack(self._source.read_at(slot * size, size))
-
-
-class OffsetSlots(Slots):
-    """The slots of an .index file."""
-
-    def __init__(self, source: ByteSource, base_offset: int) -> None:
-        super().__init__(source, OffsetIndex.layout, base_offset)
-
-    def entry(self, slot: int) -> OffsetEntry:
-        relative, position = self[slot]
-        return OffsetEntry(self.base_offset + relative, position)
-
-    def position_for(self, offset: int) -> int:
-        """OffsetIndex.lookup: searches the last 8 KiB first, which changes the result if zeros follow the entries."""
-        if not self.count:
-            return 0
-        last = self.count - 1
-        hot = max(0, last - _WARM_BYTES // OffsetIndex.layout.size)
-        if self.entry(hot).offset < offset:
-            return self._search(offset, hot, last)
-        if self.entry(0).offset > offset:
-            return 0
-        return self._search(offset, 0, hot)
-
-    def _search(self, offset: int, low: int, high: int) -> int:
-        while low < high:
-            middle = (low + high + 1) >> 1
-            entry = self.entry(middle)
-            if entry.offset == offset:
-                return entry.position
-            if entry.offset > offset:
-                high = middle - 1
-            else:
-                low = middle
-        return self.entry(low).position
-
-
-class TimeSlots(Slots):
-    """The slots of a .timeindex file."""
-
-    def __init__(self, source: ByteSource, base_offset: int) -> None:
-        super().__init__(source, TimeIndex.layout, base_offset)
-
-    def entry(self, slot: int) -> TimeEntry:
-        timestamp, relative = self[slot]
-        return TimeEntry(timestamp, self.base_offset + relative)
 
 
 class Checked(NamedTuple):
@@ -106,117 +44,124 @@ class Checked(NamedTuple):
     verify: bool
 
 
+def _slots(source: ByteSource, layout: Struct) -> list[tuple[int, ...]]:
+    size = min(source.size, INT_MAX) // layout.size * layout.size
+    return list(layout.iter_unpack(source.read_at(0, size)))
+
+
 def offset_index_text(checked: Checked, max_message_size: int, mismatches: Mismatches) -> Iterator[str]:
     """The lines of an .index file."""
-    slots = OffsetSlots(checked.file, checked.base_offset)
-    if not slots.count:
+    slots = _slots(checked.file, OffsetIndex.layout)
+    if not slots:
         yield f"{checked.display_path} is empty.\n"
         return
     if checked.sanity:
-        _sane(checked, OffsetIndex.layout.size, slots.entry(slots.count - 1).offset)
-        yield f"{checked.display_path} passed sanity check.\n"
+        yield _passed(checked, OffsetIndex.layout.size, slots[-1][0])
         return
-    for number in range(slots.count):
-        entry = slots.entry(number)
-        if number and entry.offset == checked.base_offset:
+    for number, (relative, position) in enumerate(slots):
+        if number and not relative:
             return
-        found = _batch_at(checked, entry, max_message_size)
-        if found != entry.offset:
-            mismatches.add("index_mismatch", checked.path, entry.offset, found)
+        offset = checked.base_offset + relative
+        found = _batch_at(checked, offset, position, max_message_size)
+        if found != offset:
+            mismatches.add("index_mismatch", checked.path, offset, found)
         if not checked.verify:
-            yield f"offset: {entry.offset} position: {entry.position}\n"
+            yield f"offset: {offset} position: {position}\n"
 
 
 def time_index_text(checked: Checked, index: ByteSource, mismatches: Mismatches, limit: int) -> Iterator[str]:
     """The lines of a .timeindex file; `index`: the .index file of the same segment."""
-    offsets = OffsetSlots(index, checked.base_offset)
-    times = TimeSlots(checked.file, checked.base_offset)
-    last = times.entry(times.count - 1) if times.count else None
+    offsets, times = _slots(index, OffsetIndex.layout), _slots(checked.file, TimeIndex.layout)
     if checked.sanity:
-        if last is not None and last.timestamp < times.entry(0).timestamp:
-            _broken(checked, f"the last timestamp {last.timestamp} is below the first, {times.entry(0).timestamp}")
-        _sane(checked, TimeIndex.layout.size, checked.base_offset if last is None else last.offset)
-        yield f"{checked.display_path} passed sanity check.\n"
+        first, last = (times[0], times[-1]) if times else ((0, 0), (0, 0))
+        if last[0] < first[0]:
+            _broken(checked, f"the last timestamp {last[0]} is below the first, {first[0]}")
+        yield _passed(checked, TimeIndex.layout.size, last[1])
         return
-    ends = WalkToEnd(checked.log)
     previous = -1
-    for number in range(times.count):
-        entry = times.entry(number)
-        if number and entry.offset == checked.base_offset:
+    for number, (timestamp, relative) in enumerate(times):
+        if number and not relative:
             return
-        _compare(checked, entry, offsets.position_for(entry.offset), previous, mismatches, ends, limit)
+        for found in _compare(checked, (timestamp, relative), _position_for(offsets, relative), previous, limit):
+            mismatches.add(found[0], checked.path, *found[1:])
         if not checked.verify:
-            yield f"timestamp: {entry.timestamp} offset: {entry.offset}\n"
-        previous = entry.timestamp
+            yield f"timestamp: {timestamp} offset: {checked.base_offset + relative}\n"
+        previous = timestamp
+
+
+def _position_for(slots: list[tuple[int, ...]], relative: int) -> int:
+    """OffsetIndex.lookup: searches the last 8 KiB first, which changes the result if zeros follow the entries."""
+    if not slots:
+        return 0
+    low, high = max(0, len(slots) - 1 - _WARM_BYTES // OffsetIndex.layout.size), len(slots) - 1
+    if slots[low][0] >= relative:
+        if slots[0][0] > relative:
+            return 0
+        low, high = 0, low
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if slots[middle][0] == relative:
+            return slots[middle][1]
+        if slots[middle][0] > relative:
+            high = middle - 1
+        else:
+            low = middle
+    return slots[low][1]
 
 
 def _compare(
-    checked: Checked,
-    entry: TimeEntry,
-    position: int,
-    previous: int,
-    mismatches: Mismatches,
-    ends: WalkToEnd,
-    limit: int,
-) -> None:
-    log = checked.log
-    _inside(checked, entry.offset, position)
-    ends.walk(position)
-    for piece in pieces(log, position, log.size, 1 << 16):
-        for frame in piece.frames:
-            found = _last_offset(log, piece, frame)
-            if found < entry.offset:
-                continue
-            if found != entry.offset:
-                mismatches.add("offset_missing", checked.path, entry.offset, found)
-                return
-            latest = _latest(log, piece, frame, limit)
-            if latest != entry.timestamp:
-                mismatches.add("time_mismatch", checked.path, entry.timestamp, latest)
-            if previous >= entry.timestamp:
-                mismatches.add("time_order", checked.path, entry.timestamp, previous)
+    checked: Checked, entry: tuple[int, int], position: int, previous: int, limit: int
+) -> Iterator[tuple[str, int, int]]:
+    """(kind of mismatch, its two numbers) of an entry (timestamp, relative offset) of a time index."""
+    timestamp, offset = entry[0], checked.base_offset + entry[1]
+    _inside(checked, offset, position)
+    for batch in _batches(checked.log, position, checked.log.size, 1 << 16):
+        found = _last_offset(batch)
+        if found < offset:
+            continue
+        if found != offset:
+            yield "offset_missing", offset, found
             return
-    mismatches.add("offset_missing", checked.path, entry.offset, -1)
+        latest = _latest(batch, limit)
+        if latest != timestamp:
+            yield "time_mismatch", timestamp, latest
+        if previous >= timestamp:
+            yield "time_order", timestamp, previous
+        return
+    yield "offset_missing", offset, -1
 
 
-def _latest(log: ByteSource, piece: FilePiece, frame: Frame, limit: int) -> int:
+def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[DumpedBatch]:
+    for piece in pieces(log, start, end, window):
+        for frame in piece.frames:
+            yield batch_at(log, piece, frame)
+
+
+def _latest(batch: DumpedBatch, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
-    if frame.magic >= BATCH_MAGIC:
-        if frame.size < V2_OVERHEAD:
-            _too_small(log, piece, frame)
-        if not any(piece.data[frame.at + V2_AT.record_count : frame.at + V2_OVERHEAD]):
-            return -1
-    batches: list[DumpedBatch] = []
-    for _ in batch_line(log, piece, frame, batches):
-        pass
-    batch = batches[0]
-    if batch.magic < BATCH_MAGIC:
-        return max(-1, *(timestamp_of(log, batch, message) for message in messages(log, batch, limit)))
-    return max(-1, *(max(rows.timestamps) for rows in whole_batch(log, batch, limit)))
+    check(batch)
+    if isinstance(batch.header, V2Header):
+        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps if stamp is not None]
+    else:
+        stamps = [timestamp_of(batch, message) for message in messages(batch, limit)]
+    return max(-1, -1, *stamps)
 
 
-def _last_offset(log: ByteSource, piece: FilePiece, frame: Frame) -> int:
-    """The last offset by the header, which includes bytes after the batch if the batch is too small."""
-    if frame.magic < BATCH_MAGIC:
-        return frame.offset
-    position = piece.position + frame.at
-    whole = frame.size >= V2_OVERHEAD
-    header = piece.data[frame.at : frame.at + V2_OVERHEAD] if whole else log.read_at(position, V2_OVERHEAD)
-    if len(header) < V2_OVERHEAD:
-        _too_small(log, piece, frame)
-    return wrapped(frame.offset + v2_header(header).last_offset_delta, 64)
+def _last_offset(batch: DumpedBatch) -> int:
+    """The last offset by the header."""
+    delta = batch.header.last_offset_delta if isinstance(batch.header, V2Header) else 0
+    return wrapped(batch.offset + delta, 64)
 
 
-def _batch_at(checked: Checked, entry: OffsetEntry, max_message_size: int) -> int:
+def _batch_at(checked: Checked, offset: int, position: int, max_message_size: int) -> int:
     """The last offset of the batch to which an entry points."""
-    log, position = checked.log, entry.position
-    _inside(checked, entry.offset, position)
-    end = min(log.size, position + max_message_size)
-    for piece in pieces(log, position, end, UP_TO_MAGIC):
-        return _last_offset(log, piece, piece.frames[0])
+    _inside(checked, offset, position)
+    end = min(checked.log.size, position + max_message_size)
+    for batch in _batches(checked.log, position, end, UP_TO_MAGIC):
+        return _last_offset(batch)
     _broken(
         checked,
-        f"offset {entry.offset} points at byte {position} of the log, where no batch of up to {max_message_size} bytes "
+        f"offset {offset} points at byte {position} of the log, where no batch of up to {max_message_size} bytes "
         "begins (--max-message-size)",
     )
 
@@ -226,17 +171,17 @@ def _inside(checked: Checked, offset: int, position: int) -> None:
         _broken(checked, f"offset {offset} points at byte {position}, but the log has {checked.log.size} bytes")
 
 
-def _sane(checked: Checked, entry_size: int, last_offset: int) -> None:
-    if last_offset < checked.base_offset:
-        _broken(checked, f"the last entry's offset {last_offset} is below the base offset {checked.base_offset}")
+def _passed(checked: Checked, entry_size: int, last: int) -> str:
+    """The line of an index that is sane. `last`: the relative offset of its last entry."""
+    if last < 0:
+        _broken(
+            checked,
+            f"the last entry's offset {checked.base_offset + last} is below the base offset {checked.base_offset}",
+        )
     if checked.file.size % entry_size:
         _broken(checked, f"its size, {checked.file.size} bytes, is not a multiple of the entry size, {entry_size}")
+    return f"{checked.display_path} passed sanity check.\n"
 
 
 def _broken(checked: Checked, detail: str) -> NoReturn:
-    refuse("index_invalid", checked.file, 0, detail)
-
-
-def _too_small(log: ByteSource, piece: FilePiece, frame: Frame) -> NoReturn:
-    position = piece.position + frame.at
-    refuse("batch_too_small", log, position, offset=frame.offset, expected=V2_OVERHEAD, found=frame.size)
+    refuse(checked.file, 0, FieldFault("index_invalid", detail=detail))

@@ -1,21 +1,32 @@
-"""A .log or .checkpoint file as text"""
+"""A .log or .checkpoint file as text
+
+Records come from the engine, which reads whole batches. Kafka's tool reads an uncompressed batch record by record and
+prints those before an unreadable one; of a compressed batch it prints all or none (DefaultRecordBatch.iterator). So of
+an uncompressed batch that the engine refuses the records are read one by one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
+from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format import layout
-from kafkarec.format.java_integers import INT_MAX
+from kafkarec.format import fields, layout
+from kafkarec.format.fields import FieldFault
+from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.layout import V2Header
+from kafkarec.format.messages import java_text
+from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
+from kafkarec.tables.records import RecordColumns
 
-from .batch_lines import DumpedBatch, batch_line
-from .batch_reader import FilePiece, Frame, pieces, refuse
+from .batch_lines import DumpedBatch, batch_at, batch_line
+from .batch_reader import FilePiece, Frame, pieces
 from .messages01 import message_lines
 from .mismatches import Consecutive
-from .record_columns import RecordReader, records_of
-from .record_lines import LineOptions, RecordTexts, record_lines
+from .record_lines import LineOptions, Records, record_lines
 
 
 class LogTextOptions(NamedTuple):
@@ -38,88 +49,151 @@ def log_text(
     consecutive: Consecutive,
     progress: Callable[[int], object] = lambda end: None,
 ) -> Iterator[str]:
-    """The text after the file's heading. Raises KafkaRecordError where Kafka's tool ends with an exception, after
-    yielding everything before. `progress`: called with the position up to which the text is complete."""
+    """The text after the file's heading. KafkaRecordError at what Kafka's tool cannot read, after the whole lines
+    before it. `progress`: called with the position up to which the text is complete."""
     whole = options.max_bytes == INT_MAX  # the whole file, even above 2 GiB, which Kafka's tool refuses
     end = source.size if whole else min(source.size, options.max_bytes)
     position = 0
     for piece in pieces(source, 0, end):
-        yield from _PieceText(source, piece, options, consecutive).text()
-        last = piece.frames[-1]
-        position = piece.position + last.at + last.size
+        records = _PieceRecords(piece, options.limit)
+        for number, frame in enumerate(piece.frames):
+            batch = batch_at(source, piece, frame)
+            yield batch_line(batch)
+            if options.style is None:
+                continue
+            if not isinstance(batch.header, V2Header):
+                yield from message_lines(batch, options.style, consecutive, options.limit)
+                continue
+            for some in records.of(number, batch):
+                consecutive.note(some.offsets)
+                yield from record_lines(batch, some, options.style)
+        position = piece.position + piece.frames[-1].at + piece.frames[-1].size
         progress(position)
     if whole and end > position:
         yield f"Found {end - position} invalid bytes at the end of {name}\n"
 
 
-class _PieceText:
-    """The text of one piece. Consecutive batches of magic 2 are decoded together."""
+class _PieceRecords:
+    """The records of one piece of a file. Batches that the engine reads as Kafka does are decoded together."""
 
-    def __init__(self, source: ByteSource, piece: FilePiece, options: LogTextOptions, consecutive: Consecutive) -> None:
-        self._source, self._piece, self._options, self._consecutive = source, piece, options, consecutive
-        self._engine: RecordReader | None = None
-        self._engine_ends = 0
+    def __init__(self, piece: FilePiece, limit: int) -> None:
+        self._piece, self._limit = piece, limit
+        self._decoder: _Decoder | None = None
+        self._end = 0  # the frame at which the decoder ends
 
-    def text(self) -> Iterator[str]:
-        for number, frame in enumerate(self._piece.frames):
-            batches: list[DumpedBatch] = []
-            yield from batch_line(self._source, self._piece, frame, batches)
-            if self._options.style is not None:
-                yield from self._records(number, batches[0], self._options.style)
-
-    def _records(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[str]:
-        if batch.magic < layout.BATCH_MAGIC:
-            yield from message_lines(self._source, batch, style, self._consecutive, self._options.limit)
-            return
-        size = len(batch.raw)
-        if size < layout.V2_OVERHEAD:
-            refuse(
-                "batch_too_small",
-                self._source,
-                batch.position,
-                offset=batch.offset,
-                expected=layout.V2_OVERHEAD,
-                found=size,
-            )
-        if batch.record_count == 0:
-            return  # Kafka ignores the payload
-        for rows in self._rows(number, batch, style):
-            self._consecutive.note(rows.offsets)
-            yield from record_lines(batch, rows, style)
-
-    def _rows(self, number: int, batch: DumpedBatch, style: LineOptions) -> Iterator[RecordTexts]:
-        if batch.magic in layout.BATCH_MAGICS and batch.record_count > 0:
-            if self._engine is None or number >= self._engine_ends:
-                self._start(number, style)
-            assert self._engine is not None
-            try:
-                yield from self._engine.take(batch.record_count)
-            except KafkaRecordError:
-                self._engine = None
-            else:
-                return
-        yield from records_of(self._source, batch, self._options.limit)
-
-    def _start(self, number: int, style: LineOptions) -> None:
-        """Starts decoding at a frame, up to the first one that Kafka's tool reads differently or that is not of the
-        same kind (data or control): only control batches need keys and values as bytes."""
-        data = self._piece.data
-        frames = self._piece.frames
-        kind = layout.v2_header(data, frames[number].at).attributes & layout.CONTROL
-        stop = number + 1
-        while stop < len(frames) and _is_plain(data, frames[stop], kind):
-            stop += 1
-        last = frames[stop - 1]
-        span = data[frames[number].at : last.at + last.size]
-        texts = style.content and style.decode is None and not kind
-        self._engine = RecordReader(span, self._options.limit, texts, raw=bool(kind or style.decode))
-        self._engine_ends = stop
+    def of(self, number: int, batch: DumpedBatch) -> Iterator[Records]:
+        """The records of the batch in this frame. The frames are asked for in order."""
+        if self._decoder is None or number >= self._end:
+            data, frames = self._piece.data, self._piece.frames
+            rest = range(number, len(frames))
+            self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
+            if self._end == number:
+                return records_of(batch, self._limit)
+            last = frames[self._end - 1]
+            self._decoder = _Decoder(data[frames[number].at : last.at + last.size], self._limit)
+        try:
+            return iter(list(self._decoder.take(batch.header.record_count)))
+        except KafkaRecordError:
+            self._decoder = None
+            return records_of(batch, self._limit)
 
 
-def _is_plain(data: bytes, frame: Frame, kind: int) -> bool:
-    """Whether a batch has records and a known codec, and its control bit is `kind`."""
+def _is_plain(data: bytes, frame: Frame) -> bool:
+    """Whether the engine reads a batch as Kafka's tool does: it has records and a known magic and codec."""
     if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
         return False
     header = layout.v2_header(data, frame.at)
-    is_known = header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC
-    return is_known and header.attributes & layout.CONTROL == kind and header.record_count > 0
+    return header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC and header.record_count > 0
+
+
+class _Decoder:
+    """The records of consecutive batches, some at a time.
+
+    data   bytes, not a memoryview: an exception would keep a view exported
+    """
+
+    COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+
+    def __init__(self, data: bytes, limit: int) -> None:
+        self._pieces = reader.stream(
+            data,
+            columns=self.COLUMNS,
+            control=True,
+            check_crcs=False,
+            timestamp_unit="int64",
+            max_decompressed_bytes=limit,
+        )
+        self._rows = Records((), (), (), (), ())
+        self._at = 0
+
+    def take(self, count: int) -> Iterator[Records]:
+        """The next `count` records. An error in any of them is raised before the first one."""
+        while count:
+            if self._at == len(self._rows.offsets):
+                piece = next(self._pieces)
+                columns = [piece.column(name) for name in self.COLUMNS[:-1]]
+                self._rows, self._at = Records._make([*columns, _header_names(piece)]), 0
+            some = min(count, len(self._rows.offsets) - self._at)
+            if some:
+                yield Records._make(column[self._at : self._at + some] for column in self._rows)
+            self._at += some
+            count -= some
+
+
+def _header_names(piece: RecordColumns) -> list[str]:
+    """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
+    found: list[str] = []
+    for chunk, start, stop in piece._pieces:
+        _, lists, _ = chunk.column(_Decoder.COLUMNS.index("headers"), 0)
+        ends = lists.cast("i")[start : stop + 1].tolist()
+        if ends[0] == ends[-1]:
+            found += [""] * (stop - start)
+            continue
+        key_ends, keys, _, _, _ = chunk.headers()
+        borders = key_ends.cast("i")[ends[0] : ends[-1] + 1].tolist()
+        blob, first = bytes(keys or b""), ends[0]
+        names = [blob[a:b].decode() for a, b in pairwise(borders)]
+        found += [names[a - first] if b - a == 1 else ",".join(names[a - first : b - first]) for a, b in pairwise(ends)]
+    return found
+
+
+def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
+    """The records of one batch of magic 2, whatever it is. KafkaRecordError after those that can be read."""
+    header, raw = batch.header, bytearray(batch.raw)
+    if len(raw) < layout.V2_OVERHEAD:
+        batch.refuse(FieldFault("batch_too_small", layout.V2_OVERHEAD, len(raw)))
+    if header.record_count < 0:
+        batch.refuse(FieldFault("record_count_negative", 0, header.record_count))
+    if header.record_count == 0:
+        return  # Kafka ignores the payload
+    raw[layout.V2_AT.magic] = layout.LATEST_MAGIC  # as which Kafka reads later ones; it is outside of the checksum
+    try:
+        yield from list(_Decoder(bytes(raw), limit).take(header.record_count))
+    except KafkaRecordError as error:
+        if not batch.codec:
+            yield from _readable(batch, header)
+        raise relocated(error, position=batch.position, file=batch.source.name) from None
+
+
+def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
+    """The records of an uncompressed batch up to the first one that cannot be read, each alone. The last one is not
+    read if bytes follow it."""
+    at, stop = layout.V2_OVERHEAD, len(batch.raw)
+    for index in range(header.record_count):
+        read = fields.record(batch.raw, at, stop)
+        is_last = index == header.record_count - 1
+        if read.fault or read.stop is None or (is_last and read.stop < stop):
+            return
+        values = read.values()
+        timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
+        if batch.timestamp_type == "LogAppendTime":
+            timestamp = header.max_timestamp
+        names = [java_text(bytes(one.value)) for one in read.fields if one.name.endswith("].key")]
+        yield Records(
+            (wrapped(header.base_offset + values["offset_delta"], 64),),
+            (timestamp,),
+            (read.blob("key"),),
+            (read.blob("value"),),
+            (",".join(names),),
+        )
+        at = read.stop

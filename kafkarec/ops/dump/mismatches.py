@@ -1,7 +1,4 @@
-"""The mismatches that kafka-dump-log prints to standard error after all files.
-
-Files are in the order of a java.util.HashMap by their absolute paths, as in Kafka's tool.
-"""
+"""The mismatches that kafka-dump-log prints to standard error after all files"""
 
 from __future__ import annotations
 
@@ -11,26 +8,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from kafkarec.format.java_integers import wrapped
-
-from .java_text import HashMapOrder
-
-
-class LongPairs:
-    """Pairs of longs like a TreeMap with the first as key: the last value of a key is kept. 16 bytes per pair."""
-
-    def __init__(self, descending: bool = False) -> None:
-        self._first, self._second = array("q"), array("q")
-        self._descending = descending
-
-    def add(self, first: int, second: int) -> None:
-        self._first.append(first)
-        self._second.append(second)
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        if all(a < b for a, b in pairwise(self._first)) and not self._descending:
-            return zip(self._first, self._second, strict=True)
-        kept = dict(zip(self._first, self._second, strict=True))
-        return iter(sorted(kept.items(), reverse=self._descending))
 
 
 class _Section(NamedTuple):
@@ -56,31 +33,27 @@ _SECTIONS = {
 
 
 class Mismatches:
-    """All mismatches of one run."""
+    """All mismatches of one run, of each kind by file in the order of the run. A pair of numbers takes 16 bytes."""
 
     def __init__(self) -> None:
-        self._found: dict[str, dict[str, LongPairs | list[tuple[int, int]]]] = {kind: {} for kind in _SECTIONS}
-        self._order = {kind: HashMapOrder() for kind in _SECTIONS}
+        self._found: dict[str, dict[str, tuple[array[int], array[int]]]] = {kind: {} for kind in _SECTIONS}
 
     def add(self, kind: str, path: str, first: int, second: int) -> None:
         """Adds the two numbers of a line under the heading of `path` (absolute)."""
-        files = self._found[kind]
-        self._order[kind].compute_if_absent(path)
-        if path not in files:
-            descending = _SECTIONS[kind].descending
-            files[path] = [] if descending is None else LongPairs(descending)
-        pairs = files[path]
-        if isinstance(pairs, LongPairs):
-            pairs.add(first, second)
-        else:
-            pairs.append((first, second))
+        firsts, seconds = self._found[kind].setdefault(path, (array("q"), array("q")))
+        firsts.append(first)
+        seconds.append(second)
 
     def lines(self) -> Iterator[str]:
         for kind, section in _SECTIONS.items():
-            files = self._found[kind]
-            for path in self._order[kind]:
+            for path, columns in self._found[kind].items():
                 yield section.heading.format(path)
-                pairs: Iterable[tuple[int, int]] = files[path]
+                pairs: Iterable[tuple[int, int]] = zip(*columns, strict=True)
+                in_order = section.descending is None or (
+                    not section.descending and all(a < b for a, b in pairwise(columns[0]))
+                )
+                if not in_order:  # of a number that is listed twice Kafka's TreeMap keeps the last pair
+                    pairs = sorted(dict(pairs).items(), reverse=bool(section.descending))
                 for first, second in pairs:
                     yield section.line.format(first, second)
 

@@ -1,8 +1,8 @@
-"""The lines of a batch's records
+"""The lines of records
 
     | offset: 7 CreateTime: 1700000000000 keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value
 
-A million lines should take less than a second, so they are formatted from whole columns.
+A million lines should take about two seconds, so those of a batch are formatted together.
 """
 
 from __future__ import annotations
@@ -11,181 +11,111 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.format import layout
 from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
+from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 
-from . import control_text
 from .batch_lines import DumpedBatch
+from .control_text import control_record_text
 
-Decode = Callable[[bytes | None, bytes | None, int], tuple[str | None, str | None]]
-Texts = Sequence[str | None]
+Blob = bytes | None
+Decode = Callable[[Blob, Blob, int], tuple[str | None, str | None]]
 
 
-class RecordTexts(NamedTuple):
-    """Some records of one batch in columns. Sizes are strings; null has size "-1".
-
-    headers         each record's header keys, joined by commas; None: no record has any
-    keys, values    as text; empty if no line needs them
-    raw             (keys, values) as bytes, if a decoder needs them or the batch is a control batch
-    """
+class Records(NamedTuple):
+    """Some records of one batch in columns. `header_names`: those of a record, joined by commas."""
 
     offsets: Sequence[int]
-    timestamps: Sequence[int]
-    key_sizes: Sequence[str]
-    value_sizes: Sequence[str]
-    headers: Sequence[str] | None
-    keys: Texts
-    values: Texts
-    raw: tuple[Sequence[bytes | None], Sequence[bytes | None]] | None
-
-
-class NumberTexts(dict[int, str]):
-    """A bounded cache of numbers as strings."""
-
-    def __missing__(self, number: int) -> str:
-        if len(self) > 1 << 16:
-            self.clear()
-        text = self[number] = str(number)
-        return text
-
-
-class TruncatedMessageText(NamedTuple):
-    """The text that the decoder of an internal topic prints for a message of magic 0 or 1 that ends inside its key or
-    value, from its offset and Java's exception message. With other decoders Kafka's tool ends with an exception.
-
-    with_key    whether the decoder reads the key
-    """
-
-    texts: Callable[[int, str], tuple[str | None, str | None]]
-    with_key: bool
+    timestamps: Sequence[int | None]
+    keys: Sequence[Blob]
+    values: Sequence[Blob]
+    header_names: Sequence[str]
 
 
 class LineOptions(NamedTuple):
-    """The parts of a record's line: metadata, content, the decoder of the content, the text for cut messages."""
+    """The parts of a record's line: metadata, and content by its decoder (None: UTF-8)."""
 
     metadata: bool
     content: bool
     decode: Decode | None
-    truncated: TruncatedMessageText | None = None
 
 
-def record_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
+def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterator[str]:
     """The lines of some records of a magic 2 batch, joined.
 
-    Where Kafka's tool ends with an exception within a line, yields the part before it and raises InvalidRecordError.
+    KafkaRecordError, after the lines before it, for a record that its decoder refuses.
     """
-    if batch.is_control:
-        yield from _control_lines(batch, rows, style)
-    elif not style.content:
-        yield "".join([f"{head}\n" for head in _heads(batch, rows)]) if style.metadata else "\n" * len(rows.offsets)
-    elif style.decode is not None:
-        yield from _decoded_lines(batch, rows, style)
-    elif not style.metadata:
-        pairs = zip(rows.keys, rows.values, strict=True)
-        yield "".join([f"{content(key, value, False)}\n" for key, value in pairs])
-    elif None in rows.keys or None in rows.values:
-        keys, values = _words(" key: ", rows.keys), _words(" payload: ", rows.values)
-        columns = zip(_heads(batch, rows), keys, values, strict=True)
-        yield "".join([f"{head}{key}{value}\n" for head, key, value in columns])
-    else:
-        yield _common(batch, rows)
+    heads = _heads(batch, records) if style.metadata else [""] * len(records.offsets)
+    contents = _contents(batch, records, style)
+    if isinstance(contents, list):
+        yield "".join([f"{head}{text}\n" for head, text in zip(heads, contents, strict=True)])
+        return
+    lines: list[str] = []
+    try:
+        for head, text in zip(heads, contents, strict=True):
+            lines.append(f"{head}{text}\n")
+    except KafkaRecordError:
+        yield "".join(lines)
+        raise
+    yield "".join(lines)
 
 
-def _words(label: str, texts: Texts) -> list[str]:
-    if texts.count(None) == len(texts):
-        return [""] * len(texts)
-    return ["" if text is None else label + text for text in texts]
-
-
-def _common(batch: DumpedBatch, rows: RecordTexts) -> str:
-    """The lines of records that all have a key and a value, the usual case."""
+def _heads(batch: DumpedBatch, records: Records) -> list[str]:
     kind = batch.timestamp_type
-    sequences = _sequences(batch, rows.offsets)
-    headers = rows.headers or [""] * len(rows.offsets)
-    return "".join(
-        [
-            f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
-            f"sequence: {sequence} headerKeys: [{names}] key: {key} payload: {value}\n"
-            for offset, timestamp, key_size, value_size, sequence, names, key, value in zip(
-                rows.offsets,
-                rows.timestamps,
-                rows.key_sizes,
-                rows.value_sizes,
-                sequences,
-                headers,
-                rows.keys,
-                rows.values,
-                strict=True,
-            )
-        ]
-    )
-
-
-def _heads(batch: DumpedBatch, rows: RecordTexts) -> list[str]:
-    kind = batch.timestamp_type
-    headers = rows.headers or [""] * len(rows.offsets)
+    sequences = _sequences(batch.header, records.offsets)
+    timestamps = records.timestamps
+    if None in timestamps:
+        timestamps = [-1 if timestamp is None else timestamp for timestamp in timestamps]
+    columns = records.offsets, timestamps, _sizes(records.keys), _sizes(records.values)
     return [
         f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
-        f"sequence: {sequence} headerKeys: [{keys}]"
-        for offset, timestamp, key_size, value_size, sequence, keys in zip(
-            rows.offsets,
-            rows.timestamps,
-            rows.key_sizes,
-            rows.value_sizes,
-            _sequences(batch, rows.offsets),
-            headers,
-            strict=True,
+        f"sequence: {sequence} headerKeys: [{names}]"
+        for offset, timestamp, key_size, value_size, sequence, names in zip(
+            *columns, sequences, records.header_names, strict=True
         )
     ]
 
 
-def content(key: str | None, value: str | None, metadata: bool) -> str:
-    """Key and value of a line, after its metadata or, without metadata, after the bar."""
-    words = [f"key: {key}"] if key is not None else []
-    if value is not None:
-        words.append(f"payload: {value}")
-    bar = " " if metadata else "| "
-    return bar + " ".join(words) if words else ""
+def _sizes(blobs: Sequence[Blob]) -> Iterable[int]:
+    return [-1 if blob is None else len(blob) for blob in blobs]
 
 
-def _decoded_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
-    assert rows.raw is not None
-    assert style.decode is not None
-    heads = _heads(batch, rows) if style.metadata else [""] * len(rows.offsets)
-    for head, offset, key, value in zip(heads, rows.offsets, *rows.raw, strict=True):
-        try:
-            texts = style.decode(key, value, offset)
-        except KafkaRecordError:
-            yield head
-            raise
-        yield f"{head}{content(*texts, style.metadata)}\n"
-
-
-def _control_lines(batch: DumpedBatch, rows: RecordTexts, style: LineOptions) -> Iterator[str]:
-    if not style.metadata:
-        yield "\n" * len(rows.offsets)
-        return
-    assert rows.raw is not None
-    for head, key, value in zip(_heads(batch, rows), *rows.raw, strict=True):
-        try:
-            text = control_text.control_record_text(key, value)
-        except KafkaRecordError:
-            yield head
-            raise
-        yield f"{head}{text}\n"
-
-
-def _sequences(batch: DumpedBatch, offsets: Sequence[int]) -> Iterable[object]:
+def _sequences(header: V2Header, offsets: Sequence[int]) -> Iterable[int]:
     """base sequence + offset delta (an int) of each record; 0 follows 2^31-1."""
-    if batch.base_sequence < 0:
-        return ["-1"] * len(offsets)
-    first, last = min(offsets) - batch.offset, max(offsets) - batch.offset
-    if first >= 0 and batch.base_sequence + last <= INT_MAX:
-        shift = batch.base_sequence - batch.offset
+    base, shift = header.base_sequence, header.base_sequence - header.base_offset
+    if base < 0:
+        return [-1] * len(offsets)
+    if header.base_offset <= min(offsets) and max(offsets) + shift <= INT_MAX:
         return [offset + shift for offset in offsets]
-    return [increment_sequence(batch.base_sequence, wrapped(offset - batch.offset, 32)) for offset in offsets]
+    return [increment_sequence(base, wrapped(offset - header.base_offset, 32)) for offset in offsets]
 
 
-def as_text(key: bytes | None, value: bytes | None, offset: int) -> tuple[str | None, str | None]:
-    """Key and value as Kafka's StringDecoder prints them."""
-    return tuple(None if data is None else java_text(data) for data in (key, value))  # type: ignore[return-value]
+def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterable[str]:
+    pairs = zip(records.keys, records.values, strict=True)
+    if batch.header.attributes & layout.CONTROL and style.metadata:
+        return (control_record_text(key, value) for key, value in pairs)
+    if batch.header.attributes & layout.CONTROL or not style.content:
+        return [""] * len(records.offsets)
+    if style.decode or not style.metadata:
+        return (content(key, value, offset, style) for (key, value), offset in zip(pairs, records.offsets, strict=True))
+    try:
+        return [
+            f"{'' if key is None else f' key: {key.decode()}'}{'' if value is None else f' payload: {value.decode()}'}"
+            for key, value in pairs
+        ]
+    except UnicodeDecodeError:
+        columns = zip(records.keys, records.values, records.offsets, strict=True)
+        return [content(key, value, offset, style) for key, value, offset in columns]
+
+
+def content(key: Blob, value: Blob, offset: int, style: LineOptions) -> str:
+    """Key and value of a line, after its metadata or, without metadata, after the bar."""
+    key_text, payload = (style.decode or _as_text)(key, value, offset)
+    words = f"{'' if key_text is None else f' key: {key_text}'}{'' if payload is None else f' payload: {payload}'}"
+    return f"|{words}" if words and not style.metadata else words
+
+
+def _as_text(key: Blob, value: Blob, offset: int) -> tuple[str | None, str | None]:
+    """As Kafka's StringDecoder."""
+    return None if key is None else java_text(key), None if value is None else java_text(value)

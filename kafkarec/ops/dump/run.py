@@ -24,7 +24,7 @@ from .index_text import Checked, offset_index_text, time_index_text
 from .java_text import absolute_path, java_path, parse_long
 from .log_text import LogTextOptions, log_text
 from .mismatches import Consecutive, Mismatches
-from .record_lines import Decode, LineOptions, TruncatedMessageText
+from .record_lines import Decode, LineOptions
 
 _CHECKPOINT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint", re.ASCII)
 STANDARD_INPUT = "-"
@@ -39,7 +39,6 @@ class DumpOptions(NamedTuple):
     """kafka-dump-log's flags, and `limit`.
 
     decode      decoder of keys and values in place of UTF-8 text; implies print_data
-    truncated   see `record_lines.TruncatedMessageText`
     limit       max decompressed bytes of a batch
     """
 
@@ -51,16 +50,13 @@ class DumpOptions(NamedTuple):
     max_message_size: int = 5 << 20
     max_bytes: int = INT_MAX
     decode: Decode | None = None
-    truncated: TruncatedMessageText | None = None
     limit: int = MAX_DECOMPRESSED_BYTES
 
     @property
     def style(self) -> LineOptions | None:
         """The parts of a record's line; None: records are not printed."""
         content = self.print_data or self.decode is not None
-        return (
-            LineOptions(not self.skip_metadata, content, self.decode, self.truncated) if content or self.deep else None
-        )
+        return LineOptions(not self.skip_metadata, content, self.decode) if content or self.deep else None
 
 
 def dump(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkarec.format.checksum import crc32c
+from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import decrement_sequence
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.sources.files import ByteSource
@@ -31,8 +32,8 @@ def txn_index_text(source: ByteSource) -> Iterator[str]:
         version, producer_id, first, last, stable = entry
         version >>= 8  # AbortedTxn.version reads the first byte only
         if version > 0:
-            place = number * txn_index.ENTRY_SIZE
-            refuse("index_invalid", source, place, f"version {version} of entry {number} is above 0")
+            fault = FieldFault("index_invalid", detail=f"version {version} of entry {number} is above 0")
+            refuse(source, number * txn_index.ENTRY_SIZE, fault)
         lines.append(
             f"version: {version} producerId: {producer_id} firstOffset: {first} lastOffset: {last} "
             f"lastStableOffset: {stable}\n"
@@ -61,7 +62,9 @@ def snapshot_text(source: ByteSource) -> Iterator[str]:
 
 def _whole(source: ByteSource, unit: int) -> bytes:
     if source.size > _LARGEST:
-        refuse("limit_exceeded", source, 0, f"{source.size} bytes, more than {_LARGEST} are not read")
+        refuse(
+            source, 0, FieldFault("limit_exceeded", detail=f"{source.size} bytes, more than {_LARGEST} are not read")
+        )
     return source.read_at(0, source.size - source.size % unit)
 
 

@@ -52,7 +52,7 @@ _FIELDS = {
     "key": ("key",),
     "value": ("value",),
     "header": ("headers",),
-    "compressed": ("gzip", "snappy", "lz4", "zstd", "payload"),
+    "compressed": ("gzip", "snappy", "lz4", "zstd"),
     "unread": ("spare", "records"),
 }
 _GROUP_OF = {field: group for group, fields in _FIELDS.items() for field in fields}

@@ -1,229 +1,101 @@
-"""A message of magic 0 or 1, plain or a wrapper, byte by byte.
-
-    offset  bytes  field
-         0      8  offset              plain: its own; wrapper: the offset of its last inner message
-         8      4  size                bytes after this field
-        12      4  crc                 CRC-32 of byte 16 to the end
-        16      1  magic
-        17      1  attributes          codec, timestamp type (magic 1)
-       (18      8  timestamp           magic 1 only, KIP-32)
-     18/26      4  key length          any negative: null
-                   key
-                4  value length        any negative: null
-                   value               of a wrapper: the compressed set of inner messages
-
-Follows LegacyRecord and AbstractLegacyRecordBatch.DeepRecordsIterator; inner offsets by KIP-31.
-"""
+"""A message of magic 0 or 1, plain or a wrapper, byte by byte (`kafkarec.format.fields`)"""
 
 from __future__ import annotations
 
-from typing import Any
-
-from kafkarec.codecs import CodecError, decompress
+from kafkarec.format import fields, layout
 from kafkarec.format.checksum import checksum
+from kafkarec.format.fields import FieldFault, Fields
 from kafkarec.format.java_integers import wrapped
-from kafkarec.format.layout import (
-    CHECKED_FROM,
-    CODEC_MASK,
-    LATEST_CODECS,
-    LOG_APPEND_TIME,
-    LOG_OVERHEAD,
-    MESSAGE_OVERHEAD,
-    batch_length,
-)
+from kafkarec.format.layout import MessageHeader
 
-from . import compression_frames, value_descriptions
-from .batch_fields import add_codec_fault
-from .spans import SKIPPED, Section, SpanWriter, UnreadableField, UnreadableSpan, joined
+from . import value_descriptions
+from .batch_fields import checked
+from .compression_frames import decompressed
+from .spans import SKIPPED, Note, Section, SpanWriter
 from .value_descriptions import iso_time
 
+_LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
+_NOTES: dict[str, Note] = {
+    "magic": "LegacyRecord",
+    "attributes": lambda value, read: value_descriptions.attributes(value, int(read.values()["magic"] != 0)),
+    "timestamp": lambda stamp, _: iso_time(stamp),
+    "key_length": _LENGTH,
+    "value_length": _LENGTH,
+}
+_OUTER_NOTES = _NOTES | {"offset": "outside of the checksum", "size": "bytes of the message after this field"}
+_SPARE = "spare bytes: readers ignore them"
 
-def walk(writer: SpanWriter, whole: bool, cap: int, most: int | None) -> list[Section]:
-    """Writes the spans of the outer message from its crc on. Returns the section of its inner messages, for a
-    wrapper."""
-    data = writer.data
-    offset = int.from_bytes(data[:8], "big", signed=True)
-    try:
-        magic, attributes, timestamp = _header(writer, "", 0, writer.stop if whole else None)
-    except UnreadableField as broken:
-        writer.unread(writer.stop, "message", "", broken)
+
+def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: int | None) -> list[Section]:
+    """Writes the spans of the outer message. Returns the section of its inner messages, for a wrapper."""
+    data, stop = writer.data, len(writer.data)
+    read = fields.message(data, 0, stop)
+    values = read.values()
+    magic = values["magic"]
+    crc_note, crc_fault = checked(data, magic, length_fault)
+    faults = {"size": length_fault, "crc": crc_fault}
+    codec, latest = values.get("attributes", 0) & layout.CODEC_MASK, layout.LATEST_CODECS[magic]
+    payload = read.fields[-1] if codec and read.fields[-1].name == "value" else None
+    if payload:
+        read = read._replace(fields=read.fields[:-1])
+    elif 0 < codec <= latest and values.get("value_length", 0) < 0:
+        faults["value_length"] = FieldFault("wrapper_value_null", 0, values["value_length"])
+    if codec > latest and "value_length" in values:
+        read = read._replace(fault=FieldFault("unsupported_codec", latest, codec), of_last=False)
+    writer.add_fields(read, _OUTER_NOTES | {"crc": crc_note}, stop, faults=faults, rest="message")
+    content = decompressed(writer, codec, magic, payload.stop, cap) if payload and not read.fault else None
+    writer.unread(stop, "spare", _SPARE)
+    if content is None:
         return []
-    codec = attributes & CODEC_MASK
-    try:
-        _sized(writer, "key")
-        if not codec:
-            _sized(writer, "value")
-            return []
-        if codec > LATEST_CODECS[magic]:
-            writer.number("value_length", 4, value_descriptions.sized)
-            raise UnreadableField("unsupported_codec", LATEST_CODECS[magic], codec)
-        return _wrapper(writer, codec, offset, magic, attributes, timestamp, cap, most)
-    except UnreadableSpan:
-        writer.unread(writer.stop, "message")
-    except UnreadableField as broken:
-        writer.unread(writer.stop, "message", "", broken)
-    finally:
-        if writer.left:
-            writer.unread(writer.stop, "spare", "spare bytes: readers ignore them")
-    return []
-
-
-def _header(writer: SpanWriter, path: str, start: int, stop: int | None) -> tuple[int, int, int]:
-    """(magic, attributes, timestamp) of the message whose offset field is at `start`. Checks the CRC up to `stop`;
-    None: not."""
-    stored = writer.number(f"{path}crc", 4, "CRC-32", signed=False, show=lambda v: f"0x{v:08x}")
-    if stop is None:
-        note = "CRC-32; cannot be checked, as bytes of the message are missing"
-        writer.spans[-1] = writer.spans[-1]._replace(note=note)
-    else:
-        _compare(writer, path, stored, start + CHECKED_FROM[0], stop)
-    magic = writer.number(f"{path}magic", 1, "LegacyRecord")
-    attributes = writer.number(
-        f"{path}attributes",
-        1,
-        lambda v: value_descriptions.message_attributes(v & 0xFF, magic),
-        show=lambda v: f"0x{v & 0xFF:02x}",
-    )
-    timestamp = writer.number(f"{path}timestamp", 8, iso_time) if magic else -1
-    return magic, attributes, timestamp
-
-
-def _compare(writer: SpanWriter, path: str, stored: int, start: int, stop: int) -> None:
-    computed = checksum(writer.data[start:stop], 0)
-    note = f"CRC-32 of bytes {start} to {stop - 1}"
-    span = writer.spans[-1]
-    if stored == computed:
-        writer.spans[-1] = span._replace(note=f"{note}: matches")
-    elif path:
-        # Kafka's iterators do not check it; consumers with check.crcs and `verify` do.
-        odd = f"ODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"
-        writer.spans[-1] = span._replace(note=joined(note, odd))
-    else:
-        writer.spans[-1] = span._replace(note=note)
-        writer.add_fault("crc_mismatch", stored, computed)
-
-
-def _sized(writer: SpanWriter, path: str) -> None:
-    """A key or a value with its int32 length."""
-    length = writer.number(f"{path}_length", 4, value_descriptions.sized)
-    if length > writer.left:
-        writer.add_fault("message_truncated", length, writer.left)
-        raise UnreadableSpan
-    if length > 0:
-        writer.payload(path, length)
-
-
-def _wrapper(
-    writer: SpanWriter, codec: int, offset: int, magic: int, attributes: int, timestamp: int, cap: int, most: int | None
-) -> list[Section]:
-    length = writer.number("value_length", 4, value_descriptions.sized)
-    if length > writer.left:
-        writer.add_fault("message_truncated", length, writer.left)
-        raise UnreadableSpan
-    if length < 0:
-        writer.add_fault("wrapper_value_null", 0, length)
-        return []
-    start, whole = writer.at, writer.stop
-    writer.stop = start + length
-    content: Any = None
-    refusal: CodecError | None = None
-    try:
-        content = decompress(codec, bytes(writer.data[start : writer.stop]), cap, 0, magic)
-    except CodecError as error:
-        refusal = error
-    inside = None if content is None else memoryview(bytes(content))
-    compression_frames.walk(writer, codec, None if inside is None else len(inside))
-    writer.stop = whole
-    if refusal is not None:
-        add_codec_fault(writer, start, refusal)
-    if inside is None:
-        return []
-    inner = SpanWriter(inside, section=1)
-    _InnerMessages(inner, offset, magic, attributes, timestamp, cap).walk(most)
+    inner = SpanWriter(content, section=1)
+    _add_messages(inner, MessageHeader(*(values.get(name, -1) for name in MessageHeader._fields)), cap, most)
     writer.faults += inner.faults
-    return [Section("decompressed messages", inside, tuple(inner.spans))]
+    return [Section("decompressed messages", content, tuple(inner.spans))]
 
 
-class _InnerMessages:
-    """The messages inside a wrapper."""
+def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: int | None) -> None:
+    """Writes the messages inside a wrapper: the first `most` and those with a fault field by field."""
+    data = writer.data
+    frames, fault = fields.inner_messages(data, cap)
+    last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True) if frames else 0
+    shift, shift_fault = fields.inner_shift(wrapper, last)
 
-    def __init__(self, writer: SpanWriter, offset: int, magic: int, attributes: int, timestamp: int, cap: int) -> None:
-        self._writer, self._cap = writer, cap
-        self._offset, self._magic = offset, magic
-        self._append_time = timestamp if magic and attributes & LOG_APPEND_TIME else None
-        self._shift: int | None = None
-        self._last = 0
-
-    def walk(self, most: int | None) -> None:
-        writer = self._writer
-        places, broken = self._frames()
-        if not places and broken is None:
-            broken = UnreadableField("wrapper_empty", 1, 0)
-        if places:
-            self._find_shift(places[-1][0])
-        for index, (at, size) in enumerate(places):
-            spans, faults = len(writer.spans), len(writer.faults)
-            self._one(f"messages[{index}].", at, size, index == len(places) - 1)
-            if most is not None and index >= most and len(writer.faults) == faults:
-                del writer.spans[spans:]
-                writer.at = at
-                writer.add_span(size, f"messages[{index}]", None, "good, not shown", SKIPPED)
-        if broken is not None:
-            writer.unread(writer.stop, "messages", "", broken)
-        elif writer.left:
-            writer.unread(writer.stop, "messages", "an incomplete message: readers drop it without an error")
-
-    def _frames(self) -> tuple[list[tuple[int, int]], UnreadableField | None]:
-        """(start, size) of each inner message, and the error of the bytes after them, if any (DataLogInputStream)."""
-        writer, at = self._writer, 0
-        frames: list[tuple[int, int]] = []
-        while len(writer.data) - at >= LOG_OVERHEAD:
-            stored_size = batch_length(writer.data, at)
-            if stored_size < MESSAGE_OVERHEAD[0]:
-                return frames, UnreadableField("inner_size_too_small", MESSAGE_OVERHEAD[0], stored_size)
-            if stored_size > self._cap:
-                return frames, UnreadableField("limit_exceeded", self._cap, stored_size)
-            if stored_size > len(writer.data) - at - LOG_OVERHEAD:
-                break
-            frames.append((at, stored_size + LOG_OVERHEAD))
-            at += stored_size + LOG_OVERHEAD
-        return frames, None
-
-    def _find_shift(self, last: int) -> None:
-        """Kafka's absoluteBaseOffset: inner offsets of magic 1 are relative, unless the wrapper's offset is 0."""
-        if self._magic == 1:
-            self._last = int.from_bytes(self._writer.data[last : last + 8], "big", signed=True)
-            self._shift = wrapped(self._offset - self._last, 64) if self._offset else 0
-
-    def _one(self, path: str, start: int, size: int, last: bool) -> None:
-        writer = self._writer
-        whole = writer.stop
-        writer.stop = start + size
-        try:
-            writer.number(f"{path}offset", 8, self._meaning)
-            if last and self._shift is not None and self._offset and self._offset < self._last:
-                writer.add_fault("wrapper_offset_too_small", self._last, self._offset)
-            writer.number(f"{path}size", 4)
-            magic, attributes, _ = _header(writer, path, start, writer.stop)
-            if attributes & CODEC_MASK:
-                raise UnreadableField("inner_compressed", 0, attributes & CODEC_MASK)
-            if magic == 1 and self._append_time is not None:
-                note = f"ignored: log append time, {iso_time(self._append_time)}"
-                writer.spans[-1] = writer.spans[-1]._replace(note=note)
-            _sized(writer, f"{path}key")
-            _sized(writer, f"{path}value")
-            if writer.left:
-                writer.unread(writer.stop, f"{path}spare", "spare bytes: readers ignore them")
-        except UnreadableSpan:
-            writer.unread(writer.stop, path.rstrip("."))
-        except UnreadableField as broken:
-            writer.unread(writer.stop, path.rstrip("."), "", broken)
-        finally:
-            writer.stop = whole
-
-    def _meaning(self, stored: int) -> str:
-        if self._shift is None:
+    def offset(stored: int, _: object) -> str:
+        if wrapper.magic != 1:
             return "absolute"
-        if not self._offset:
+        if not wrapper.offset:
             return "read as absolute, as the wrapper's offset is 0"
-        return f"relative: offset {wrapped(stored + max(self._shift, 0), 64)}"
+        return f"relative: offset {wrapped(stored + shift, 64)}"
+
+    append_time = wrapper.attributes & layout.LOG_APPEND_TIME and wrapper.magic
+    for index, frame in enumerate(frames):
+        read = fields.message(data, frame.start, frame.stop)
+        values = read.values()
+        codec = values["attributes"] & layout.CODEC_MASK
+        if codec:
+            kept = [field for field in read.fields if not field.name.startswith(("key", "value"))]
+            read = Fields(kept, frame.stop, FieldFault("inner_compressed", 0, codec), False)
+        of_last = shift_fault if index == len(frames) - 1 else None
+        path = f"messages[{index}]"
+        if most is not None and index >= most and not read.fault and not of_last:
+            writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
+            continue
+        notes = _NOTES | {"offset": offset, "crc": _inner_crc(data, frame)}
+        if append_time and values["magic"] == 1:
+            notes["timestamp"] = f"ignored: log append time, {iso_time(wrapper.timestamp)}"
+        writer.add_fields(read, notes, frame.stop, path, {"offset": of_last})
+        writer.unread(frame.stop, f"{path}.spare", _SPARE)
+    if fault:
+        writer.unread(len(data), "messages", "", fault)
+    writer.unread(len(data), "messages", "an incomplete message: readers drop it without an error")
+
+
+def _inner_crc(data: memoryview, frame: range) -> str:
+    """Kafka's iterators do not check it; consumers with check.crcs and `verify` do."""
+    covered = data[frame.start + layout.CHECKED_FROM[0] : frame.stop]
+    stored = int.from_bytes(data[frame.start + layout.CRC_AT[0] :][:4], "big")
+    computed = checksum(covered, 0)
+    note = f"CRC-32 of bytes {frame.start + layout.CHECKED_FROM[0]} to {frame.stop - 1}"
+    if stored == computed:
+        return f"{note}: matches"
+    return f"{note}\nODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"

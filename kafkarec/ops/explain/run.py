@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec.format import layout
+from kafkarec.format import fields, layout
 from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import wrapped
 from kafkarec.support.text_table import counted
 
 from . import batch_fields, damage_hints, message_fields, value_descriptions
-from .spans import Explanation, Section, SpanWriter, UnreadableField
+from .spans import Explanation, Note, Section, SpanWriter
 
 _LEAST_SIZE = layout.MESSAGE_OVERHEAD[0]
 
@@ -48,18 +49,18 @@ def explain(
     return Explanation(position, size, _headline(found), found.sections, faults, words, suspects)
 
 
-def _extent(view: memoryview) -> tuple[int, UnreadableField | None]:
+def _extent(view: memoryview) -> tuple[int, FieldFault | None]:
     """(bytes to explain, the error of the length field)."""
     left = len(view)
     if left < layout.LOG_OVERHEAD:
         return left, None
     stored_size = layout.batch_length(view)
     if stored_size < _LEAST_SIZE:
-        return left, UnreadableField("size_too_small", _LEAST_SIZE, stored_size)
+        return left, FieldFault("size_too_small", _LEAST_SIZE, stored_size)
     if stored_size > layout.MAX_BATCH_LENGTH:
-        return left, UnreadableField("size_overflow", layout.MAX_BATCH_LENGTH, stored_size)
+        return left, FieldFault("size_overflow", layout.MAX_BATCH_LENGTH, stored_size)
     if stored_size + layout.LOG_OVERHEAD > left:
-        return left, UnreadableField("length_beyond_end", stored_size + layout.LOG_OVERHEAD, left)
+        return left, FieldFault("length_beyond_end", stored_size + layout.LOG_OVERHEAD, left)
     return stored_size + layout.LOG_OVERHEAD, None
 
 
@@ -80,10 +81,10 @@ def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     note = "sectors that were never written, or lost"
     if whole:
         note = "space that was preallocated and never written, or sectors that were lost"
-    writer.unread(zeros, "zeros", note, UnreadableField("size_too_small", _LEAST_SIZE, 0))
+    writer.unread(zeros, "zeros", note, FieldFault("size_too_small", _LEAST_SIZE, 0))
     headline = f"{counted(size, 'zero byte')} and no batch"
     if not whole:
-        writer.unread(writer.stop, "rest", "the rest, which was not overwritten")
+        writer.unread(size, "rest", "the rest, which was not overwritten")
         rest = counted(size - zeros, "byte")
         headline = counted(zeros, "zero byte")
         headline += f" where a batch should begin, then {rest}"
@@ -91,42 +92,28 @@ def _zeros(writer: SpanWriter, position: int, zeros: int) -> Explanation:
     return Explanation(position, size, headline, (section,), tuple(writer.faults))
 
 
-def _walk(writer: SpanWriter, fault: UnreadableField | None, cap: int, records: int | None) -> list[Section]:
-    magic = writer.data[layout.V2_AT.magic] if len(writer.data) >= layout.UP_TO_MAGIC else None
-    in_message = magic in layout.MAGICS and magic not in layout.BATCH_MAGICS
-    try:
-        writer.number("offset" if in_message else "base_offset", 8, "outside of the checksum")
-        note = "bytes of the {} after this field".format("message" if in_message else "batch")
-        writer.number("size" if in_message else "batch_length", 4, note)
-    except UnreadableField as broken:
-        writer.unread(
-            writer.stop,
-            "batch",
-            "",
-            UnreadableField("length_beyond_end", layout.LOG_OVERHEAD, len(writer.data), broken.detail),
-        )
-        return []
-    if fault is not None:
-        writer.add_fault(fault.reason, fault.expected, fault.found)
-    if in_message:
-        return message_fields.walk(writer, fault is None, cap, records)
+def _walk(writer: SpanWriter, fault: FieldFault | None, cap: int, records: int | None) -> list[Section]:
+    view, stop = writer.data, len(writer.data)
+    magic = view[layout.V2_AT.magic] if stop >= layout.UP_TO_MAGIC else None
     if magic in layout.BATCH_MAGICS:
-        return batch_fields.walk(writer, fault is None, cap, records)
-    return _unknown_magic(writer, magic)
-
-
-def _unknown_magic(writer: SpanWriter, magic: int | None) -> list[Section]:
-    if magic is None:
-        writer.unread(writer.stop, "batch", "too few bytes to read its magic")
-        return []
-    writer.add_span(
-        4, "crc_or_leader_epoch", f"0x{int.from_bytes(writer.data[12:16], 'big'):08x}", "depends on the magic"
-    )
-    signed = magic - 256 if magic > 127 else magic
-    writer.add_span(1, "magic", signed)
-    writer.add_fault("unsupported_magic", layout.LATEST_MAGIC, signed)
-    writer.unread(writer.stop, "rest")
+        return batch_fields.walk(writer, fault, cap, records)
+    if magic in layout.MAGICS:
+        return message_fields.walk(writer, fault, cap, records)
+    read = fields.start(view)
+    if read.fault:
+        read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, stop))
+    signed = read.values().get("magic")
+    unknown = None if signed is None else FieldFault("unsupported_magic", layout.LATEST_MAGIC, signed)
+    writer.add_fields(read, _NOTES, stop, faults={"batch_length": fault, "magic": unknown}, rest="batch")
+    writer.unread(stop, *(("batch", "too few bytes to read its magic") if signed is None else ("rest",)))
     return []
+
+
+_NOTES: dict[str, Note] = {
+    "base_offset": "outside of the checksum",
+    "batch_length": "bytes of the batch after this field",
+    "crc_or_leader_epoch": "depends on the magic",
+}
 
 
 def _headline(found: Explanation) -> str:

@@ -6,13 +6,14 @@ overlap, whatever the bytes are: bytes that cannot be read are a span as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from kafkarec.damage import comparison
 from kafkarec.errors import REASONS
-from kafkarec.format.varints import VARINT_BYTES, BadVarint, read_signed
+from kafkarec.format.fields import FieldFault, Fields
 
 FIELD, PAYLOAD, UNREAD, SKIPPED = "field", "payload", "unread", "skipped"
 
@@ -94,99 +95,86 @@ class Explanation:
         return iter(self.spans)
 
 
-class UnreadableField(Exception):
-    """The field at the writer's position cannot be read."""
-
-    def __init__(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.expected, self.found, self.detail = reason, expected, found, detail
-
-
-class UnreadableSpan(Exception):
-    """The fault is on the last span; the bytes after it cannot be read."""
-
-
-Note = str | Callable[[Any], str]
+Note = str | Callable[[int, Fields], str]
+"""The meaning of a field: a text, or a function of its value and of what was read with it."""
 
 
 class SpanWriter:
-    """Reads the fields of one section. Each method reads the field at `at`, appends its span and moves `at` after it.
-
-    A field that does not end by `stop` raises UnreadableField and leaves `at` unchanged.
-    """
+    """Creates the spans of one section, from byte 0 on without a gap."""
 
     def __init__(self, data: memoryview, section: int = 0) -> None:
-        self.data = data
-        self.section = section
+        self.data, self.section = data, section
         self.at = 0
-        self.stop = len(data)
         self.spans: list[Span] = []
         self.faults: list[SpanFault] = []
 
     @property
     def left(self) -> int:
-        return self.stop - self.at
+        """The number of bytes that have no span yet."""
+        return len(self.data) - self.at
 
-    def add_span(self, length: int, path: str, value: Any = None, note: Note = "", kind: str = FIELD) -> None:
-        """Appends a span for the next `length` bytes."""
-        text = note if isinstance(note, str) else note(value)
-        self.spans.append(Span(self.at, length, path, value, text, kind))
-        self.at += length
+    def add_span(self, stop: int, path: str, value: Any = None, note: str = "", kind: str = FIELD) -> None:
+        """Appends a span that ends at byte `stop`."""
+        self.spans.append(Span(self.at, stop - self.at, path, value, note, kind))
+        self.at = stop
 
-    def number(
-        self, path: str, size: int, note: Note = "", *, signed: bool = True, order: Any = "big", show: Any = None
-    ) -> int:
-        """Reads an integer of fixed size. `show` converts it to the span's value."""
-        if size > self.left:
-            raise UnreadableField("message_truncated", size, self.left)
-        value = int.from_bytes(self.data[self.at : self.at + size], order, signed=signed)
-        text = note if isinstance(note, str) else note(value)
-        self.add_span(size, path, show(value) if show else value, text)
-        return value
+    def add_fields(
+        self,
+        read: Fields,
+        notes: Mapping[str, Note],
+        stop: int,
+        path: str = "",
+        faults: Mapping[str, FieldFault | None] = MappingProxyType({}),
+        rest: str = "",
+    ) -> None:
+        """Appends a span for each field that was read, and one up to `stop` if there is a fault.
 
-    def varint(self, path: str, note: Note = "", longest: int = VARINT_BYTES) -> int:
-        """Reads a zig-zag varint (longest 5) or varlong (10) as ByteUtils does: excess bits are dropped."""
-        try:
-            value, end = read_signed(self.data, self.at, self.stop, longest)
-        except BadVarint as bad:
-            if bad.cut:
-                detail = "a varint continues beyond the end"
-                raise UnreadableField("message_truncated", self.left + 1, self.left, detail) from None
-            raise UnreadableField("varint_too_long", detail=f"no end within {longest} bytes") from None
-        text = note if isinstance(note, str) else note(value)
-        size = end - self.at
-        if size > 1 and not self.data[end - 1]:
-            text = joined(text, "longer than necessary")
-        self.add_span(size, path, value, text)
-        return value
+        path     of the record or message, before the names of its fields
+        faults   those of single fields that could be read
+        rest     the path of the bytes that cannot be read, without `path`
+        """
+        prefix = f"{path}." if path else ""
+        for name, start, end, value, padded in read.fields:
+            if start == end:
+                continue  # an empty key or value
+            note = notes.get(name) or notes.get(name.rpartition("]")[2], "")
+            text = note if isinstance(note, str) else note(value, read)
+            if padded:
+                text = joined(text, "longer than necessary")
+            if isinstance(value, int):
+                shown = f"0x{value & (1 << 8 * (end - start)) - 1:0{2 * (end - start)}x}" if name in _HEX else value
+                self.spans.append(Span(start, end - start, prefix + name, shown, text))
+            else:
+                self.spans.append(Span(start, end - start, prefix + name, bytes(value), text, PAYLOAD))
+            if faults:
+                self.add_fault(faults.get(name))
+            self.at = end
+        if read.fault and read.of_last:
+            self.add_fault(read.fault)
+            self.unread(stop, path or rest)
+        elif read.fault:
+            self.unread(stop, path or rest, "", read.fault)
 
-    def payload(self, path: str, length: int, note: Note = "") -> memoryview:
-        """Appends a span of kind "payload"."""
-        data = self.data[self.at : self.at + length]
-        self.add_span(length, path, bytes(data), note, PAYLOAD)
-        return data
-
-    def add_fault(self, reason: str, expected: int | None = None, found: int | None = None, detail: str = "") -> None:
-        """Adds a fault to the last span."""
+    def add_fault(self, fault: FieldFault | None) -> None:
+        """Adds a fault, if there is one, to the last span."""
+        if fault is None:
+            return
         span = self.spans[-1]
-        text = _sentence(reason, expected, found, detail)
-        self.faults.append(SpanFault(self.section, span.start, span.path, reason, text))
-        self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=reason)
+        sides = comparison(fault.reason, fault._asdict())
+        text = joined(REASONS[fault.reason].sentence, sides, between=": ")
+        self.faults.append(SpanFault(self.section, span.start, span.path, fault.reason, text))
+        self.spans[-1] = span._replace(note=joined(span.note, f"WRONG: {text}"), fault=fault.reason)
 
-    def unread(self, stop: int, path: str, note: str = "", broken: UnreadableField | None = None) -> None:
-        """Appends a span of kind "unread" up to `stop`, with the fault `broken` if given."""
-        if stop > self.at or broken is not None:
-            self.add_span(stop - self.at, path, None, note, UNREAD)
-        if broken is not None:
-            self.add_fault(broken.reason, broken.expected, broken.found, broken.detail)
-
-
-def _sentence(reason: str, expected: int | None, found: int | None, detail: str) -> str:
-    """The fault's sentence without its position, which the span has."""
-    sides = comparison(reason, {"expected": expected, "found": found, "detail": detail})
-    return f"{REASONS[reason].sentence}: {sides}" if sides else REASONS[reason].sentence
+    def unread(self, stop: int, path: str, note: str = "", fault: FieldFault | None = None) -> None:
+        """Appends a span of kind "unread" up to `stop`, unless it would have no bytes and no fault."""
+        if stop > self.at or fault is not None:
+            self.add_span(stop, path, None, note, UNREAD)
+            self.add_fault(fault)
 
 
-def joined(*notes: str) -> str:
+_HEX = ("crc", "crc_or_leader_epoch", "attributes")
+
+
+def joined(*notes: str, between: str = "\n") -> str:
     """The notes that are not empty, as lines."""
-    return "\n".join(note for note in notes if note)
+    return between.join(note for note in notes if note)

@@ -15,7 +15,7 @@ from paths import SEGMENTS
 from kafkarec.errors import CorruptRecordError, InvalidRecordError
 from kafkarec.ops.dump import DumpOptions, decoders, dump
 from kafkarec.ops.dump.java_text import absolute_path, java_path, parse_long
-from kafkarec.ops.dump.mismatches import Consecutive, LongPairs, Mismatches
+from kafkarec.ops.dump.mismatches import Consecutive, Mismatches
 from kafkarec.sources.files import FileObject, LocalFile
 
 STEM = "00000000000000000000"
@@ -38,9 +38,9 @@ def test_what_kafkas_tool_printed(name: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_what_kafkas_tool_printed_with_a_decoder(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SEGMENTS)
     flag = DECODED.get(name.split("/")[0], "--cluster-metadata-decoder")
-    decode, cut = decoders.decoder_of_options([flag])
+    decode = decoders.decoder_of_options([flag])
     wanted = Path(f"{name}.decoded.txt").read_bytes().decode()
-    assert ours([name], decode=decode, truncated=cut).out == wanted
+    assert ours([name], decode=decode).out == wanted
 
 
 def log(folder: Path, *parts: bytes, stem: str = STEM) -> Path:
@@ -118,13 +118,13 @@ def test_non_consecutive_offsets_are_printed_once_per_first_offset(tmp_path: Pat
 
 def test_pairs_of_offsets_take_sixteen_bytes_each() -> None:
     tracemalloc.start()
-    pairs = LongPairs()
+    complaints = Mismatches()
     for number in range(0, 400_000, 2):
-        pairs.add(number, number + 2)
+        complaints.add("not_consecutive", "/a.log", number, number + 2)
     used, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert used < 200_000 * 20
-    assert list(pairs)[:2] == [(0, 2), (2, 4)]
+    assert list(complaints.lines())[1:3] == ["  0 is followed by 2", "  2 is followed by 4"]
 
 
 def test_consecutive_offsets_wrap_as_longs_do() -> None:
@@ -166,8 +166,8 @@ def test_a_file_that_shrinks(tmp_path: Path) -> None:
 
 def test_decoder_classes() -> None:
     known = "org.apache.kafka.tools.api."
-    assert decoders.decoder_of_options([], None, known + "StringDecoder") == (None, None)
-    decode, _ = decoders.decoder_of_options([], known + "IntegerDecoder", known + "LongDecoder")
+    assert decoders.decoder_of_options([], None, known + "StringDecoder") is None
+    decode = decoders.decoder_of_options([], known + "IntegerDecoder", known + "LongDecoder")
     assert decode is not None
     assert decode((-7).to_bytes(4, "big", signed=True), (9).to_bytes(8, "big") + b"more", 0) == ("-7", "9")
     assert decode(None, None, 0) == (None, None)
@@ -176,7 +176,7 @@ def test_decoder_classes() -> None:
     with pytest.raises(decoders.UnknownClass, match="is a Java class"):
         decoders.decoder_of_options([], None, "com.example.Mine")
     # the flag of an internal topic has priority over a class
-    assert decoders.decoder_of_options(["--offsets-decoder"], None, "com.example.Mine")[1] is not None
+    assert decoders.decoder_of_options(["--offsets-decoder"], None, "com.example.Mine") is not None
 
 
 @pytest.mark.parametrize(

