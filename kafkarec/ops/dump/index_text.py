@@ -139,8 +139,10 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
 
 def _latest(batch: DumpedBatch, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
-    check(batch)
-    if isinstance(batch.header, V2Header):
+    is_batch = isinstance(batch.header, V2Header)
+    if not is_batch or batch.header.record_count:
+        check(batch)  # of a batch without records Kafka does not read the payload
+    if is_batch:
         stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps if stamp is not None]
     else:
         stamps = [timestamp_of(batch, message) for message in messages(batch, limit)]
