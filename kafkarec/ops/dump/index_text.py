@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import UP_TO_MAGIC, V2Header
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource

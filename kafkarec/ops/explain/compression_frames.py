@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kafkarec.codecs import CodecError, decompress, probe
 from kafkarec.errors import REASONS
 from kafkarec.format.enums import CODEC_NAMES
-from kafkarec.format.fields import FieldFault
+from kafkarec.format.single_fields import FieldFault
 
 from .spans import PAYLOAD, SpanWriter, joined
 
