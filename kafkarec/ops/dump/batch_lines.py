@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, NoReturn
 
 from kafkarec.format import checksum, layout
 from kafkarec.format.enums import CODEC_NAMES
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import increment_sequence, wrapped
 from kafkarec.format.layout import MessageHeader, V2Header
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.sources.files import ByteSource
 
 from .batch_reader import FilePiece, Frame, refuse

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import NamedTuple, NoReturn
 
 from kafkarec.damage import error
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.layout import LOG_OVERHEAD, MESSAGE_OVERHEAD, START, UP_TO_MAGIC
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.sources.files import ByteSource
 
 LEAST_SIZE = MESSAGE_OVERHEAD[0]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple, NoReturn
 
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import UP_TO_MAGIC, V2Header
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.sidecars.offset_index import OffsetIndex
 from kafkarec.sidecars.time_index import TimeIndex
 from kafkarec.sources.files import ByteSource
@@ -139,8 +139,10 @@ def _batches(log: ByteSource, start: int, end: int, window: int) -> Iterator[Dum
 
 def _latest(batch: DumpedBatch, limit: int) -> int:
     """The largest timestamp of a batch's records; -1 without records."""
-    check(batch)
-    if isinstance(batch.header, V2Header):
+    is_batch = isinstance(batch.header, V2Header)
+    if not is_batch or batch.header.record_count:
+        check(batch)  # of a batch without records Kafka does not read the payload
+    if is_batch:
         stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps if stamp is not None]
     else:
         stamps = [timestamp_of(batch, message) for message in messages(batch, limit)]

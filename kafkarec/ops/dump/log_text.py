@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format import fields, layout
-from kafkarec.format.fields import FieldFault
+from kafkarec.format import layout, single_fields
 from kafkarec.format.java_integers import INT_MAX, wrapped
 from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.read import reader
 from kafkarec.sources.files import ByteSource
 from kafkarec.tables.records import RecordColumns
@@ -180,7 +180,7 @@ def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
     read if bytes follow it."""
     at, stop = layout.V2_OVERHEAD, len(batch.raw)
     for index in range(header.record_count):
-        read = fields.record(batch.raw, at, stop)
+        read = single_fields.record(batch.raw, at, stop)
         is_last = index == header.record_count - 1
         if read.fault or read.stop is None or (is_last and read.stop < stop):
             return

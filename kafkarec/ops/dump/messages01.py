@@ -1,4 +1,4 @@
-"""Lines of messages of magic 0 and 1, and of the inner messages of a wrapper (`kafkarec.format.fields`)
+"""Lines of messages of magic 0 and 1, and of the inner messages of a wrapper (`kafkarec.format.single_fields`)
 
 Inner messages are read as magic 0 if their magic is 0, otherwise as magic 1 (DeepRecordsIterator).
 """
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from kafkarec import codecs
 from kafkarec.errors import REASONS
-from kafkarec.format import fields
+from kafkarec.format import single_fields
 from kafkarec.format.checksum import checksum
-from kafkarec.format.fields import FieldFault, Fields
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import CHECKED_FROM, CODEC_MASK, LATEST_CODECS
+from kafkarec.format.single_fields import FieldFault, Fields
 
 from .batch_lines import BOOL, DumpedBatch
 from .mismatches import Consecutive
@@ -41,7 +41,7 @@ def message_lines(batch: DumpedBatch, style: LineOptions, consecutive: Consecuti
 
 def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     """A plain message itself, or the inner messages of a wrapper. `limit`: max decompressed bytes."""
-    read = fields.message(batch.raw, 0, len(batch.raw))
+    read = single_fields.message(batch.raw, 0, len(batch.raw))
     wrapper = batch.header
     if batch.codec == 0:
         yield _Message(batch.offset, batch.raw, read.values(), read.fault)
@@ -49,14 +49,14 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     latest = LATEST_CODECS[wrapper.magic]
     _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
     data = _decompressed(batch, read, limit)
-    frames, fault = fields.inner_messages(data)
+    frames, fault = single_fields.inner_messages(data)
     _check(batch, fault)
     last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True)
-    shift, fault = fields.inner_shift(wrapper, last)
+    shift, fault = single_fields.inner_shift(wrapper, last)
     _check(batch, fault)
     append_time = wrapper.timestamp if batch.timestamp_type == "LogAppendTime" else None
     for frame in frames:
-        read = fields.message(data, frame.start, frame.stop)
+        read = single_fields.message(data, frame.start, frame.stop)
         values = read.values()
         codec = values["attributes"] & CODEC_MASK
         _check(batch, FieldFault("inner_compressed", 0, codec) if codec else None)

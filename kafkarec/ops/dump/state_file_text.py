@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafkarec.format.checksum import crc32c
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import decrement_sequence
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.sidecars import producer_snapshot, txn_index
 from kafkarec.sources.files import ByteSource
 

@@ -6,11 +6,11 @@ Follows DefaultRecordBatch. What its readers refuse is a fault; what is odd but 
 
 from __future__ import annotations
 
-from kafkarec.format import fields, layout
+from kafkarec.format import layout, single_fields
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.fields import FieldFault, Fields
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import V2Header
+from kafkarec.format.single_fields import FieldFault, Fields
 
 from . import value_descriptions
 from .compression_frames import decompressed
@@ -25,7 +25,7 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_rec
     Returns the section of the decompressed payload, if there is one; its faults are added to the writer's.
     """
     stop = len(writer.data)
-    read = fields.header(writer.data, stop)
+    read = single_fields.header(writer.data, stop)
     crc_note, crc_fault = checked(writer.data, layout.BATCH_MAGIC, length_fault)
     faults = {"batch_length": length_fault, "crc": crc_fault}
     if read.fault:

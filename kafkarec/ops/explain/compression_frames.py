@@ -15,7 +15,7 @@ from collections.abc import Callable
 from kafkarec.codecs import CodecError, decompress, probe
 from kafkarec.errors import REASONS
 from kafkarec.format.enums import CODEC_NAMES
-from kafkarec.format.fields import FieldFault
+from kafkarec.format.single_fields import FieldFault
 
 from .spans import PAYLOAD, SpanWriter, joined
 
@@ -45,7 +45,8 @@ def decompressed(
     if not head or sum(head.values()) + sum(tail.values()) > len(payload):
         head, tail = {}, {}
     _add_parts(writer, name, head)
-    writer.add_span(stop - sum(tail.values()), f"{name}.data", None, "", PAYLOAD)
+    data_stop = stop - sum(tail.values())
+    writer.add_span(data_stop, f"{name}.data", bytes(writer.data[writer.at : data_stop]), "", PAYLOAD)
     writer.add_fault(fault)
     _add_parts(writer, name, tail)
     note = f"{name}: {len(payload)} bytes"

@@ -1,12 +1,12 @@
-"""A message of magic 0 or 1, plain or a wrapper, byte by byte (`kafkarec.format.fields`)"""
+"""A message of magic 0 or 1, plain or a wrapper, byte by byte (`kafkarec.format.single_fields`)"""
 
 from __future__ import annotations
 
-from kafkarec.format import fields, layout
+from kafkarec.format import layout, single_fields
 from kafkarec.format.checksum import checksum
-from kafkarec.format.fields import FieldFault, Fields
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import MessageHeader
+from kafkarec.format.single_fields import FieldFault, Fields
 
 from . import value_descriptions
 from .batch_fields import checked
@@ -29,7 +29,7 @@ _SPARE = "spare bytes: readers ignore them"
 def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: int | None) -> list[Section]:
     """Writes the spans of the outer message. Returns the section of its inner messages, for a wrapper."""
     data, stop = writer.data, len(writer.data)
-    read = fields.message(data, 0, stop)
+    read = single_fields.message(data, 0, stop)
     values = read.values()
     magic = values["magic"]
     crc_note, crc_fault = checked(data, magic, length_fault)
@@ -56,9 +56,9 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: in
 def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: int | None) -> None:
     """Writes the messages inside a wrapper: the first `most` and those with a fault field by field."""
     data = writer.data
-    frames, fault = fields.inner_messages(data, cap)
+    frames, fault = single_fields.inner_messages(data, cap)
     last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True) if frames else 0
-    shift, shift_fault = fields.inner_shift(wrapper, last)
+    shift, shift_fault = single_fields.inner_shift(wrapper, last)
 
     def offset(stored: int, _: object) -> str:
         if wrapper.magic != 1:
@@ -69,7 +69,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
 
     append_time = wrapper.attributes & layout.LOG_APPEND_TIME and wrapper.magic
     for index, frame in enumerate(frames):
-        read = fields.message(data, frame.start, frame.stop)
+        read = single_fields.message(data, frame.start, frame.stop)
         values = read.values()
         codec = values["attributes"] & layout.CODEC_MASK
         if codec:

@@ -1,4 +1,4 @@
-"""The records of a magic 2 batch, byte by byte (`kafkarec.format.fields`), with the parts of control records.
+"""The records of a magic 2 batch, byte by byte (`kafkarec.format.single_fields`), with the parts of control records.
 
 After an unreadable record the next one is read at the end given by its length, so one wrong byte affects one record
 only.
@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format import control, fields, layout
-from kafkarec.format.fields import Field, FieldFault, Fields
+from kafkarec.format import control, layout, single_fields
 from kafkarec.format.java_integers import increment_sequence, wrapped
 from kafkarec.format.layout import V2Header
+from kafkarec.format.single_fields import FieldFault, Fields, ReadField
 from kafkarec.support.text_table import counted
 
 from . import value_descriptions
@@ -28,7 +28,7 @@ def add_records(writer: SpanWriter, head: V2Header, most: int | None, trusted: b
     notes = _notes(head)
     is_control = trusted and bool(head.attributes & layout.CONTROL)
     for index in range(head.record_count):
-        read = fields.record(data, at, len(data)) if at < len(data) else None
+        read = single_fields.record(data, at, len(data)) if at < len(data) else None
         if read and read.stop is not None and not read.fault and most is not None and index >= most:
             at = read.stop
             continue
@@ -104,7 +104,7 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     return read._replace(fields=parts), {"length": text}
 
 
-def _split(field: Field, sizes: dict[str, int] | None) -> Iterator[Field]:
+def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField]:
     if sizes is None:
         yield field
         return
@@ -112,7 +112,7 @@ def _split(field: Field, sizes: dict[str, int] | None) -> Iterator[Field]:
     if sum(sizes.values()) <= field.stop - at:
         for name, size in sizes.items():
             number = int.from_bytes(field.value[at - field.start :][:size], "big", signed=True)
-            yield Field(f"{field.name}.{name}", at, at + size, number)
+            yield ReadField(f"{field.name}.{name}", at, at + size, number)
             at += size
     rest = "rest" if field.name == "key" else "message"
-    yield Field(f"{field.name}.{rest}", at, field.stop, field.value[at - field.start :])
+    yield ReadField(f"{field.name}.{rest}", at, field.stop, field.value[at - field.start :])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec.format import fields, layout
+from kafkarec.format import layout, single_fields
 from kafkarec.format.checksum import batch_checksums
-from kafkarec.format.fields import FieldFault
 from kafkarec.format.java_integers import wrapped
+from kafkarec.format.single_fields import FieldFault
 from kafkarec.support.text_table import counted
 
 from . import batch_fields, damage_hints, message_fields, value_descriptions
@@ -99,7 +99,7 @@ def _walk(writer: SpanWriter, fault: FieldFault | None, cap: int, records: int |
         return batch_fields.walk(writer, fault, cap, records)
     if magic in layout.MAGICS:
         return message_fields.walk(writer, fault, cap, records)
-    read = fields.start(view)
+    read = single_fields.start(view)
     if read.fault:
         read = read._replace(fault=FieldFault("length_beyond_end", layout.LOG_OVERHEAD, stop))
     signed = read.values().get("magic")

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from kafkarec.damage import comparison
 from kafkarec.errors import REASONS
-from kafkarec.format.fields import FieldFault, Fields
+from kafkarec.format.single_fields import FieldFault, Fields
 
 FIELD, PAYLOAD, UNREAD, SKIPPED = "field", "payload", "unread", "skipped"
 

@@ -43,7 +43,7 @@ from .layout import (
 from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 
 
-class Field(NamedTuple):
+class ReadField(NamedTuple):
     """Bytes [start, stop) of the data, as a number; of a key, value or header the bytes themselves.
 
     padded   a varint of more bytes than its value needs
@@ -73,7 +73,7 @@ class Fields(NamedTuple):
     of_last   whether the value of the last field is wrong; else it is the field after it that cannot be read
     """
 
-    fields: list[Field]
+    fields: list[ReadField]
     stop: int | None
     fault: FieldFault | None
     of_last: bool
@@ -100,7 +100,7 @@ class _Cursor:
 
     def __init__(self, data: memoryview, at: int, stop: int, end: int | None) -> None:
         self.data, self.at, self.stop, self.end = data, at, stop, end
-        self.fields: list[Field] = []
+        self.fields: list[ReadField] = []
 
     def number(self, name: str, form: str) -> int:
         layout = _struct(form)
@@ -137,7 +137,7 @@ class _Cursor:
             self.add(name, self.at + length, self.data[self.at : self.at + length])
 
     def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
-        self.fields.append(Field(name, self.at, stop, value, padded))
+        self.fields.append(ReadField(name, self.at, stop, value, padded))
         self.at = stop
 
 
