@@ -180,7 +180,7 @@ def _all_headers(segment: SegmentFile, summary: SegmentSummary, want: Want) -> b
         summary.batches += len(table)
         summary.records += sum(count or 0 for count in table.column("record_count"))
         summary.damage += [one.detail for one in table.damage]
-        summary.damage += [f"{segment.path}, batch at byte {one.position}: restored {one}" for one in table.restored]
+        summary.damage += [f"{segment.path}, batch at byte {one.position}: {one}" for one in table.restored]
         for first, following in zip(table.column("base_offset"), table.column("next_offset"), strict=True):
             in_order = in_order and (first is None or first >= expected) and (end is None or following <= end)
             expected = following

@@ -290,8 +290,7 @@ def test_offsets_are_those_of_restored_headers(run: Here, tmp_path: Path, count:
         ran = run("ls", path, "--format", "json", *full)
         assert ran.status == 1 and (ran.rows[0]["first_offset"], ran.rows[0]["next_offset"]) == (300, 300 + count)
         assert ran.rows[0]["damage"] == [
-            f"{path}, batch at byte 0: restored base_offset 300 instead of 274877907244, proven by the offsets before "
-            "and behind it"
+            f"{path}, batch at byte 0: base offset is 300, not 274877907244: proven by the offsets before and after it"
         ]
 
 

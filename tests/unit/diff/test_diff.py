@@ -119,7 +119,7 @@ def test_damage_is_not_a_gap(tmp_path: Path) -> None:
     difference = compare(a, b)
     assert spans(difference.only_a) == [(10, 19, "damaged")]
     assert len(difference.b.damage) == 1 and not difference.a.damage
-    assert any(note.startswith("B: 1 damaged range") for note in difference.notes)
+    assert any(note.startswith("B is damaged: 1 range") for note in difference.notes)
     assert mirrored(difference, compare(b, a))
 
 
@@ -300,7 +300,7 @@ def test_random_bytes_are_one_damaged_place(tmp_path: Path) -> None:
     b = log(tmp_path / "b", [random.Random(5).randbytes(3000)])
     difference = compare(a, b)
     assert spans(difference.only_a) == [(0, 9, "damaged")] and not difference.only_b
-    assert any(note.startswith("B: 1 damaged range, 3000 bytes; ") for note in difference.notes)
+    assert any(note.startswith("B is damaged: 1 range, 3000 bytes; ") for note in difference.notes)
 
 
 def test_progress_ends_at_the_sizes_of_both(tmp_path: Path) -> None:
