@@ -46,7 +46,7 @@ READINGS: dict[str, tuple[float, Callable[[Any, Path], object]]] = {
     "diff": (1.02, lambda log, to: compare(log, kafkarec.open(shutil.copytree(log.path, to / "copy")))),
     "convert": (2.02, lambda log, to: list(converted(log, compression="zstd"))),
     "compact": (2.02, lambda log, to: list(cleaned(log))),
-    "verify": (1.35, lambda log, to: log.verify()),
+    "verify": (1.02, lambda log, to: log.verify()),
     "salvage": (2.2, lambda log, to: log.salvage(to / "out")),
 }
 
