@@ -19,6 +19,8 @@ from kafkarec.read.walk import HEADERS, Buffer, asked, walk
 from kafkarec.sidecars import offset_index, time_index
 from kafkarec.sidecars.index_entries import Entries
 
+pytestmark = pytest.mark.core
+
 
 class Batch(NamedTuple):
     data: bytes
