@@ -47,7 +47,7 @@ from kafkarec._c.producer_table cimport (
     keep, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c.row_checks cimport Follower, RowState, check_rows, follow_rows
+from kafkarec._c.row_checks cimport EntryCursor, RowState, check_rows, entries_are_of
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
@@ -399,7 +399,7 @@ cdef class Rows:
                 found.add((row.producer_id, row.last_offset))
         return found
 
-    def follow(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
+    def pass_entries(self, places, values, int64_t at, last, largest, int64_t base, bint by_time):
         """(next entry, last offset, largest timestamp) after these batches, if the entries of an index from `at` on are
         theirs; None: one is not. See `_c/row_checks.pxd`.
 
@@ -408,17 +408,17 @@ cdef class Rows:
         cdef const int64_t[::1] of_places = places, of_values = values
         cdef int64_t entries = len(of_places)
         cdef const BatchRow* rows = self.at(0)
-        cdef Follower follower
+        cdef EntryCursor cursor
         cdef bint usual
         if len(of_values) != entries or not 0 <= at <= entries:
             raise ValueError(f"entry {at} of {entries} and {len(of_values)}")
-        follower.at, follower.any = at, last is not None
-        follower.last = 0 if last is None else last
-        follower.largest = INT64_MIN if largest is None else largest
+        cursor.at, cursor.any = at, last is not None
+        cursor.last = 0 if last is None else last
+        cursor.largest = INT64_MIN if largest is None else largest
         with nogil:
-            usual = follow_rows(&follower, rows, self.count, &of_places[0] if entries else NULL,
+            usual = entries_are_of(&cursor, rows, self.count, &of_places[0] if entries else NULL,
                                 &of_values[0] if entries else NULL, entries, base, by_time)
-        return (follower.at, follower.last, follower.largest) if usual else None
+        return (cursor.at, cursor.last, cursor.largest) if usual else None
 
     def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`

@@ -29,7 +29,7 @@ cdef struct RowState:
     int64_t signs_of_cleaning    # empty batches, batches with fewer records than offsets, delete horizons
     bint rising                  # offsets must ascend, as in a segment of a log
 
-cdef struct Follower:            # what an index was compared with so far
+cdef struct EntryCursor:         # what an index was compared with so far
     int64_t at                   # the next entry
     int64_t last                 # the last offset of the last batch; with `any`
     int64_t largest              # the largest timestamp; with `any`
@@ -95,14 +95,14 @@ cdef inline int check_rows(RowState* s, const BatchRow* rows, int64_t count, int
     return flags
 
 
-cdef inline bint follow_rows(Follower* f, const BatchRow* rows, int64_t count, const int64_t* places,
-                             const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
+cdef inline bint entries_are_of(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
+                                const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
     """Passes over the entries of an index up to the last row, if each is that of a batch: its position and last offset,
     or its last offset and the largest timestamp up to it. False, and nothing is passed over, if one is not.
 
     base: of the segment, to which the stored offsets are relative
     """
-    cdef Follower now = f[0]
+    cdef EntryCursor now = f[0]
     cdef int64_t i, offset, place, value
     for i in range(count):
         offset = rows[i].last_offset

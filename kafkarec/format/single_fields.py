@@ -22,7 +22,7 @@ raise for bad bytes: they return the fields before the fault.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from struct import Struct
 from typing import Any, NamedTuple
@@ -237,12 +237,13 @@ def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[rang
     return frames, None if frames else FieldFault("wrapper_empty", 1, 0)
 
 
-def inner_shift(wrapper: MessageHeader, last: int) -> tuple[int, FieldFault | None]:
-    """(what is added to the inner offsets of a wrapper, its fault). `last`: the stored offset of its last message.
+def inner_shift(wrapper: MessageHeader, data: memoryview, frames: Sequence[range]) -> tuple[int, FieldFault | None]:
+    """(what is added to the inner offsets of a wrapper, its fault). frames: of `inner_messages` of the data.
 
     Inner offsets of magic 1 are relative, unless the wrapper's offset is 0 (KIP-31).
     """
-    if wrapper.magic != 1 or not wrapper.offset:
+    if wrapper.magic != 1 or not wrapper.offset or not frames:
         return 0, None
+    last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True)
     fault = FieldFault("wrapper_offset_too_small", last, wrapper.offset) if wrapper.offset < last else None
     return wrapped(wrapper.offset - last, 64), fault

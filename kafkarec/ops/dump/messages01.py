@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from kafkarec import codecs
 from kafkarec.errors import REASONS
 from kafkarec.format import single_fields
-from kafkarec.format.checksum import checksum
+from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import wrapped
-from kafkarec.format.layout import CHECKED_FROM, CODEC_MASK, LATEST_CODECS
+from kafkarec.format.layout import CODEC_MASK, LATEST_CODECS
 from kafkarec.format.single_fields import FieldFault, Fields
 
 from .batch_lines import BOOL, DumpedBatch
@@ -51,8 +51,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     data = _decompressed(batch, read, limit)
     frames, fault = single_fields.inner_messages(data)
     _check(batch, fault)
-    last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True)
-    shift, fault = single_fields.inner_shift(wrapper, last)
+    shift, fault = single_fields.inner_shift(wrapper, data, frames)
     _check(batch, fault)
     append_time = wrapper.timestamp if batch.timestamp_type == "LogAppendTime" else None
     for frame in frames:
@@ -97,11 +96,11 @@ def _line(batch: DumpedBatch, message: _Message, style: LineOptions) -> str:
     if style.content or (style.metadata and "value_length" not in values):
         _check(batch, message.fault)
     if style.metadata:
-        valid = checksum(message.raw[CHECKED_FROM[0] :], 0) == values["crc"]
+        stored, computed = batch_checksums(message.raw, 0)  # that of magic 1 has the same bytes
         line = (
             f"| offset: {message.offset} {batch.timestamp_type}: {timestamp_of(batch, message)} "
             f"keySize: {values['key_length']} valueSize: {values['value_length']} "
-            f"isValid: {BOOL[valid]} crc: {values['crc']}"
+            f"isValid: {BOOL[stored == computed]} crc: {values['crc']}"
         )
     if style.content:
         key, value = (None if name not in values else bytes(values[name]) for name in ("key", "value"))

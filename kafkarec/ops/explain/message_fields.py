@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkarec.format import layout, single_fields
-from kafkarec.format.checksum import checksum
+from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import MessageHeader
 from kafkarec.format.single_fields import FieldFault, Fields
@@ -57,8 +57,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
     """Writes the messages inside a wrapper: the first `most` and those with a fault field by field."""
     data = writer.data
     frames, fault = single_fields.inner_messages(data, cap)
-    last = int.from_bytes(data[frames[-1].start :][:8], "big", signed=True) if frames else 0
-    shift, shift_fault = single_fields.inner_shift(wrapper, last)
+    shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
 
     def offset(stored: int, _: object) -> str:
         if wrapper.magic != 1:
@@ -92,9 +91,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
 
 def _inner_crc(data: memoryview, frame: range) -> str:
     """Kafka's iterators do not check it; consumers with check.crcs and `verify` do."""
-    covered = data[frame.start + layout.CHECKED_FROM[0] : frame.stop]
-    stored = int.from_bytes(data[frame.start + layout.CRC_AT[0] :][:4], "big")
-    computed = checksum(covered, 0)
+    stored, computed = batch_checksums(data[frame.start : frame.stop], 0)  # that of magic 1 has the same bytes
     note = f"CRC-32 of bytes {frame.start + layout.CHECKED_FROM[0]} to {frame.stop - 1}"
     if stored == computed:
         return f"{note}: matches"

@@ -29,7 +29,8 @@ class Kind(NamedTuple):
     violation    what is wrong, in plain words
     advice       what to do about it
     step         SALVAGE, REINDEX, REPLICA or TXN; empty: no command repairs it
-    subject      END: of the log; READ_FAILURE; COMPARISON: of a side file with the batches; empty: anything else
+    subject      END: of the log; READ_FAILURE; COMPARISON: of a side file with the batches; INDEX_FILE: a side file,
+                 which reindex writes if it is an index or a snapshot; empty: anything else
     """
 
     severities: tuple[str, ...]
@@ -269,7 +270,7 @@ KINDS: dict[str, Kind] = {
         _NOTE,
         "an .index entry has the last offset of an append of several batches, as brokers before 4.1 write it",
         "nothing to do",
-        REINDEX,
+        "",
         COMPARISON,
     ),
     "index_coverage": Kind(

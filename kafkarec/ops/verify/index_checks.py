@@ -84,7 +84,7 @@ class _IndexCheck(Generic[E]):
     def _take_usual(self, rows: Rows) -> bool:
         """Takes the batches of a step if each entry up to the last one has the place of one, and its value."""
         base = self._index.base_offset
-        taken = rows.follow(self._places, self._values, self._at, self._last, self._largest, base, self.by_time)
+        taken = rows.pass_entries(self._places, self._values, self._at, self._last, self._largest, base, self.by_time)
         if taken is None:
             return False
         self._at, self._last, self._largest = taken

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from kafkarec.errors import KafkaRecordError
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.recover.marker_evidence import UNDECIDED
 from kafkarec.recover.marker_matching import Match
@@ -27,6 +28,7 @@ from kafkarec.sidecars import (
     txn_index,
 )
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
 from kafkarec.storage import names
@@ -60,12 +62,12 @@ _MISSING = (
 class LogFindings(NamedTuple):
     """What was found along a log.
 
-    segments   of each segment: about its indexes, and the snapshot at its start
+    segments   of each segment that was read, by its path: about its indexes, and the snapshot at its start
     own        about the log's other side files
     batches    about producers and transactions
     """
 
-    segments: list[SideFileFindings]
+    segments: dict[str, SideFileFindings]
     own: SideFileFindings
     batches: Findings
 
@@ -78,11 +80,10 @@ class LogCheck:
         path = partial(os.path.join, str(log.path))
         self._log, self._path = log, path
         self._own, self._batches = SideFileFindings(path), Findings()
-        self._segments: list[SideFileFindings] = []
-        entries = self._own.read(leader_epochs.NAME, partial(log.folder_file, leader_epochs.NAME), leader_epochs.read)
+        self._segments: dict[str, SideFileFindings] = {}
+        entries = self._own.read_in(log, leader_epochs.NAME, leader_epochs.read)
         self._epochs = None if entries is None else EpochCheck(entries, leader_epochs.NAME, self._own)
-        metadata = partition_metadata.NAME
-        self._own.read(metadata, partial(log.folder_file, metadata), partition_metadata.read)
+        self._own.read_in(log, partition_metadata.NAME, partition_metadata.read)
         self._start: LogStart | None = None
         self._base = 0  # of the first segment
         self._cleaned = False  # whether offsets were missing so far
@@ -91,8 +92,7 @@ class LogCheck:
         self._match = Match(False, attrgetter("evidence"))
 
     def begin(self, segment: SegmentFile) -> None:
-        findings = SideFileFindings(self._path)
-        self._segments.append(findings)
+        findings = self._segments[segment.path] = SideFileFindings(self._path)
         base = segment.base_offset or 0
         if self._start is None:
             self._start, self._base = at_log_start(segment.sidecar, base), base
@@ -119,8 +119,13 @@ class LogCheck:
         self._indexes.finish(self._start, self._cleaned, self._base, largest_batch)
 
     def unread(self) -> None:
-        """The segment could not be read, or not to its end."""
+        """A segment could not be read, or not to its end."""
         self._is_read, self._cleaned = False, True
+
+    def stop(self, error: OSError | KafkaRecordError) -> None:
+        """No other segment can be read, either."""
+        self.unread()
+        self._own.add("sidefiles_unchecked", f"the log's side files could not be compared: {_reason(error)}")
 
     def finish(self) -> LogFindings:
         """What was found."""
@@ -128,7 +133,7 @@ class LogCheck:
             end = self._start.states.end_offset
             if end != self._indexes.base:
                 reading = partial(self._log.folder_file, filename_prefix(end) + producer_snapshot.SUFFIX)
-                self._compare_snapshot(end, reading, self._segments[-1])
+                self._compare_snapshot(end, reading, self._segments[self._indexes.path])
             self._read_other_snapshots({end, *(segment.base_offset for segment in self._log.segments)})
             if self._is_read:
                 self._match.finish()
@@ -145,14 +150,13 @@ class LogCheck:
             return  # removed meanwhile
         for one in map(names.segment, in_folder):
             if one and one.suffix == producer_snapshot.SUFFIX and not one.state and one.base_offset not in compared:
-                name = one.stem + one.suffix
-                self._own.read(name, partial(self._log.folder_file, name), producer_snapshot.read)
+                self._own.read_in(self._log, one.stem + one.suffix, producer_snapshot.read)
 
     def _add_hanging(self, found: Match) -> None:
         if any(one.outcome == UNDECIDED for one in found.decisions):  # __transaction_state may have its end
-            add_hanging(transactions.listing(self._log.segments), self._batches)
+            add_hanging_of(self._log.segments, self._batches)
         elif found.ended or found.without_data or found.open:
-            add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
+            _add_hanging(transactions.TransactionListing(found, transactions.HANGING_AFTER), self._batches)
 
     def _compare_snapshot(self, offset: int, reading: Any, findings: SideFileFindings) -> None:
         start, name = self._start, filename_prefix(offset) + producer_snapshot.SUFFIX
@@ -173,17 +177,20 @@ class _SegmentIndexes:
         self._findings, self._later_segment = findings, later_segment
         self._end = 0
         name = filename_prefix(self.base)
+        exists = dict.fromkeys((offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX), True)
 
         def sidecar(module: Any, *base: int) -> Any:
-            read = lambda data, file: module.read(data, *base, file)  # noqa: E731
-            return findings.read(name + module.SUFFIX, partial(segment.sidecar, module.SUFFIX), read)
+            def reading() -> bytes | None:
+                data = segment.sidecar(module.SUFFIX)
+                exists[module.SUFFIX] = data is not None  # one that cannot be read is there
+                return data
+
+            return findings.read(name + module.SUFFIX, reading, lambda data, file: module.read(data, *base, file))
 
         offsets, times = sidecar(offset_index, self.base), sidecar(time_index, self.base)
         self._aborted = sidecar(txn_index)
         # A segment without any index was copied alone. If it has other indexes, a missing .txnindex means that no
         # transaction was aborted.
-        suffixes = (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX)
-        exists = {suffix: _is_there(segment, suffix) for suffix in suffixes}
         for suffix, other, consequence in _MISSING:
             if exists[other] and not exists[suffix]:
                 findings.report(ANOMALY, "index_missing", name + suffix, f"is missing: {consequence}; {REINDEX}")
@@ -252,15 +259,24 @@ class _SegmentIndexes:
             self._transactions.finish(self._aborted, log.is_complete and not cleaned)
 
 
-def _is_there(segment: SegmentFile, suffix: str) -> bool:
+def _reason(error: OSError | KafkaRecordError) -> str:
+    if not isinstance(error, OSError):
+        return str(error)
+    path = str(error.filename or "a file")
+    return f"{path}: {read_failure(error, path).why}"
+
+
+def add_hanging_of(segments: Sequence[SegmentFile], findings: Findings) -> None:
+    """Reads the markers of a log again, and adds the transactions that are open for too long."""
     try:
-        return segment.sidecar(suffix) is not None
-    except OSError:
-        return True  # reported as unreadable
+        listing = transactions.listing(segments)
+    except (OSError, KafkaRecordError) as error:
+        findings.add("sidefiles_unchecked", f"the log's transactions were not checked: {_reason(error)}")
+    else:
+        _add_hanging(listing, findings)
 
 
-def add_hanging(listing: transactions.TransactionListing, findings: Findings) -> None:
-    """Adds the transactions that are open for too long."""
+def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -> None:
     hanging = listing.hanging
     for txn in hanging[:_LISTED]:
         age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} by the log's timestamps"
@@ -274,10 +290,10 @@ def check_data_folder(folder: DataFolderFiles, findings: Findings) -> None:
     """Adds findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
     above a log's end are found by `storage.recorded_ends`."""
     found = SideFileFindings(partial(os.path.join, str(folder.path)))
-    found.read(meta_properties.NAME, partial(folder.folder_file, meta_properties.NAME), meta_properties.read)
+    found.read_in(folder, meta_properties.NAME, meta_properties.read)
     logs = {(log.topic, log.partition) for log in folder}
     for name in offset_checkpoints.NAMES:
-        offsets = found.read(name, partial(folder.folder_file, name), offset_checkpoints.read) or {}
+        offsets = found.read_in(folder, name, offset_checkpoints.read) or {}
         for place, offset in offsets.items():
             if place not in logs:
                 sentence = f"{place.topic}-{place.partition} with offset {offset} has no folder here"

@@ -11,18 +11,21 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from kafkarec._core import RowCheck
 from kafkarec.errors import KafkaRecordError
 from kafkarec.read.walk import MARKERS, asked, walk
+from kafkarec.sidecars import offset_index, txn_index
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.segment_file import SegmentFile
 
 from .log_checks import LogCheck, LogFindings
 from .segment_check import SegmentCheck, wanted
@@ -95,11 +98,12 @@ def check_all(
     logs: Sequence[PartitionFiles], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
 ) -> list[LogResult]:
     """The results for each log. Raises ChildProcessError if a worker process was killed."""
-    sizes = [_size((*log.all_segments, *log.checkpoints)) for log in logs]
+    files_of = [(*log.all_segments, *log.checkpoints) for log in logs]
+    sizes = list(map(total_size, files_of))
+    share = sum(sizes) / workers.number
     units, first = [], 0
-    for number, log in enumerate(logs):
-        files = (*log.all_segments, *log.checkpoints)
-        split = len(files) > 1 and workers.number > 1 and sizes[number] * workers.number > sum(sizes)
+    for number, files in enumerate(files_of):
+        split = len(files) > 1 and sizes[number] > share
         for part in [[file] for file in files] if split else [files]:
             units.append(Unit(number, first, part, not split))
             first += len(part)
@@ -113,12 +117,6 @@ def check_all(
         LogResult(checked, found[number] or _along_again(log, checked, limit, sequences))
         for number, (log, checked) in enumerate(zip(logs, results, strict=True))
     ]
-
-
-def check_log(log: PartitionFiles, limit: int, sequences: bool = False) -> LogResult:
-    """The results for one log, by this thread."""
-    [result] = check_all([log], limit, sequences, Workers(1, 1), None)
-    return result
 
 
 def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> list[_Result]:
@@ -137,7 +135,7 @@ def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> l
     else:
         pool = ThreadPoolExecutor(count, "kafkarec-verify")
     others = set(multiprocessing.active_children())
-    largest_first = sorted(numbers, key=lambda number: _size(plan.units[number].files), reverse=True)
+    largest_first = sorted(numbers, key=lambda number: total_size(plan.units[number].files), reverse=True)
     with pool:
         try:
             tasks: dict[int, Future[_Result]] = {
@@ -158,12 +156,13 @@ def _run_units(plan: Plan, workers: Workers, progress: FileProgress | None) -> l
             _inherited_plan = None
 
 
-def _size(files: Sequence[Any]) -> int:
-    """Their bytes; 0 if that cannot be found out."""
-    try:
-        return sum(int(file.size) for file in files)
-    except (OSError, KafkaRecordError):
-        return 0
+def total_size(files: Iterable[SegmentFile]) -> int:
+    """Their bytes, without those of files whose size cannot be found out."""
+    size = 0
+    for file in files:
+        with suppress(OSError, KafkaRecordError):
+            size += file.size
+    return size
 
 
 def _wait_for(waiting: set[Future[_Result]], plan: Plan, progress: FileProgress | None) -> None:
@@ -198,15 +197,17 @@ def _run_unit(plan: Plan, number: int, progress: FileProgress | None = None) -> 
         of_log = along if file in log.segments else None
         checked.append(SegmentCheck(file))
         checked[-1].read(file, plan.limit, of_log, partial(tick, file, at), plan.decoders)
+        if along is not None and checked[-1].is_unread:
+            along.unread()
     return checked, None if along is None else along.finish()
 
 
 def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int, sequences: bool) -> LogFindings:
     """The checks along a log whose segments were checked apart: from headers and markers, and from everything where a
-    checksum is wrong."""
+    checksum is wrong. Of a remote log without indexes all headers would be fetched for nothing."""
     along = LogCheck(log, sequences)
     checked = {one.path: one for one in files}
-    for segment in log.segments:
+    for segment in log.segments if sequences or is_local(log) or _has_index(log) else ():
         found = checked[segment.path]
         known = wanted(limit) if found.damage or found.restored else asked(MARKERS, errors="skip")
         rows = RowCheck(found.is_log)
@@ -217,12 +218,26 @@ def _along_again(log: PartitionFiles, files: Sequence[SegmentCheck], limit: int,
                     along.take(step, rows.take(step.rows)[0] if len(step) else 0)
         except (OSError, KafkaRecordError) as error:
             if not of_one_file(error):
-                raise
+                along.stop(error)
+                break
             along.unread()
         else:
             _, _, _, largest, _ = rows.sums
             along.end(largest)
     return along.finish()
+
+
+def is_local(log: PartitionFiles) -> bool:
+    """Whether its segments are local files, which are cheap to read again."""
+    return all(isinstance(segment.folder, LocalFolder) for segment in log.segments)
+
+
+def _has_index(log: PartitionFiles) -> bool:
+    suffixes = (offset_index.SUFFIX, txn_index.SUFFIX)
+    try:
+        return any(segment.sidecar(suffix) for segment in log.segments for suffix in suffixes)
+    except OSError:
+        return True  # reported where it is compared
 
 
 def _run_inherited_unit(number: int) -> _Result:

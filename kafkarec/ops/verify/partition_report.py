@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.state import transactions
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
@@ -58,7 +57,7 @@ def partition_report(
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again)
         segments[-1].read(again, limit, None, lambda done: None, 1)
         if along.batches.discard(("transaction_hanging",)):
-            log_checks.add_hanging(transactions.listing([*log.segments[:-1], again]), along.batches)
+            log_checks.add_hanging_of([*log.segments[:-1], again], along.batches)
     in_order = _in_order([one for one in files if one.is_log])
     _set_lost_at_ends(in_order)
     _report_end(log, end, findings)
@@ -80,7 +79,7 @@ def partition_report(
     _report_indexes_before(log, findings)
     epoch_checks.check_between_files([one.epochs for one in in_order], findings)
     _leave_out_undecidable(segments, along, {gap.file for gap in proofs}, bool(end.higher), findings)
-    for found in (along.own, *along.segments, along.batches):
+    for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
     lost = list(proofs) if compacted else between
     within = [one.offsets for one in files if one.is_log] if compacted is False else []
@@ -303,24 +302,19 @@ def _leave_out_undecidable(
     before_a_gap   the paths of the segments after which batches are missing
     is_cut         whether batches are missing at the end of the log
     """
-    gaps = set(before_a_gap)
-    incomplete = [
-        bool(one.damage)
-        or one.is_unread
-        or one.path in gaps
-        or any(kind in one.findings for kind in ("segment_misnamed", "base_offset_wrong"))
-        for one in segments
-    ]
-    if is_cut and incomplete:
-        incomplete[-1] = True
-    if True not in incomplete:
-        return
-    left_out = False
-    for number, found in enumerate(along.segments):
-        kinds = _COMPARED if incomplete[number] else _BY_PRODUCERS if True in incomplete[:number] else ()
-        proven = [one for one in found if one.kind == "transaction_unknown" and one.severity == NOTE]
-        left_out = found.discard(kinds, keep=proven) or left_out
-    if any("segment_misnamed" in one.findings or "base_offset_wrong" in one.findings for one in segments):
+    gaps, is_misplaced, left_out = set(before_a_gap), False, False
+    is_lost = False  # batches, in this segment or before
+    for one in segments:
+        has_wrong_offsets = "segment_misnamed" in one.findings or "base_offset_wrong" in one.findings
+        is_misplaced = is_misplaced or has_wrong_offsets
+        ends_early = one.path in gaps or (is_cut and one is segments[-1])
+        is_incomplete = bool(one.damage) or one.is_unread or has_wrong_offsets or ends_early
+        is_lost = is_lost or is_incomplete
+        found = along.segments.get(one.path)
+        if found is not None and is_lost:
+            proven = [each for each in found if each.kind == "transaction_unknown" and each.severity == NOTE]
+            left_out = found.discard(_COMPARED if is_incomplete else _BY_PRODUCERS, keep=proven) or left_out
+    if is_misplaced:
         left_out = along.own.discard(_COMPARED) or left_out
     if left_out:
         detail = "indexes, snapshots and transactions were not compared where batches are missing"

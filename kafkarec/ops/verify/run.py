@@ -17,7 +17,7 @@ from kafkarec.storage.segment_file import SegmentFile
 
 from . import left_out_files, log_checks
 from .findings import Finding, Findings
-from .parallel import FileProgress, Workers, check_all
+from .parallel import FileProgress, Workers, check_all, is_local, total_size
 from .partition_report import partition_report
 from .report import Report
 from .report_data import STATES, PartitionReport
@@ -65,7 +65,7 @@ def verify(
             x = opened.enter_context(opening.open(x, topic=topic, partition=partition))
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
-        workers = _workers([segment for log in logs for segment in log.segments], threads, processes)
+        workers = _workers(logs, threads, processes)
         partitions = _reports(x, logs, max_decompressed_bytes, sequences, workers, progress)
         own = _own_findings(x)
     partitions.sort(key=_worst_first)
@@ -126,10 +126,11 @@ def _was_changed(log: PartitionFiles, before: dict[str, tuple[int, int]]) -> boo
     return False
 
 
-def _workers(segments: Sequence[SegmentFile], threads: int | None, processes: int) -> Workers:
-    if not all(isinstance(segment.folder, LocalFolder) for segment in segments):
+def _workers(logs: Sequence[PartitionFiles], threads: int | None, processes: int) -> Workers:
+    if not all(map(is_local, logs)):
         return Workers(threads or REMOTE_THREADS, 1)
-    if processes > 1 and len(segments) > 1 and sum(map(_size, segments)) >= FORK_FROM:
+    segments = [segment for log in logs for segment in log.segments]
+    if processes > 1 and len(segments) > 1 and total_size(segments) >= FORK_FROM:
         return Workers(1, processes, max(1, processes // len(segments)))
     return Workers(1, 1, max(threads or 1, processes))
 
@@ -137,13 +138,6 @@ def _workers(segments: Sequence[SegmentFile], threads: int | None, processes: in
 def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
     """The sort key: by lost offsets, then lost bytes."""
     return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
-
-
-def _size(segment: SegmentFile) -> int:
-    try:
-        return int(segment.size)
-    except OSError:
-        return 0
 
 
 def _own_findings(x: Any) -> tuple[Finding, ...]:

@@ -119,8 +119,6 @@ class SegmentCheck:
             else:
                 failure = read_failure(error, self.path)
                 self.findings.add("unreadable_file", failure.why, cause=failure.cause)
-            if along is not None:
-                along.unread()
         self._check_file(segment)
 
     def _read(self, segment: Any, limit: int, along: LogCheck | None, progress: BytesRead, threads: int) -> None:

@@ -8,6 +8,7 @@ from typing import TypeVar
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, offset_checkpoints, partition_metadata, producer_snapshot
 from kafkarec.sources.read_failures import read_failure
+from kafkarec.storage.partition_folder import FolderFiles
 
 from .finding_kinds import ANOMALY, ERROR
 from .findings import Findings
@@ -31,10 +32,12 @@ class SideFileFindings(Findings):
                 killed: after a truncation an index has old entries, which the broker knows, after the new ones
     """
 
-    def __init__(self, path: Callable[[str], str], is_active: bool = False) -> None:
+    is_active = False
+
+    def __init__(self, path: Callable[[str], str]) -> None:
         """path: of a file by its name."""
         super().__init__()
-        self._path, self.is_active = path, is_active
+        self._path = path
 
     def report(self, severity: str, kind: str, name: str, sentence: str, cause: str | None = None) -> None:
         """Adds a finding about a side file."""
@@ -42,6 +45,10 @@ class SideFileFindings(Findings):
             severity = ANOMALY
             sentence += "; the index is preallocated: the broker still uses it, or rebuilds it at its next start"
         self.add(kind, sentence, severity=severity, file=self._path(name), cause=cause)
+
+    def read_in(self, folder: FolderFiles, name: str, parse: Callable[[bytes, str | None], T]) -> T | None:
+        """As `read`, of a file of a folder."""
+        return self.read(name, lambda: folder.folder_file(name), parse)
 
     def read(self, name: str, reading: Callable[[], bytes | None], parse: Callable[[bytes, str | None], T]) -> T | None:
         """The content of a file; None: it does not exist, or cannot be read, for which a finding is added."""

@@ -226,6 +226,38 @@ def test_side_files_are_not_compared_where_batches_are_lost(tmp_path: Path) -> N
     assert "kafkarec salvage" in str(report) and "reindex" not in str(report)
 
 
+def test_a_folder_in_place_of_a_segment_leaves_the_indexes_of_the_others(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "txn-0")
+    (folder / f"{0:020}.log").unlink()
+    (folder / f"{0:020}.log").mkdir()
+    index = folder / f"{30:020}.index"
+    index.write_bytes(builders.patched(index.read_bytes(), 8 * 5 + 7, b"\x01"))
+    report = verified(folder)
+    assert report.exit_status() == 3 and {"unreadable_file", "index_position"} <= kinds(report, "error")
+
+
+def test_a_failure_of_the_second_reading_costs_the_comparisons_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segments of a large log are read by several workers, and once more for the checks along it."""
+    folder = copied(tmp_path, "txn-0")
+    batches = verified(folder).total("batches")
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(errno.EMFILE, "too many open files", "a socket")
+
+    monkeypatch.setattr("kafkarec.ops.verify.run.FORK_FROM", 0)
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.walk", failing)
+    report = verified(folder, processes=2)
+    [finding] = [one for one in report.findings if one.severity != "note"]
+    assert (finding.kind, finding.severity) == ("sidefiles_unchecked", "anomaly")
+    assert "a socket: too many open files" in finding.detail and report.total("batches") == batches
+    for path in folder.glob("*index"):
+        path.unlink()
+    monkeypatch.setattr("kafkarec.ops.verify.parallel.is_local", lambda log: False)
+    assert kinds(verified(folder, processes=2)) == set(), "a remote log without indexes is not read again"
+
+
 def test_a_file_that_a_broker_removes_meanwhile(tmp_path: Path) -> None:
     """It was there when the folder was listed: retention, the log cleaner and topic deletion do that."""
     folder = made(tmp_path, {0: [good(0)], 5: [good(5)]})
