@@ -417,7 +417,7 @@ cdef class Rows:
         cursor.largest = INT64_MIN if largest is None else largest
         with nogil:
             usual = entries_are_of(&cursor, rows, self.count, &of_places[0] if entries else NULL,
-                                &of_values[0] if entries else NULL, entries, base, by_time)
+                                   &of_values[0] if entries else NULL, entries, base, by_time)
         return (cursor.at, cursor.last, cursor.largest) if usual else None
 
     def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
