@@ -14,9 +14,10 @@ from pathlib import Path
 from pictures_style import WIDTH, card, marked, text
 
 import kafkarec
-from kafkarec.ops.verify import report_html, report_text
 from kafkarec.ops.verify.report import Report
 from kafkarec.ops.verify.report_data import GOOD, FileReport
+from kafkarec.ops.verify.report_document import SIGNS
+from kafkarec.report import Bar
 
 ROOT = Path(__file__).resolve().parent.parent
 _LOG = f"{0:020}.log"
@@ -32,7 +33,7 @@ _COMMANDS = {
 _KINDS = {"$": "line command", "DAMAGED": "line damaged", "NOT DAMAGED": "line good"}
 _NOTE = "for a damaged copy of a real broker's segment; shortened"
 _COLUMNS, _LINE = 53, 15.5
-_STATES = {sign: state for state, sign in report_text.SIGNS.items()}
+_STATES = {sign: state for state, sign in SIGNS.items()}
 
 
 def broken_file(folder: Path) -> Path:
@@ -57,13 +58,14 @@ def _report() -> Report:
 def damage() -> str:
     """verify's own map of the file, with its message for each range below it."""
     (file,) = _report().partitions[0].files
+    bar = Bar("", [(one.state, one.length) for one in file.ranges], is_of_file=True)
     size = f'x="{_LEFT}" y="78" width="{_BAR}" height="40"'
     parts = [
         text(_LEFT, 28, "A damaged segment, as verify sees it", "title"),
         text(_LEFT, 48, f"{file.size} bytes, {file.batches} good batches, {file.records} records", "soft"),
         text(_LEFT, 70, "byte 0", "soft"),
         f'<text class="soft" x="{_LEFT + _BAR}" y="70" text-anchor="end">byte {file.size - 1}</text>',
-        report_html.svg_map(file.ranges, file.size).replace("<svg ", f"<svg {size} "),
+        bar.drawn().replace("<svg ", f"<svg {size} "),
     ]
     y = 143
     for state, words, more in _places(file):

@@ -154,15 +154,23 @@ def opened(args: argparse.Namespace, name: str = "output") -> Iterator[Sink]:
 
 
 def write_report(
-    args: argparse.Namespace, document: report.Document, values: Iterable[Any], indent: int | None = None
+    args: argparse.Namespace,
+    document: report.Document,
+    values: Iterable[Any],
+    indent: int | None = None,
+    page: report.Document | None = None,
 ) -> None:
-    """Write a report as --format says, and as a page to --html. values: one result per line of
-    JSON; indent: of JSON for people."""
+    """Write a report as --format says, and as a page to --html.
+
+    values    one result per line of JSON
+    indent    of JSON for people
+    page      what is on the page; None: the document
+    """
     with opened(args) as sink:
         write_rendered(sink, args.format, document, values, indent)
     if getattr(args, "html", None) is not None:
         with opened(args, "html") as sink:
-            for piece in report.html(document):
+            for piece in report.html(page or document):
                 sink.write(piece.encode())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
-from kafkarec.ops.verify import report_html, report_text
+from kafkarec.ops.verify.report_document import document
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import COULD_NOT
@@ -58,13 +58,9 @@ def run(args: argparse.Namespace) -> int:
             processes=shared_options.threads(args),
             progress=(lambda path, end, size: tick(path, end)) if progress.is_terminal() else None,
         )
-    if args.html:
-        with output_files.opened(args, "html") as sink:
-            for piece in report_html.render(report):
-                sink.write(piece.encode())
-    text = report.to_json() + "\n" if args.format == "json" else report_text.render(report, args.all)
-    with output_files.opened(args) as sink:
-        sink.write(text.encode())
+    output_files.write_report(
+        args, document(report, args.all), [report.to_dict()], indent=2, page=document(report, page=True)
+    )
     return report.exit_status(args.strict) if report.files or not report.ok else COULD_NOT
 
 

@@ -2,9 +2,10 @@
 
     block           as text                                   as HTML
     str             a line; "" is an empty one                a paragraph; "" is nothing
-    ReportTable     columns as wide as their widest cell      a table
+    ReportTable     columns as wide as their widest cell      a table; with columns of bars, which the text has not
     Bar             its line                                  its line, a bar of coloured parts, their names
     Commands        a title; purpose and command, indented    a title; commands that can be copied at once
+                    title: the commands, if all have no purpose
     ReportSection   a title, its blocks; empty line above     a card with a heading
 
 A block of a verb's own is a class with `text` and `html`.
@@ -19,10 +20,11 @@ from typing import Protocol
 
 from kafkarec.support import html_page
 from kafkarec.support.html_page import text as escaped
-from kafkarec.support.text_table import render, safe
+from kafkarec.support.text_table import byte_size, render, safe
 
 Columns = Sequence[tuple[str, Sequence[str]]]
-"""Title and cells of each column; a column of numbers is right-aligned."""
+"""Title and cells of each column; a column of numbers is right-aligned. Those of the columns "state" and "severity" are
+coloured on a page."""
 
 
 class Drawn(Protocol):
@@ -58,71 +60,103 @@ class Document:
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table, without rows, too."""
+    """A table, without rows, too. bars: a title and a bar of each row, the last column of a page."""
 
     columns: Columns
+    bars: tuple[str, Sequence[Bar]] | None = None
 
     def text(self) -> Iterator[str]:
         yield render(self.columns)
 
     def html(self) -> Iterator[str]:
-        return html_page.table(self.columns)
+        drawn = None if self.bars is None else (self.bars[0], [bar.drawn() for bar in self.bars[1]])
+        return html_page.table(self.columns, drawn)
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A whole and its parts, in order. line: what the text has instead; parts: (name, size); a name in STATES
-    has the colour of html_page."""
+    """A whole and its parts, in order.
+
+    line        what the text has instead
+    parts       (name, size); a name in STATES has the colour of html_page
+    is_of_file  whether the parts are ranges of bytes, from the first one on
+    """
 
     line: str
     parts: Sequence[tuple[str, int]]
+    is_of_file: bool = False
 
     def text(self) -> Iterator[str]:
         yield f"{safe(self.line)}\n"
 
     def html(self) -> Iterator[str]:
-        yield f"<p>{escaped(self.line.strip())}</p>\n"
-        whole, at = sum(size for _, size in self.parts) or 1, 0
-        kinds = {name: name for name, _ in self.parts if name in STATES}
-        rects = []
-        for name, size in self.parts:
-            kind = kinds.setdefault(name, f"part{len(kinds) % len(_COLOURS)}")
-            width = max(_WIDTH * size / whole, _MIN_WIDTH)
-            left = min(_WIDTH * at / whole, _WIDTH - width)
-            title = f"<title>{escaped(f'{name}: {size}')}</title>"
-            rect = f'<rect class="{kind}" x="{left:.2f}" width="{width:.2f}" height="20">{title}</rect>'
-            rects += [(size, rect)] if size else []
-            at += size
-        drawn = "".join(rect for _, rect in sorted(rects, reverse=True))  # the small ones last: none is covered
-        yield f'<svg class="bar" viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{drawn}</svg>\n'
-        keys = (f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>' for name, kind in kinds.items())
+        yield f"<p>{escaped(self.line.strip())}</p>\n{self.drawn()}\n"
+        keys = (
+            f'<span class="key"><i class="{kind}"></i>{escaped(name)}</span>' for name, kind in self._kinds().items()
+        )
         yield f'<p class="legend">{" ".join(keys)}</p>\n'
+
+    def drawn(self) -> str:
+        """The bar alone. Parts that look the same are drawn once, what is not good and what is small last, so that none
+        is covered."""
+        kinds = self._kinds()
+        whole, at = sum(size for _, size in self.parts) or 1, 0
+        rects: dict[tuple[str, str], tuple[bool, int, str]] = {}
+        for name, size in self.parts:
+            width = max(round(_WIDTH * size / whole), _MIN_WIDTH)
+            left = min(round(_WIDTH * at / whole), _WIDTH - width)
+            if size:
+                title = f"bytes {at} to {at + size - 1} ({byte_size(size)})" if self.is_of_file else size
+                key = kinds[name], f'x="{left}" width="{width}"'
+                rects.setdefault(key, (name == STATES[0], size, f"<title>{escaped(f'{name}: {title}')}</title>"))
+            at += size
+        drawn = "".join(
+            f'<rect class="{kind}" {place} height="20">{title}</rect>'
+            for (kind, place), (_, _, title) in sorted(rects.items(), key=lambda one: one[1][:2], reverse=True)
+        )
+        return f'<svg class="bar" viewBox="0 0 {_WIDTH} 20" preserveAspectRatio="none" role="img">{drawn}</svg>'
+
+    def _kinds(self) -> dict[str, str]:
+        """{name: class of its parts}"""
+        others = iter(range(len(self.parts)))
+        names = dict.fromkeys(name for name, _ in self.parts)
+        return {name: name if name in STATES else f"part{next(others) % len(_COLOURS)}" for name in names}
 
 
 @dataclass(frozen=True)
 class Commands:
-    """What to do next: (purpose, command) in order; the same one twice is printed once."""
+    """What to do next: (purpose, command) in order; the same one twice is printed once. purpose: "" if the command says
+    it; all have one, or none."""
 
     title: str
     steps: Sequence[tuple[str, str]]
 
     def text(self) -> Iterator[str]:
-        yield f"{self.title}\n"
-        yield from dict.fromkeys(f"  {safe(purpose)}:\n    {safe(command)}\n" for purpose, command in self.steps)
+        if all(purpose for purpose, _ in self.steps):
+            yield f"{self.title}\n"
+            yield from dict.fromkeys(f"  {safe(purpose)}:\n    {safe(command)}\n" for purpose, command in self.steps)
+        else:
+            start = f"{self.title}: "
+            yield start + f"\n{' ' * len(start)}".join(safe(command) for _, command in self.steps) + "\n"
 
     def html(self) -> Iterator[str]:
         yield f"<h3>{escaped(self.title)}</h3>\n<pre>"
-        yield from dict.fromkeys(f"# {escaped(purpose)}\n{escaped(command)}\n" for purpose, command in self.steps)
+        yield from dict.fromkeys(
+            f"# {escaped(purpose)}\n{escaped(command)}\n" if purpose else f"{escaped(command)}\n"
+            for purpose, command in self.steps
+        )
         yield "</pre>\n"
 
 
 @dataclass(frozen=True)
 class ReportSection:
-    """A part of a report with a heading, which the text may do without."""
+    """A part of a report with a heading, which the text may do without. state: shown at the heading of a page, in its
+    colour."""
 
     title: str
     blocks: Sequence[Block]
     title_in_text: bool = True
+    state: str = ""
 
     def text(self) -> Iterator[str]:
         if self.title_in_text:
@@ -130,7 +164,8 @@ class ReportSection:
         yield from text(self.blocks)
 
     def html(self) -> Iterator[str]:
-        yield f"<section><h2>{escaped(self.title)}</h2>\n"
+        state = f' <b class="{self.state}">{self.state}</b>' if self.state else ""
+        yield f"<section><h2>{escaped(self.title)}{state}</h2>\n"
         yield from _html_of(self.blocks)
         yield "</section>\n"
 
@@ -180,6 +215,15 @@ def _html_of(blocks: Iterable[Block]) -> Iterator[str]:
 
 
 _WIDTH, _MIN_WIDTH = 1000, 3  # of a bar and of its parts
+# state or severity -> its colour
+_WORDS = {
+    "ok": "good",
+    "damaged": "damaged",
+    "unchecked": "tail",
+    "error": "unreadable",
+    "anomaly": "anomaly",
+    "note": "note",
+}
 _COLOURS = {
     "part0": ("#4477aa", "#7ba7d9"),
     "part1": ("#ee6677", "#ff8f9c"),
@@ -187,9 +231,16 @@ _COLOURS = {
     "part3": ("#b59a1f", "#d9c25a"),
     "part4": ("#8e5aa8", "#c693df"),
 }
-_STYLE = """svg.bar { display: block; width: 100%; height: 22px; border-radius: 4px; }
+_STYLE = (
+    """svg.bar { display: block; width: 100%; height: 22px; border-radius: 4px; background: var(--line); }
+td.bar { width: 30%; min-width: 160px; } td svg.bar { height: 14px; margin-top: 4px; }
+rect:hover { opacity: .75; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; }
-""" + "".join(
-    f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n"
-    for name in (*STATES, *_COLOURS)
+h2 b { font-size: .8rem; margin-left: 8px; }
+"""
+    + "".join(
+        f"i.{name} {{ background: var(--{name}); }} rect.{name} {{ fill: var(--{name}); }}\n"
+        for name in (*STATES, *_COLOURS)
+    )
+    + "".join(f"b.{word} {{ color: var(--{colour}); }}\n" for word, colour in _WORDS.items())
 )

@@ -45,7 +45,7 @@ header, section { background: var(--card); border: 1px solid var(--line); border
 header { border-left: 8px solid var(--good); }
 header.damaged { border-left-color: var(--damaged); }
 header.error { border-left-color: var(--unreadable); }
-header.anomaly { border-left-color: var(--tail); }
+header.anomaly, header.unchecked { border-left-color: var(--tail); }
 h1 { font-size: 1.45rem; line-height: 1.3; margin: 2px 0 8px; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 0 0 8px; overflow-wrap: anywhere; }
 h3 { font: 600 .9rem ui-monospace, monospace; margin: 18px 0 6px; }
@@ -101,16 +101,25 @@ def variables(colours: Colours, selector: str = ":root") -> str:
     return f"{selector} {{ {light} }}\n@media (prefers-color-scheme: dark) {{ {selector} {{ {dark} }} }}\n"
 
 
-def table(columns: Sequence[tuple[str, Sequence[str]]], kind: str = "") -> Iterator[str]:
-    """Yields a table of the same columns as text_table.render: title and cells; numbers are right-aligned. kind: its
-    class."""
-    classes = ["" if _is_text(cells) else " class=n" for _, cells in columns]
-    yield f'<div class="wide"><table class="{kind}"><thead><tr>'
-    yield "".join(f"<th{each}>{text(title)}</th>" for (title, _), each in zip(columns, classes, strict=True))
+def table(
+    columns: Sequence[tuple[str, Sequence[str]]], drawn: tuple[str, Sequence[str]] | None = None
+) -> Iterator[str]:
+    """Yields a table of the same columns as text_table.render: title and cells; numbers are right-aligned. drawn: the
+    title and the HTML of the cells of one more column, the last."""
+    shown: list[tuple[str, str, Sequence[str]]]
+    shown = [(text(title), "" if _is_text(cells) else " class=n", _cells(title, cells)) for title, cells in columns]
+    shown += [(text(drawn[0]), " class=bar", drawn[1])] if drawn else []
+    yield f"""<div class="wide"><table><thead><tr>{"".join(f"<th{kind}>{title}</th>" for title, kind, _ in shown)}"""
     yield "</tr></thead><tbody>\n"
-    for row in zip(*(cells for _, cells in columns), strict=True):
-        yield f"<tr>{''.join(f'<td{each}>{text(cell)}</td>' for cell, each in zip(row, classes, strict=True))}</tr>\n"
+    for row in zip(*(cells for _, _, cells in shown), strict=True):
+        yield f"<tr>{''.join(f'<td{kind}>{cell}</td>' for cell, (_, kind, _) in zip(row, shown, strict=True))}</tr>\n"
     yield "</tbody></table></div>\n"
+
+
+def _cells(title: str, cells: Sequence[str]) -> list[str]:
+    if title in ("state", "severity"):
+        return [f'<b class="{text(cell.lower())}">{text(cell)}</b>' for cell in cells]
+    return list(map(text, cells))
 
 
 def _is_text(cells: Sequence[str]) -> bool:

@@ -10,8 +10,8 @@ log_checks        checks along a log, by the same reading, by
 partition_report  what is between the files of a log, and what it means
 left_out_files, salvaged_gaps
                   files that are no logs; gaps that salvage.json lists
-report, report_data, report_text, report_html, advice
-                  the report, as data, text and HTML
+report, report_data, headline, report_document, advice
+                  the report, as data and for people
 """
 
 from .finding_kinds import KINDS

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from kafkarec._version import __version__
+from kafkarec.report import text
+
+from .advice import next_steps
 from .report_data import ReportData
-from .report_text import render
+from .report_document import document
 
 
 class Report(ReportData):
@@ -17,5 +23,9 @@ class Report(ReportData):
 
     __slots__ = ()
 
+    def to_dict(self) -> dict[str, Any]:
+        """All data as dicts, lists, strings and numbers. next: the commands that the text ends with."""
+        return {"kafkarec": __version__, **super().to_dict(), "next": next_steps(self)}
+
     def __str__(self) -> str:
-        return render(self)
+        return "".join(text(document(self)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -63,6 +64,36 @@ def test_the_page_has_every_line_and_cell_of_the_text(tmp_path: Path) -> None:
     counts = {name: page.seen.count(name) for name in ("h1", "h2", "table", "svg", "rect", "section", "pre")}
     assert counts == {"h1": 1, "h2": 1, "table": 2, "svg": 1, "rect": 2, "section": 3, "pre": 1}
     assert '<header class="damaged">' in path.read_text() and 'rect class="damaged"' in path.read_text()
+
+
+def test_commands_that_need_no_purpose_are_one_under_the_other() -> None:
+    assert "".join(report.text([Commands("next", [("", "kafkarec ls a"), ("", "(a remark)")])])) == (
+        "next: kafkarec ls a\n      (a remark)\n"
+    )
+
+
+def test_states_and_bars_are_drawn_on_the_page_alone(tmp_path: Path) -> None:
+    bars = [Bar("", [("good", 990), ("damaged", 10)], is_of_file=True), Bar("", [("good", 7)], is_of_file=True)]
+    table = ReportTable([("log", ["a", "b"]), ("state", ["DAMAGED", "ok"])], ("map", bars))
+    document = Document("verify", [ReportSection("orders-0", [table], state="damaged")])
+    assert "".join(report.text(document)) == "orders-0\nlog  state\na    DAMAGED\nb    ok\n"
+    page = "".join(report.html(document))
+    for shown in (
+        '<h2>orders-0 <b class="damaged">damaged</b></h2>',
+        '<td><b class="damaged">DAMAGED</b></td>',
+        "<title>damaged: bytes 990 to 999 (10 B)</title>",
+    ):
+        assert shown in page
+    (tmp_path / "page.html").write_text(page)
+    assert parsed(tmp_path / "page.html").seen.count("svg") == 2
+
+
+def test_a_bar_of_many_parts_stays_small_and_each_bad_part_is_seen() -> None:
+    parts = [(name, size) for _ in range(20_000) for name, size in (("good", 1000), ("damaged", 1))]
+    drawn = Bar("", parts, is_of_file=True).drawn()
+    assert len(drawn) < 250_000
+    marked = {int(at) for at in re.findall('class="damaged" x="([0-9]+)" width="3"', drawn)}
+    assert marked == set(range(998)) and drawn.rindex('class="good"') < drawn.index('class="damaged"')
 
 
 def test_a_page_without_a_title_names_the_verb(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from verify_reports import data_folder, good, kinds, made, verified
 from witness_folders import BORDERS, HEALTHY, LOSSES, cut, cut_golden, flipped_index, golden, written
 
 import kafkarec
-from kafkarec.ops.verify import report_html
+from kafkarec import report as reports
 from kafkarec.ops.verify.finding_kinds import END, of_subject
+from kafkarec.ops.verify.report_document import document
 
 END_KINDS = of_subject(END)
 
@@ -41,7 +42,7 @@ def test_a_witness_above_the_end_is_a_loss(name: str, tmp_path: Path) -> None:
     shown = log.to_dict()
     assert shown["beyond_end"] == log.beyond_end == log.lost_offsets
     assert shown["recorded_ends"][0] == log.end.higher[0].to_dict()
-    assert headline in "".join(report_html.render(report))
+    assert headline in "".join(reports.html(document(report, page=True)))
     if log.files:
         assert verified(tmp_path).exit_status() == 1
 
