@@ -14,8 +14,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
 from kafkarec.ops.salvage.journal import JOURNAL, REPORT
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+from kafkarec.ops.salvage.salvage_report import document
 from kafkarec.support.durable import write_file
-from kafkarec.support.text_table import safe
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import say
@@ -146,21 +146,14 @@ def _resumption(sources: Sequence[str], out: str) -> str:
 
 def _print(report: SalvageReport, form: str, spool: str | None) -> None:
     """Print the report. spool: the removed file that standard input was copied to, which is not named."""
-
-    def named(line: str) -> str:
-        return line.replace(spool, _STDIN) if spool else line
-
-    if form == "json":
-        lines = [named(json.dumps(report.to_dict()))]
-    else:
-        lines = [
-            safe(named(line))
-            for line in report.lines()
-            if not spool or "kafkarec explain" not in line or spool not in line
-        ]
     with output_files.standard_output() as sink:
-        for line in lines:
-            sink.write(f"{line}\n".encode())
+        if spool is None:
+            output_files.write_rendered(sink, form, document(report), [report.to_dict()])
+            return
+        printed = json.dumps(report.to_dict()) if form == "json" else str(report)
+        for line in printed.split("\n"):
+            if "kafkarec explain" not in line or spool not in line or form == "json":
+                sink.write(f"{line.replace(spool, _STDIN)}\n".encode())
 
 
 def _name_standard_input(path: str, spool: str) -> None:

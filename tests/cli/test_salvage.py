@@ -30,7 +30,7 @@ def test_a_sound_log_is_copied(run: Here, tmp_path: Path) -> None:
     assert (
         lines[0] == "txn-0: saved 149 batches, 293 records, 18016 bytes (offsets 0 to 292) in 2 segments, from 2 files"
     )
-    assert lines[1] == "not read: 13 more names, listed in salvage.json"
+    assert lines[2] == "not read: 13 more names, listed in salvage.json"
     assert lines[-3] == f"next: kafkarec verify {tmp_path}/out/txn-0"
 
 

@@ -28,7 +28,7 @@ from kafkarec.support.text_table import counted
 from . import good_batches
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition, SalvageSource
-from .salvage_report import BesideFile, SalvagedPartition, reports_missing
+from .salvaged_partition import BesideFile, SalvagedPartition
 
 _FRAMES = 3  # that are read to learn the offsets of a segment
 _NO_END = 2**63 - 1
@@ -246,9 +246,7 @@ def log_start(partition: SalvagePartition) -> int:
 def _is_cleaned(partition: SalvagePartition, probed: SalvagedPartition) -> bool:
     known = _checkpoints(partition, "cleaner-offset-checkpoint")
     return (
-        partition.topic in names.ALWAYS_COMPACTED
-        or any(one is not None for one in known)
-        or not reports_missing(probed)
+        partition.topic in names.ALWAYS_COMPACTED or any(one is not None for one in known) or not probed.reports_missing
     )
 
 

@@ -29,7 +29,7 @@ from .copying import Output, PlannedFolder, PlannedOutput, Unreadable
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
 from .partition_writer import SET_ASIDE
-from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 INCOMPLETE = "snapshot_incomplete"
 

@@ -29,7 +29,7 @@ from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
 from .rewriting import InsertedBatch, RemovedBatch
-from .salvage_report import SalvagedPartition
+from .salvaged_partition import SalvagedPartition
 
 REASON = "transaction_undecided"
 UNDECIDED_AS = ("abort", "commit", "open", "aside")

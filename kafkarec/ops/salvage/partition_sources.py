@@ -27,7 +27,8 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
-from .salvage_report import LOST_AND_FOUND, BesideFile
+from .salvage_report import LOST_AND_FOUND
+from .salvaged_partition import BesideFile
 
 
 @dataclass

@@ -18,7 +18,7 @@ from kafkarec.support.durable import FileGroup
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable
 from .good_batches import GoodBatch, SetAsideBatch
 from .merge import DUPLICATE, MergedBatch
-from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 SET_ASIDE = "set-aside"
 _INT32_MAX = 2**31 - 1  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32

@@ -20,7 +20,7 @@ from kafkarec.support.durable import make_folder, sync_folder
 from .copying import Output, PlannedFolder, PlannedOutput, Unreadable, digest
 from .journal import State
 from .partition_writer import SET_ASIDE
-from .salvage_report import OutputFile, SalvagedPartition, SetAsideRange
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 AnyOutput = TypeVar("AnyOutput", Output, PlannedOutput)
 

@@ -40,7 +40,8 @@ from .merge import merge
 from .output_folder import check_space
 from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
 from .partition_writer import PartitionWriter
-from .salvage_report import BesideFile, SalvagedPartition, SalvageReport
+from .salvage_report import SalvageReport
+from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
 
 _ROLL_UNORDERED, _NO_ROLL = 1 << 30, 2**31 - 1

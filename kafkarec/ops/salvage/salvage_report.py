@@ -1,23 +1,24 @@
-"""SalvageReport: the saved and lost data, and the next commands; as an object, as JSON, as text"""
+"""SalvageReport: the saved and lost data, and the next commands; as an object, as JSON, and for people."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.damage import restored_text
 from kafkarec.recover.marker_evidence import Decision
+from kafkarec.report import Block, Commands, Document, ReportSection, text
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import names
-from kafkarec.storage.recorded_ends import EndVerdict, LogEnd, Witness, above
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun
 
 from . import serve_plan
+from .salvaged_partition import SalvagedPartition
 
 _MAX_LINES = 6  # of each list
 _NEVER_COMPACTED = "by cleaner-offset-checkpoint the log was never compacted"
@@ -45,186 +46,6 @@ OUTCOMES = {
     "aside": "its batches are set aside",
 }
 """What is done about a transaction whose marker is lost."""
-
-
-@dataclass
-class OutputFile:
-    """A file that was written. sha256: of its bytes as read from the disk, in hexadecimal."""
-
-    name: str
-    size: int
-    sha256: str
-    batches: int
-    records: int
-    first_offset: int | None
-    last_offset: int | None
-
-
-@dataclass
-class SetAsideRange:
-    """Adjacent batches that are in the file `saved_as` and not in the log.
-
-    file, position, size   the bytes of the source
-    reason                 a key of REASONS or of `errors.REASONS`
-    """
-
-    file: str
-    position: int
-    size: int
-    first_offset: int | None
-    last_offset: int | None
-    reason: str
-    saved_as: str
-    batches: int = 1
-
-
-@dataclass
-class BesideFile:
-    """A file that is not a segment by its name, or not by its batches: why it was used or not.
-
-    batches: the number of its batches that fill a hole; 0: none, or all of them are in the log
-    """
-
-    path: str
-    why: str
-    batches: int
-    used: bool
-
-
-@dataclass
-class SalvagedPartition:
-    """One folder of the output.
-
-    sources        the files that were read for it
-    batches, records, size    counts of its log (records inside of wrapper messages are not counted)
-    start_offset, next_offset    of the log
-    damage         damaged ranges of the sources: dicts of kafkarec.Damage
-    restored       batches with restored header fields: dicts of kafkarec.Restored
-    snapshots      KRaft snapshots of the log, copied completely
-    lost           (first, last) offsets missing where a source is damaged; None: not known
-    missing        (first, last) offsets missing between two segments without damage: a segment is missing, or was
-                   compacted
-    proofs         sentences why some of `missing` are lost, not compacted: see storage.recorded_ends.proofs
-    gaps           number of offsets missing without damage (including those of `missing`): compacted, or never used
-    inner_gaps     (first, last) of the first of them that are within a segment
-    gaps_end       the offset behind the last of them; 0: there are none
-    compacted      whether batches lack records, which only the log cleaner removes
-    never_compacted   whether there are gaps above the log start though the cleaner never worked on the log: their
-                   offsets are lost
-    duplicates, duplicate_size    batches that more than one source has
-    markers        the transactions whose markers are lost in damage, each with a key of OUTCOMES as outcome, and the
-                   offset of the marker that is written
-    ends_in_damage whether the sources end in damage or in a file that could not be read; the end of the log is then
-                   not known
-    log_end        the offset after the last batch of the sources, or their last segment's name if that is higher
-    recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
-    beyond_end     the number of offsets that are missing there at least
-    other_files    files that are used though their names are not those of segments, and those that are not
-    unread         (file, cause, why) of the sources that could not be read, or not completely
-    tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
-                   "preallocated" (zeros)
-    """
-
-    folder: str
-    topic: str | None = None
-    partition: int | None = None
-    sources: list[str] = field(default_factory=list)
-    files: list[OutputFile] = field(default_factory=list)
-    snapshots: list[OutputFile] = field(default_factory=list)
-    batches: int = 0
-    records: int = 0
-    size: int = 0
-    start_offset: int | None = None
-    next_offset: int | None = None
-    damage: list[dict[str, Any]] = field(default_factory=list)
-    restored: list[dict[str, Any]] = field(default_factory=list)
-    lost: list[tuple[int | None, int | None]] = field(default_factory=list)
-    missing: list[tuple[int, int]] = field(default_factory=list)
-    proofs: list[str] = field(default_factory=list)
-    gaps: int = 0
-    inner_gaps: list[tuple[int, int]] = field(default_factory=list)
-    gaps_end: int = 0
-    compacted: bool = False
-    never_compacted: bool = False
-    duplicates: int = 0
-    duplicate_size: int = 0
-    set_aside: list[SetAsideRange] = field(default_factory=list)
-    tails: list[tuple[str, int, int, str]] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    markers: list[Decision] = field(default_factory=list)
-    ends_in_damage: bool = False
-    unread: list[ReadFailure] = field(default_factory=list)
-    other_files: list[BesideFile] = field(default_factory=list)
-    log_end: int = 0
-    recorded_ends: list[dict[str, Any]] = field(default_factory=list)
-    beyond_end: int = 0
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost."""
-        lost = self.proofs or self.never_compacted or self.recorded_ends
-        return not (self.damage or self.restored or self.set_aside or self.unread or lost)
-
-    @property
-    def end(self) -> EndVerdict:
-        """The end of the log in the sources, and the witnesses above it."""
-        last = self.log_end - 1 if self.batches else None
-        return EndVerdict(LogEnd(self.log_end, 0, last), tuple(Witness(**one) for one in self.recorded_ends))
-
-    def set_end(self, offset: int, witnesses: Iterable[Witness]) -> EndVerdict:
-        self.log_end = offset
-        self.recorded_ends = [one.to_dict() for one in above(witnesses, LogEnd(offset, 0, None))]
-        self.beyond_end = self.end.missing
-        return self.end
-
-    def add(self, step: SalvagedPartition) -> None:
-        """Adds the result of the next step."""
-        for name in _LISTS:
-            getattr(self, name).extend(getattr(step, name))
-        for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
-            setattr(self, name, getattr(self, name) + getattr(step, name))
-        self.gaps_end = max(self.gaps_end, step.gaps_end)
-        self.compacted = self.compacted or step.compacted
-        self.ends_in_damage = step.ends_in_damage
-        self.start_offset = step.start_offset if self.start_offset is None else self.start_offset
-        self.next_offset = self.next_offset if step.next_offset is None else step.next_offset
-
-    def to_dict(self) -> dict[str, Any]:
-        markers = [one._asdict() | {"proven": one.proven} for one in self.markers]
-        return asdict(replace(self, markers=[])) | {"markers": markers}
-
-    @classmethod
-    def of(cls, data: dict[str, Any]) -> SalvagedPartition:
-        """The object for a dict from `to_dict`, also after a conversion to and from JSON."""
-        known = {name.name for name in fields(cls)}
-        report = cls(**{name: value for name, value in data.items() if name in known})
-        report.files = [OutputFile(**one) for one in data["files"]]
-        report.snapshots = [OutputFile(**one) for one in data["snapshots"]]
-        report.set_aside = [SetAsideRange(**one) for one in data["set_aside"]]
-        report.markers = [Decision(*(one[name] for name in Decision._fields)) for one in data["markers"]]
-        report.lost = [(one[0], one[1]) for one in data["lost"]]
-        report.missing = [(one[0], one[1]) for one in data["missing"]]
-        report.inner_gaps = [(one[0], one[1]) for one in data["inner_gaps"]]
-        report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
-        report.unread = [ReadFailure(*one) for one in data["unread"]]
-        report.other_files = [BesideFile(**one) for one in data["other_files"]]
-        return report
-
-
-_LISTS = (
-    "sources",
-    "files",
-    "snapshots",
-    "damage",
-    "restored",
-    "lost",
-    "missing",
-    "inner_gaps",
-    "set_aside",
-    "tails",
-    "problems",
-    "unread",
-)
 
 
 @dataclass
@@ -277,97 +98,103 @@ class SalvageReport:
         return {"kafkarec": self.version, **found, "unreadable": self.unreadable, "ok": self.ok}
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "".join(text(document(self))).rstrip("\n")
 
-    def lines(self) -> Iterator[str]:
-        """Yields the report as text of about one screen, the worst partitions first."""
-        ranked = sorted(self.partitions, key=_rank)
-        verb = "would save" if self.dry_run else "saved"
-        for one in ranked[:_MAX_LINES]:
-            yield from _partition(one, verb)
-            if one.topic is None:
-                yield from self._possible_partition(one)
-        if len(ranked) > _MAX_LINES:
-            rest = ranked[_MAX_LINES:]
-            bad = sum(not one.ok or bool(one.missing and reports_missing(one)) for one in rest)
-            yield f"and {counted(len(rest), 'more partition')}, {_incomplete(bad, len(rest))}"
-        yield from self._left_out()
-        yield from self._sum()
-        yield from self._next()
 
-    def _left_out(self) -> Iterator[str]:
-        """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
-        known = [(one.path, one.why) for one in self.unread]
-        known += [one for one in self.left_out if one[0] not in self.unreadable and _may_hold_records(one[0])]
-        for path, why in known[:_MAX_LINES]:
-            yield f"not read: {path}: {why}"
-        small = [os.path.basename(path) for path, _ in self.left_out if _kind(path) == "file"]
-        if small:
-            yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
-        more = len(self.left_out) - min(len(known), _MAX_LINES) - len(small)
-        if more:
-            yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
-        causes = {one.cause for one in self.unread}
-        yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
+def document(report: SalvageReport) -> Document:
+    """The report for people, of about one screen, the worst partitions first."""
+    return Document("salvage", list(_blocks(report)), state="" if report.ok else "damaged")
 
-    def _sum(self) -> Iterator[str]:
-        if len(self.partitions) > 1:
-            batches = counted(sum(one.batches for one in self.partitions), "batch")
-            lost = sum(int(damage["length"]) for damage in self.damage)
-            yield f"total: {batches}, {self.size} bytes of {len(self.partitions)} partitions; damaged: {lost} bytes"
 
-    def _next(self) -> Iterator[str]:
-        if self.dry_run:
-            yield "nothing was written (--dry-run)"
-            return
-        yield f"the full list of copied and lost data: {os.path.join(self.out, 'salvage.json')}"
-        saved = [one for one in self.partitions if one.batches]
-        if not saved:
-            return
-        damage = next((damage for one in sorted(self.partitions, key=_rank) for damage in one.damage), None)
-        if damage is not None:
-            explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
-            yield f"to inspect the first damaged range: {explain}"
-        # The commands name the worst partition of a topic that is not internal.
-        first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
-        folder = os.path.join(self.out, first)
-        yield f"next: {command('verify', [folder if len(self.partitions) == 1 else self.out])}"
-        if self.as_partition:
-            yield from serve_plan.lines(self.out, [one.folder for one in saved], self.source_ids)
-        else:
-            records = suggested_output("records.jsonl", [*self.sources, self.out])
-            yield f"      {command('cat', [folder], ('-o', records))}"
-            yield "      (a folder that a broker starts on: salvage with --as-partition)"
+def _blocks(report: SalvageReport) -> Iterator[Block]:
+    ranked = sorted(report.partitions, key=_rank)
+    verb = "would save" if report.dry_run else "saved"
+    for one in ranked[:_MAX_LINES]:
+        title, *lines = _partition(one, verb)
+        belongs = _possible_partition(report, one) if one.topic is None else ()
+        yield ReportSection(title, [*lines, *belongs])
+    if len(ranked) > _MAX_LINES:
+        rest = ranked[_MAX_LINES:]
+        bad = sum(not one.ok or bool(one.missing and one.reports_missing) for one in rest)
+        yield ""
+        yield f"and {counted(len(rest), 'more partition')}, {_incomplete(bad, len(rest))}"
+    yield ""
+    yield from _left_out(report)
+    yield from _sum(report)
+    yield from _next(report)
 
-    def _possible_partition(self, one: SalvagedPartition) -> Iterator[str]:
-        """Yields the partition to which a file without a known name may belong: one in which its offsets are
-        missing."""
-        if one.start_offset is None or one.next_offset is None:
-            return
-        for other in self.partitions:
-            for first, last in (*other.missing, *other.lost):
-                low, high = (0 if first is None else first), (one.next_offset if last is None else last)
-                if other.topic is not None and low <= one.start_offset and one.next_offset - 1 <= high:
-                    yield (
-                        f"  its offsets are missing in {other.folder}: if it belongs there, salvage both together with "
-                        f"--topic {other.topic} --partition {other.partition}"
-                    )
-                    return
-        yield "  its partition is not known: give --topic and --partition to merge it with that partition's folder"
+
+def _left_out(report: SalvageReport) -> Iterator[str]:
+    """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
+    known = [(one.path, one.why) for one in report.unread]
+    known += [one for one in report.left_out if one[0] not in report.unreadable and _may_hold_records(one[0])]
+    for path, why in known[:_MAX_LINES]:
+        yield f"not read: {path}: {why}"
+    small = [os.path.basename(path) for path, _ in report.left_out if _kind(path) == "file"]
+    if small:
+        yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
+    more = len(report.left_out) - min(len(known), _MAX_LINES) - len(small)
+    if more:
+        yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
+    causes = {one.cause for one in report.unread}
+    yield from (f"  {remedy}" for cause, remedy in REMEDIES.items() if cause in causes)
+
+
+def _sum(report: SalvageReport) -> Iterator[str]:
+    if len(report.partitions) > 1:
+        batches = counted(sum(one.batches for one in report.partitions), "batch")
+        lost = sum(one.lost_bytes for one in report.partitions)
+        yield f"total: {batches}, {report.size} bytes of {len(report.partitions)} partitions; damaged: {lost} bytes"
+
+
+def _next(report: SalvageReport) -> Iterator[Block]:
+    if report.dry_run:
+        yield "nothing was written (--dry-run)"
+        return
+    yield f"the full list of copied and lost data: {os.path.join(report.out, 'salvage.json')}"
+    saved = [one for one in report.partitions if one.batches]
+    if not saved:
+        return
+    damage = next((damage for one in sorted(report.partitions, key=_rank) for damage in one.damage), None)
+    if damage is not None:
+        explain = command("explain", [str(damage["file"])], ("--at", damage["position"]))
+        yield f"to inspect the first damaged range: {explain}"
+    # The commands name the worst partition of a topic that is not internal.
+    first = min(saved, key=lambda one: ((one.topic or "").startswith("__"), *_rank(one))).folder
+    folder = os.path.join(report.out, first)
+    steps = [command("verify", [folder if len(report.partitions) == 1 else report.out])]
+    if not report.as_partition:
+        records = suggested_output("records.jsonl", [*report.sources, report.out])
+        steps += [command("cat", [folder], ("-o", records))]
+        steps += ["(a folder that a broker starts on: salvage with --as-partition)"]
+    yield Commands("next", [("", step) for step in steps])
+    if report.as_partition:
+        yield from serve_plan.lines(report.out, [one.folder for one in saved], report.source_ids)
+
+
+def _possible_partition(report: SalvageReport, one: SalvagedPartition) -> Iterator[str]:
+    """Yields the partition to which a file without a known name may belong: one in which its offsets are
+    missing."""
+    if one.start_offset is None or one.next_offset is None:
+        return
+    for other in report.partitions:
+        for first, last in (*other.missing, *other.lost):
+            low, high = (0 if first is None else first), (one.next_offset if last is None else last)
+            if other.topic is not None and low <= one.start_offset and one.next_offset - 1 <= high:
+                yield (
+                    f"  its offsets are missing in {other.folder}: if it belongs there, salvage both together with "
+                    f"--topic {other.topic} --partition {other.partition}"
+                )
+                return
+    yield "  its partition is not known: give --topic and --partition to merge it with that partition's folder"
 
 
 def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
     """The sort key, worst first: by lost offsets, then damaged bytes, then batches set aside."""
     offsets = sum(last - (first or 0) + 1 for first, last in one.lost if last is not None)
-    offsets += sum(last - first + 1 for first, last in one.missing) if reports_missing(one) else 0
+    offsets += one.missing_offsets if one.reports_missing else 0
     offsets += one.beyond_end
-    return -offsets, -sum(int(damage["length"]) for damage in one.damage), -len(one.set_aside), one.folder
-
-
-def reports_missing(one: SalvagedPartition) -> bool:
-    """Whether offsets missing between segments are reported. They are not if there are also gaps within segments, as
-    the log was then compacted, unless something proves a loss."""
-    return bool(one.proofs) or one.never_compacted or one.gaps <= sum(last - first + 1 for first, last in one.missing)
+    return -offsets, -one.lost_bytes, -len(one.set_aside), one.folder
 
 
 def _may_hold_records(path: str) -> bool:
@@ -393,7 +220,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     else:
         yield f"{one.folder}: {_nothing(one, verb)}"
     if one.damage:
-        size = sum(int(damage["length"]) for damage in one.damage)
+        size = one.lost_bytes
         yield f"  lost: {counted(size, 'byte')} in {counted(len(one.damage), 'range')}; {_offsets(one.lost)}"
         for damage in one.damage[:_MAX_LINES]:
             reason = f"[{damage['reason']}]{_zeros(damage)}"
@@ -410,11 +237,11 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
             yield f"    {each['file']}, byte {each['position']}: {restored_text(values, each['witness'])}"
         if len(one.restored) > _MAX_LINES:
             yield f"    and {counted(len(one.restored) - _MAX_LINES, 'more batch')}"
-    if one.missing and reports_missing(one):
+    if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
         yield f"  missing: {_spans(one.missing)}: in no source, between two segments ({why})"
-    within = one.gaps - sum(last - first + 1 for first, last in one.missing)
+    within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"
     if one.recorded_ends:

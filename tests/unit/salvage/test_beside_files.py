@@ -215,7 +215,7 @@ def test_a_file_with_another_name_that_has_what_is_missing(folder: Path) -> None
     (folder / name(20)).rename(folder / "backup.bin")
     (folder / "notes.txt").write_text("x" * 100)
     _, report = saved(folder)
-    lines = [line.strip() for line in report.lines()]
+    lines = [line.strip() for line in str(report).splitlines()]
     why = "it has batches starting at offset 20: to merge it, salvage it with this partition's folder"
     assert f"not used: {folder / 'backup.bin'}: {why}, with --topic orders --partition 0" in lines
     assert not any("--use" in line or "notes.txt" in line for line in lines), "--use FILE would make another log of it"

@@ -18,7 +18,7 @@ from kafkarec.sidecars import leader_epochs
 
 
 def missing_lines(report: SalvageReport) -> list[str]:
-    return [line.strip() for line in report.lines() if " missing " in line and "behind" in line]
+    return [line.strip() for line in str(report).splitlines() if " missing " in line and "behind" in line]
 
 
 @pytest.mark.parametrize("name", HEALTHY)
@@ -37,7 +37,7 @@ def test_salvage_says_what_verify_says(name: str, tmp_path: Path) -> None:
     for dry_run in (True, False):
         report = salvage(folder, tmp_path / "out", dry_run=dry_run)
         [one] = report.partitions
-        assert not report.ok and f"  {headline}" in report.lines()
+        assert not report.ok and f"  {headline}" in str(report).splitlines()
         assert one.beyond_end == expected and report.exit_status() == 1
     written = json.loads((tmp_path / "out" / "salvage.json").read_text())["partitions"][0]
     assert written["beyond_end"] == one.beyond_end and written["recorded_ends"] == one.recorded_ends
@@ -158,7 +158,7 @@ def test_a_partition_without_segments_is_not_left_out(tmp_path: Path) -> None:
     data_folder(disk, replication="orders 0 10\ngone 0 300")
     report = salvage(disk, tmp_path / "out")
     assert (report.exit_status(), sorted(one.folder for one in report.partitions)) == (1, ["gone-0", "orders-0"])
-    lines = list(report.lines())
+    lines = str(report).splitlines()
     at = lines.index("gone-0: no segment is left of it")
     assert lines[at + 1] == "  at least 1 offset up to 299 is missing, according to replication-offset-checkpoint"
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["orders-0", "salvage.json"]
@@ -215,7 +215,7 @@ def test_gaps_are_a_loss_where_verify_says_so(
     data_folder(tmp_path / "disk", **({} if cleaner is None else {"cleaner": cleaner}))
     report = salvage(folder, tmp_path / "out")
     assert report.exit_status() == verified(folder).exit_status() == status
-    found = [line.strip() for line in report.lines() if line.startswith("  missing: ")]
+    found = [line.strip() for line in str(report).splitlines() if line.startswith("  missing: ")]
     assert len(found) == len(lines) and all(
         line.startswith(f"missing: {part}") for line, part in zip(found, lines, strict=True)
     )
@@ -226,12 +226,12 @@ def test_lines_about_one_and_about_nothing(tmp_path: Path) -> None:
     text = str(salvage(one, tmp_path / "saved"))
     assert "in 1 range; offset 1 (fewer if" in text
     nothing = made(tmp_path / "zeros", {0: [bytes(5000)]})
-    lines = list(salvage(nothing, tmp_path / "nothing").lines())
+    lines = str(salvage(nothing, tmp_path / "nothing")).splitlines()
     assert lines[0] == "orders-0: saved 1 empty segment, from 1 file"
     assert lines[1].endswith(
         f"{0:020}.log on: zeros: space reserved by the broker, or records that never reached the disk"
     )
     garbage = made(tmp_path / "garbage", {0: [b"x" * 500]})
-    assert next(iter(salvage(garbage, tmp_path / "none").lines())) == "orders-0: no good batch in 1 file"
+    assert str(salvage(garbage, tmp_path / "none")).splitlines()[0] == "orders-0: no good batch in 1 file"
     empty = made(tmp_path / "empty", {7: []})
-    assert next(iter(salvage(empty, tmp_path / "kept").lines())) == "orders-0: saved 1 empty segment, from 1 file"
+    assert str(salvage(empty, tmp_path / "kept")).splitlines()[0] == "orders-0: saved 1 empty segment, from 1 file"

@@ -16,7 +16,7 @@ from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
 
 import kafkarec
 from kafkarec.ops.salvage import Refused, salvage
-from kafkarec.ops.salvage.salvage_report import SalvagedPartition
+from kafkarec.ops.salvage.salvaged_partition import SalvagedPartition
 from kafkarec.sidecars import txn_index
 
 EVENTS = [
@@ -262,8 +262,8 @@ def test_a_dry_run_says_the_same(tmp_path: Path) -> None:
     tried = salvage(folder, tmp_path / "out", dry_run=True)
     made = salvage(folder, tmp_path / "out")
     assert tried.partitions[0].markers == made.partitions[0].markers
-    assert any("ABORT would be written at offset 3" in line for line in tried.lines())
-    lines = [line.strip() for line in made.lines()]
+    assert any("ABORT would be written at offset 3" in line for line in str(tried).splitlines())
+    lines = [line.strip() for line in str(made).splitlines()]
     assert (
         "undecided: producer 7's transaction from offset 0: ABORT written at offset 3: no file shows whether it "
         "ended in the damage, or how"

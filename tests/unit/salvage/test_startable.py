@@ -18,7 +18,7 @@ import kafkarec
 from kafkarec.logs import Log
 from kafkarec.ops.salvage import open_transactions, rewriting, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
-from kafkarec.ops.salvage.salvage_report import OutputFile, SalvagedPartition
+from kafkarec.ops.salvage.salvaged_partition import OutputFile, SalvagedPartition
 from kafkarec.sources.folders import LocalFolder
 
 

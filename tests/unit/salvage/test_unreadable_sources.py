@@ -190,6 +190,6 @@ def test_nothing_is_known_of_the_offsets_of_a_single_file(tmp_path: Path) -> Non
     log = tmp_path / "in" / "a-0" / f"{30:020}.log"
     log.parent.mkdir(parents=True)
     os.mkfifo(log)
-    lines = [line.strip() for line in salvage(log.parent, tmp_path / "out").lines()]
+    lines = [line.strip() for line in str(salvage(log.parent, tmp_path / "out")).splitlines()]
     assert lines[0] == "a-0: no good batch in 1 file"
     assert lines[1] == "not in the new log, as a file could not be read: offsets that are not known"
