@@ -6,7 +6,8 @@
     Bar             its line                                  its line, a bar of coloured parts, their names
     Commands        a title; purpose and command, indented    a title; commands that can be copied at once
                     title: the commands, if all have no purpose
-    ReportSection   a title, its blocks; empty line above     a card with a heading
+    ReportSection   a title, its blocks; an empty line above  a card with a heading
+                    it, unless it and that above are titles
 
 A block of a verb's own is a class with `text` and `html`.
 """
@@ -175,13 +176,20 @@ def text(report: Document | Iterable[Block]) -> Iterator[str]:
     title = report.title if isinstance(report, Document) else ""
     if title:
         yield f"{safe(title)}\n"
-    for number, block in enumerate(report.blocks if isinstance(report, Document) else report):
+    before: Block | None = title or None
+    for block in report.blocks if isinstance(report, Document) else report:
         if isinstance(block, str):
             yield f"{safe(block)}\n"
-            continue
-        if isinstance(block, ReportSection) and (number or title):
-            yield "\n"
-        yield from block.text()
+        else:
+            if isinstance(block, ReportSection) and before is not None and not (_is_line(before) and _is_line(block)):
+                yield "\n"
+            yield from block.text()
+        before = block
+
+
+def _is_line(block: Block) -> bool:
+    """Whether it is a section that is its title alone."""
+    return isinstance(block, ReportSection) and not block.blocks
 
 
 def html(report: Document) -> Iterator[str]:

@@ -50,6 +50,8 @@ def test_the_text_of_each_block() -> None:
 def test_a_document_without_a_title_begins_with_its_first_section() -> None:
     sections = [ReportSection(name, ["fine"]) for name in "ab"]
     assert "".join(report.text(Document("study", sections))) == "a\nfine\n\nb\nfine\n"
+    lines = [ReportSection(name, blocks) for name, blocks in (("a", []), ("b", []), ("c", ["fine"]), ("d", []))]
+    assert "".join(report.text(Document("salvage", lines))) == "a\nb\n\nc\nfine\n\nd\n"
     assert list(report.text(Document("ls", [], "nothing"))) == ["nothing\n"]
 
 
