@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
-from kafkarec.ops.salvage.journal import JOURNAL, REPORT
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
+from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
 from . import input_logs, output_files, progress, shared_options
@@ -83,6 +83,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="also read this file, as .deleted or .cleaned",
     )
+    parser.add_argument(
+        "--read-once",
+        action="store_true",
+        help="for a failing disk: copy batches while the sources are read, which takes their size twice for a while; "
+        "otherwise it is done from the first read error on",
+    )
     parser.add_argument("--ignore-space", action="store_true", help="start even if the disk may become full")
     shared_options.add_threads(parser)
     shared_options.add_limit(parser, "a batch that decompresses to more is set aside (default: 128m)")
@@ -116,6 +122,7 @@ def run(args: argparse.Namespace) -> int:
                 threads=shared_options.threads(args),
                 restore=not args.no_repair,
                 use=args.use,
+                read_once=args.read_once,
                 progress=tick,
             )
     except KafkaRecordError:
@@ -137,7 +144,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _resumption(sources: Sequence[str], out: str) -> str:
     """Return what to do after a run that did not end; empty if it had not begun to write."""
-    if not os.path.exists(os.path.join(out, JOURNAL)):
+    if not os.path.exists(os.path.join(out, UNFINISHED)):
         return ""
     if "-" in sources:
         return "; a run that reads standard input cannot continue: remove the output and begin again"

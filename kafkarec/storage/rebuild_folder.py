@@ -13,7 +13,7 @@ If the log does not begin at offset 0, the earlier producers and open transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from .partition_folder import PartitionFiles
 from .segment_file import SegmentFile
 
 _EPOCHS = ("base_offset", "partition_leader_epoch")
+EachStep = Callable[[SegmentFile, Step], None]
 
 
 class LowerEpoch(NamedTuple):
@@ -62,7 +63,12 @@ def filename_prefix(offset: int) -> str:
 
 
 def rebuild_log(
-    log: PartitionFiles, interval: int = DEFAULT_INTERVAL, *, as_recovery: bool = False, check_crcs: bool = True
+    log: PartitionFiles,
+    interval: int = DEFAULT_INTERVAL,
+    *,
+    as_recovery: bool = False,
+    check_crcs: bool = True,
+    each_step: EachStep | None = None,
 ) -> Iterator[RebuiltSideFiles]:
     """Yields the side files of each segment, in order, then those of the log. Writes nothing. Needs memory for the
     indexes of one segment.
@@ -70,6 +76,7 @@ def rebuild_log(
     interval      index.interval.bytes
     as_recovery   snapshots as LogSegment.recover() makes them: see producers.ProducerStates
     check_crcs    False: the batches are known to be good
+    each_step     called with each step of the reading
     """
     states: ProducerStates | None = None
     epochs, log_problems = stored_epochs(log)
@@ -91,6 +98,8 @@ def rebuild_log(
         damage: list[Damage] = []
         for step in chain([first], steps):
             builder.add(step.column, states.take(step).aborted)
+            if each_step is not None:
+                each_step(segment, step)
             for offset, epoch in zip(*map(step.column, _EPOCHS), strict=True):
                 if epoch is not None and epoch < highest:
                     lower = lower or LowerEpoch(offset, epoch, highest)

@@ -293,7 +293,7 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(
 
 
 @pytest.mark.parametrize(
-    ("source", "has_journal", "expected"),
+    ("source", "is_begun", "expected"),
     [
         ("a", True, "interrupted; what was copied so far is kept, and the same command continues from there"),
         ("a", False, "interrupted; nothing is written"),
@@ -301,14 +301,14 @@ def test_ctrl_c_between_two_new_folders_names_what_is_complete(
     ],
 )
 def test_an_interrupted_salvage_says_how_to_go_on(
-    source: str, has_journal: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+    source: str, is_begun: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     out = tmp_path / "out"
     out.mkdir()
 
     def interrupted(*arguments: object, **options: object) -> None:
-        if has_journal:
-            (out / "salvage.journal").write_text("")
+        if is_begun:
+            (out / ".unfinished").mkdir()
         raise KeyboardInterrupt
 
     monkeypatch.setattr("kafkarec.cli.salvage.salvage", interrupted)

@@ -13,6 +13,7 @@ import random
 import resource
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source
 
 import kafkarec
 from kafkarec.ops.salvage import copying, salvage
+from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 from kafkarec.support import durable
 
 
@@ -59,8 +61,8 @@ def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
         check_reported_work(out, expected)
         report = salvage(source, out) if not (out / "salvage.json").exists() else None
         files = content(out)
-        # After a kill that follows the rename of the report, the remaining journal has no work left.
-        files.pop("salvage.journal", None)
+        # After a kill that follows the rename of the report, the remaining notes have no work left.
+        files = {name: digest for name, digest in files.items() if not name.startswith(UNFINISHED)}
         assert files.keys() == expected.keys()
         assert {k: v for k, v in files.items() if k != "salvage.json"} == {
             k: v for k, v in expected.items() if k != "salvage.json"
@@ -79,17 +81,15 @@ def test_killed_at_any_moment(source: Path, tmp_path: Path) -> None:
 
 
 def check_reported_work(out: Path, expected: dict[str, str]) -> None:
-    """Files under their final names are complete, and the files that the journal lists exist."""
+    """Files under their final names are complete, and those of partitions that are noted as finished exist."""
     if not out.exists():
         return
     files = logs(content(out))
     assert all(expected.get(name) == digest for name, digest in files.items())
-    journal = out / "salvage.journal"
-    lines = journal.read_bytes().split(b"\n")[1:-1] if journal.exists() else []
-    for line in lines:
-        step = json.loads(line)
-        for file in step["result"].get("files", ()):
-            assert files[f"{step['partition']}/{file['name']}"] == file["sha256"]
+    for note in (out / UNFINISHED).glob("*-*.json"):
+        for report in json.loads(note.read_text()).get("reports", ()):
+            for file in report["files"]:
+                assert files[f"{report['folder']}/{file['name']}"] == file["sha256"]
 
 
 class Gone(BaseException):
@@ -101,8 +101,8 @@ class Gone(BaseException):
 def test_a_power_failure_at_any_call(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, group_files: int, as_partition: bool
 ) -> None:
-    """What was not synced is lost in whole or in part. Files of several partitions are synced together: none of them is
-    listed in the journal, or has its final name, before it is on the disk."""
+    """What was not synced is lost in whole or in part. Files of a partition are synced together: none of them is noted,
+    or has its final name, before it is on the disk."""
     producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0}
     rewritten = [
         builders.batch(builders.records(3), attributes=builders.TRANSACTIONAL, base_sequence=0, **producer),
@@ -143,7 +143,9 @@ def test_a_power_failure_at_any_call(
                 salvage(source, left, as_partition=as_partition)
                 report = (left / "salvage.json").read_text().replace(str(left), str(whole))
                 assert report == (whole / "salvage.json").read_text(), f"failed at call {call_number}"
-            files = {name: data for name, data in content(left).items() if not name.startswith("salvage.")}
+            files = {
+                name: data for name, data in content(left).items() if not name.startswith(("salvage.", UNFINISHED))
+            }
             assert files == expected, f"failed at call {call_number}"
             shutil.rmtree(out)
             shutil.rmtree(left)
@@ -177,27 +179,29 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
     assert logs(content(out)) == logs(content(tmp_path / "whole"))
 
 
-def test_a_completed_step_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finished_partition_is_not_repeated(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     copied: list[str] = []
     real = copying.Output.copy
 
     def copy(self: Any, segment: Any, position: int, length: int) -> None:
-        if len(copied) == 2 and not (tmp_path / "mended").exists():
+        if f"orders-0/{60:020}.log" in segment.path and not (tmp_path / "mended").exists():
+            while not list(out.glob(f"{UNFINISHED}/other-1.json")) or "states" not in other.read_text():
+                time.sleep(0.01)
             raise OSError(errno.ENOSPC, "No space left on device", self.path)
-        copied.append(segment.name)
+        copied.append(segment.path)
         real(self, segment, position, length)
 
+    other = out / UNFINISHED / "other-1.json"
     monkeypatch.setattr(copying.Output, "copy", copy)
     with pytest.raises(OSError, match="No space left"):
-        salvage(source / "orders-0", out)
+        salvage(source, out)
     assert not list(out.rglob("*.part"))
     (tmp_path / "mended").touch()
-    first_report = len(copied)
-    report = salvage(source / "orders-0", out)
-    assert set(copied[first_report:]).isdisjoint({f"{0:020}.log"})
-    assert report.partitions[0].batches == 8 and len(report.partitions[0].files) == 3
-    assert len(report.partitions[0].sources) == 3 and report.partitions[0].lost == [(40, 49)]
+    before = len(copied)
+    report = salvage(source, out)
+    assert copied[before:] and not any("other-1" in path for path in copied[before:])
+    assert [one.batches for one in report.partitions] == [8, 2] and report.partitions[0].lost == [(40, 49)]
 
 
 @pytest.mark.parametrize("limit", [0, 100, 5_000, 12_000, 25_000])
@@ -279,7 +283,7 @@ class FailingFile(io.BytesIO):
 
     def __init__(self, data: bytes, *bad: tuple[int, int, int]) -> None:
         super().__init__(data)
-        self.size = len(data)
+        self.size, self.fetched = len(data), 0
         self._bad = [list(one) for one in bad]
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -288,6 +292,7 @@ class FailingFile(io.BytesIO):
                 if one[2] == 0:
                     raise OSError(errno.EIO, "Input/output error")
                 one[2] -= 1
+        self.fetched += min(length, self.size - position)
         return self.getvalue()[position : position + length]
 
 
@@ -316,6 +321,16 @@ def test_a_source_that_fails_between_checking_and_copying(tmp_path: Path) -> Non
     assert kept == b"".join(parts[:5] + parts[6:])
     assert [(d["reason"], d["position"]) for d in one.damage] == [("unreadable", sum(map(len, parts[:5])))]
     assert one.lost == [(50, 59)] and (one.batches, one.size) == (11, len(kept))
+
+
+@pytest.mark.parametrize("read_once", [False, True])
+def test_how_often_a_source_is_read(tmp_path: Path, read_once: bool) -> None:
+    """Twice, as batches are copied when all are planned; with read_once each batch is copied when it has been read."""
+    parts = [batch(i * 10, 10, value=LARGE) for i in range(300)]
+    source = FailingFile(b"".join(parts))
+    salvage(kafkarec.open(source, topic="orders", partition=0), tmp_path / "out", read_once=read_once)
+    assert source.fetched <= 2.02 * source.size
+    assert (tmp_path / "out" / "orders-0" / f"{0:020}.log").read_bytes() == source.getvalue()
 
 
 def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

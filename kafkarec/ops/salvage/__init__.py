@@ -5,13 +5,18 @@ partition_sources  groups the source files by partition
 source_witnesses   files that say how far the sources once reached
 good_batches       the good batches of a source in offset order
 merge              merges several sources into one log
-copying            copies bytes from file to file, with fsync
-partition_writer   writes the segments of one partition, and the batches that are set aside
-journal            the finished steps, from which a later run continues
-kraft_snapshots    KRaft snapshots of a metadata log
-open_transactions  removes batches that a broker fails on
-side_file_writer   indexes, producer snapshots, leader epochs, and a last check of the new log
-salvage_report     SalvageReport
+plan               what is written for one partition, with
+  planned_files      files as parts of the sources
+  plan_builder       the segments, and the batches that are set aside
+  beside_files       files of other names that have what is missing
+  kraft_snapshots    KRaft snapshots of a metadata log
+  lost_markers       markers of transactions that damage destroyed
+  open_transactions  batches that a broker fails on
+writing            writes a plan, and reads it back
+  copying            copies bytes from file to file
+  side_file_writer   indexes, producer snapshots, leader epochs
+unfinished_run     what a later run knows of one that did not finish
+salvage_report     SalvageReport, with a SalvagedPartition of each
 run                salvage()
 """
 

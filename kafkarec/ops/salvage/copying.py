@@ -10,14 +10,12 @@ import errno
 import hashlib
 import os
 import sys
-from bisect import bisect_right
 from typing import Any
 
-from kafkarec.sources.files import ByteSource, FileObject
+from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS
-from kafkarec.sources.remote import FolderEntry
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import NewFile
+from kafkarec.support.durable import PART, NewFile
 
 _PIECE = 1 << 20
 _UNSUPPORTED = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP}
@@ -79,119 +77,33 @@ class Output(NewFile):
             length -= len(data)
 
 
-class PlannedOutput:
-    """The file that an Output would be, for a dry run: read_at reads it from the sources, which stay open until
-    `close`."""
+class Spool:
+    """Batches that are copied to a temporary file while they are planned, since a source may not be readable again.
 
-    def __init__(self, name: str) -> None:
-        self.name, self.size = name, 0
-        self._begins: list[int] = []
-        self._parts: list[tuple[SegmentFile | bytes, int, int]] = []  # source or new bytes, position, length
-
-    def append(self, data: bytes) -> None:
-        self._add(data, 0, len(data))
-
-    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
-        """Appends a range of a source, which is not read."""
-        if self._parts and self._parts[-1][0] is segment and sum(self._parts[-1][1:]) == position:
-            before = self._parts.pop()
-            self.size -= before[2]
-            self._begins.pop()
-            position, length = before[1], before[2] + length
-        self._add(segment, position, length)
-
-    def _add(self, source: SegmentFile | bytes, position: int, length: int) -> None:
-        if length:
-            self._begins.append(self.size)
-            self._parts.append((source, position, length))
-            self.size += length
-
-    def read_at(self, position: int, length: int) -> bytes:
-        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
-        pieces = []
-        at = bisect_right(self._begins, position) - 1
-        while length > 0 and position < self.size:
-            source, begin, size = self._parts[at]
-            inside = position - self._begins[at]
-            count = min(length, size - inside)
-            first = begin + inside
-            pieces.append(
-                source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
-            )
-            position, length, at = position + count, length - count, at + 1
-        return b"".join(pieces)
-
-    def digest(self) -> str:
-        """The SHA-256 of its bytes, in hexadecimal."""
-        hasher = hashlib.sha256()
-        for position in range(0, self.size, _PIECE):
-            hasher.update(self.read_at(position, _PIECE))
-        self.close()
-        return hasher.hexdigest()
-
-    def close(self) -> None:
-        for source, _, _ in self._parts:
-            if isinstance(source, SegmentFile):
-                source.close()
-
-
-class PlannedFolder:
-    """The partition folder that a dry run would write, as a storage Folder.
-
-    set_aside   the files of its batches that are not in the log, by their paths in the output
+    from_start   whether all are; False: from when on a source could not be read
     """
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.set_aside: dict[str, PlannedOutput] = {}
-        self._files: dict[str, PlannedOutput | bytes] = {}
+    def __init__(self, folder: str, name: str, from_start: bool) -> None:
+        self.from_start = from_start
+        self._folder, self._name = folder, name
+        self._output: Output | None = None
+        self._segment: SegmentFile | None = None
 
-    def add(self, output: PlannedOutput) -> None:
-        """Adds a file, in place of one with the same name."""
-        self._files[output.name] = output
+    def keep(self, segment: SegmentFile, position: int, length: int) -> tuple[SegmentFile, int]:
+        """Copies a range: the file that has it, and where. Raises Unreadable."""
+        if self._output is None:
+            self._output = Output(self._folder, self._name)
+            folder = LocalFolder(self._folder)
+            self._segment = SegmentFile(self._output.path + PART, self._name + PART, folder=folder)
+        assert self._segment is not None
+        at = self._output.size
+        self._output.copy(segment, position, length)
+        return self._segment, at
 
-    def write(self, name: str, data: bytes) -> None:
-        self._files[name] = data
-
-    def copy(self) -> PlannedFolder:
-        """The folder as it is now, whatever is added to this one later."""
-        copied = PlannedFolder(self.path)
-        copied._files = dict(self._files)
-        return copied
-
-    def state(self, path: str) -> list[Any]:
-        """Size and digest of a log, a snapshot or a file of batches set aside, by its path in the output."""
-        output = self.set_aside.get(path) or self._files[os.path.basename(path)]
-        assert isinstance(output, PlannedOutput)
-        return [output.size, output.digest()]
-
-    def entries(self) -> list[FolderEntry]:
-        sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self._files.items()}
-        return [FolderEntry(name, sizes[name], False) for name in self.names()]
-
-    def names(self) -> list[str]:
-        return sorted(self._files)
-
-    def join(self, name: str) -> str:
-        return os.path.join(self.path, name)
-
-    def below(self, name: str) -> PlannedFolder:
-        return PlannedFolder(self.join(name))
-
-    def read(self, name: str) -> bytes | None:
-        file = self._files.get(name)
-        return file.read_at(0, file.size) if isinstance(file, PlannedOutput) else file
-
-    def open(self, name: str, disk: bool = False) -> ByteSource:
-        file = self._files.get(name)
-        if not isinstance(file, PlannedOutput):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
-        return _PlannedFile(file, self.join(name))
-
-
-class _PlannedFile(FileObject):
-    def close(self) -> None:
-        self._file.close()
+    def drop(self) -> None:
+        """Removes the file."""
+        if self._output is not None:
+            self._output.drop()
 
 
 def _copy_file_range(source: int, target: int, position: int, length: int, at: int) -> int:

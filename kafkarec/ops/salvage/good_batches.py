@@ -29,6 +29,7 @@ _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "re
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
 _MAX_OFFSETS = 2**31  # in one segment
+_MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
 
 
@@ -213,16 +214,15 @@ def ordered_batches(
     next_offset: int,
     cap: int,
     collector: DamageCollector,
-    only: int | None = None,
 ) -> Iterator[GoodBatch]:
-    """Yields the batches of segments (or of the one with index `only`) in ascending offset order.
+    """Yields the batches of segments in ascending offset order.
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
     segment's name to that of the next segment, at most 2^31 offsets), or if it is not part of the longest ascending
     sequence of the batches around it.
     """
     window: list[GoodBatch] = []
-    for row in _in_segment_range(segments, number, next_offset, cap, collector, only):
+    for row in _in_segment_range(segments, number, next_offset, cap, collector):
         window.append(row)
         if len(window) == 2 * _WINDOW:
             kept = _longest_ascending(window, next_offset, collector)
@@ -278,13 +278,11 @@ def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
 
 
 def _in_segment_range(
-    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector, only: int | None
+    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     """Yields the batches whose offsets are in their segment's range; the others are set aside. The name of a file that
     cannot be opened bounds no other segment."""
     for at, segment in enumerate(segments):
-        if only not in (None, at):
-            continue
         low = segment.base_offset or 0
         later = [one for one in segments[at + 1 :] if one.base_offset is not None and one.base_offset > low]
         high = _upper_bound(low, later)
@@ -299,6 +297,8 @@ def _in_segment_range(
             else:
                 collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
                 dropped = True
+        if len(segments) > _MOST_OPEN:
+            segment.close()
 
 
 def _upper_bound(low: int, later: list[SegmentFile]) -> int:

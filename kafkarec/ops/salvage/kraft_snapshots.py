@@ -12,7 +12,6 @@ with each other.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -22,13 +21,12 @@ from kafkarec.format import control
 from kafkarec.read import reader
 from kafkarec.sources.read_failures import ReadFailure, in_part
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import FileGroup
 
 from . import good_batches
-from .copying import Output, PlannedFolder, PlannedOutput, Unreadable
+from .copying import Unreadable
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
-from .partition_writer import SET_ASIDE
+from .planned_files import PlannedFile, PlannedFolder
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 INCOMPLETE = "snapshot_incomplete"
@@ -43,15 +41,11 @@ def snapshots_by_name(partition: SalvagePartition) -> dict[str, list[tuple[int, 
     return copies
 
 
-def salvage_snapshot(
-    files: FileGroup | PlannedFolder,
-    out: str,
-    copies: list[tuple[int, SegmentFile]],
-    cap: int,
-    report: SalvagedPartition,
+def plan_snapshot(
+    folder: PlannedFolder, copies: list[tuple[int, SegmentFile]], cap: int, report: SalvagedPartition
 ) -> None:
-    """Copies the first complete copy of a snapshot, or sets the good batches of all copies aside. files: receives the
-    new file, a PlannedFolder in a dry run; cap: max_decompressed_bytes."""
+    """Plans a copy of the first complete copy of a snapshot, or sets the good batches of all copies aside. cap:
+    max_decompressed_bytes."""
     incomplete: list[tuple[int, SegmentFile, list[GoodBatch]]] = []
     for number, segment in copies:
         with closing(segment):
@@ -60,7 +54,7 @@ def salvage_snapshot(
             good, end = _read(segment, number, cap, damage, report.unread)
             report.sources.append(segment.path)
             if not damage and _has_footer(good):
-                if _copy(files, out, segment, good, report):
+                if _copy(folder, segment, good, report):
                     return
                 damage.append(_unreadable(segment))
                 report.unread.append(in_part(segment.path))
@@ -74,7 +68,7 @@ def salvage_snapshot(
             incomplete.append((number, segment, good))
     for number, segment, good in incomplete:
         with closing(segment):
-            _set_aside(files, out, segment, number, good, report)
+            _set_aside(folder, segment, number, good, report)
 
 
 def _read(
@@ -105,68 +99,32 @@ def _has_footer(good: list[GoodBatch]) -> bool:
         return False
 
 
-def _copy(
-    files: FileGroup | PlannedFolder, out: str, segment: SegmentFile, good: list[GoodBatch], report: SalvagedPartition
-) -> bool:
-    file = OutputFile(
-        segment.name, segment.size, "", len(good), sum(row.records or 0 for row in good), good[0].base, good[-1].last
-    )
-    if isinstance(files, PlannedFolder):
-        planned = PlannedOutput(segment.name)
-        planned.copy(segment, 0, segment.size)
-        files.add(planned)
-    else:
-        folder = os.path.join(out, report.folder)
-        files.make_folder(folder)
-        output = Output(folder, segment.name)
-        try:
-            output.copy(segment, 0, segment.size)
-        except BaseException as error:
-            output.drop()
-            if isinstance(error, Unreadable):
-                return False
-            raise
-        files.add(output)
-    report.snapshots.append(file)
+def _copy(folder: PlannedFolder, segment: SegmentFile, good: list[GoodBatch], report: SalvagedPartition) -> bool:
+    try:
+        source, position = folder.kept(segment, 0, segment.size)
+    except Unreadable:
+        return False
+    folder.add(PlannedFile(segment.name)).copy(source, position, segment.size)
+    records = sum(row.records or 0 for row in good)
+    report.snapshots.append(OutputFile(segment.name, segment.size, "", len(good), records, good[0].base, good[-1].last))
     return True
 
 
 def _set_aside(
-    files: FileGroup | PlannedFolder,
-    out: str,
-    segment: SegmentFile,
-    number: int,
-    good: list[GoodBatch],
-    report: SalvagedPartition,
+    folder: PlannedFolder, segment: SegmentFile, number: int, good: list[GoodBatch], report: SalvagedPartition
 ) -> None:
-    """Copies the good batches of an incomplete snapshot to a separate file."""
-    name = f"{INCOMPLETE}-{number}-{segment.name}"
-    saved_as = f"{SET_ASIDE}/{report.folder}/{name}"
-    if not good:
-        return
-    output: Output | PlannedOutput
-    if isinstance(files, PlannedFolder):
-        output = files.set_aside[saved_as] = PlannedOutput(name)
-    else:
-        folder = os.path.join(out, SET_ASIDE, report.folder)
-        files.make_folder(folder)
-        output = Output(folder, name)
-    try:
-        for run in _runs(good):
-            position, size = run[0].position, sum(row.size for row in run)
-            try:
-                output.copy(segment, position, size)
-            except Unreadable:
-                continue
-            report.set_aside.append(
-                SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
-            )
-    except BaseException:
-        if isinstance(output, Output):
-            output.drop()
-        raise
-    if isinstance(output, Output) and not isinstance(files, PlannedFolder):
-        files.add(output)
+    """Sets the good batches of an incomplete snapshot aside."""
+    for run in _runs(good):
+        position, size = run[0].position, sum(row.size for row in run)
+        try:
+            source, at = folder.kept(segment, position, size)
+        except Unreadable:
+            continue
+        saved_as, file = folder.aside(f"{INCOMPLETE}-{number}-{segment.name}")
+        file.copy(source, at, size)
+        report.set_aside.append(
+            SetAsideRange(segment.path, position, size, run[0].base, run[-1].last, INCOMPLETE, saved_as, len(run))
+        )
 
 
 def _runs(good: list[GoodBatch]) -> Iterator[list[GoodBatch]]:

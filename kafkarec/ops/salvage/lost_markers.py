@@ -28,7 +28,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.write.builder import RecordBatchBuilder
 
 from .partition_sources import SalvagePartition
-from .rewriting import InsertedBatch, RemovedBatch
+from .planned_files import InsertedBatch, RemovedBatch
 from .salvaged_partition import SalvagedPartition
 
 REASON = "transaction_undecided"
@@ -169,13 +169,15 @@ def _free_offset(one: Decision, taken: set[int | None]) -> int | None:
     return next((offset for offset in offsets if offset not in taken), None)
 
 
-def inserted_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch]:
-    """The batches of the markers, and where they belong. Timestamp and leader epoch: of the batch before."""
+def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBatch | RemovedBatch]:
+    """The batches of the markers, and where they belong; the batches of the transactions that are set aside. Timestamp
+    and leader epoch of a marker: of the batch before."""
     waiting = sorted((one for one in markers if one.marker_offset is not None), key=lambda one: one.marker_offset or 0)
-    found: list[InsertedBatch] = []
+    aside = [one for one in markers if one.outcome == _ASIDE]
+    found: list[InsertedBatch | RemovedBatch] = []
     before: dict[str, Any] = {}
     for number, segment in enumerate(log.segments):
-        if not waiting:
+        if not waiting and not aside:
             break
         later = log.segments[number + 1 :]
         end = (later[0].base_offset or 0) if later else 2**63
@@ -185,11 +187,27 @@ def inserted_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[I
             free = range(before["last_offset"] + 1 if before else 0, until if row is None else _base(row))
             while waiting and (waiting[0].marker_offset or 0) < until:
                 marker = waiting.pop(0)
-                if marker.marker_offset in free:  # a .txnindex may list an offset that another batch has
+                offset = marker.marker_offset or 0
+                if offset in free:  # a .txnindex may list an offset that another batch has
+                    data = _batch(marker, before)
                     position = segment.size if row is None else row["position"]
-                    found.append(InsertedBatch(segment.name, position, _batch(marker, before).hex()))
+                    found.append(InsertedBatch(segment.name, position, offset, v2_header(data).crc, data))
+            if row is not None:
+                found += _removed(segment, row, aside)
             before = row or before
     return found
+
+
+def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision]) -> Iterator[RemovedBatch]:
+    if row["is_control"] or not row["is_transactional"]:
+        return
+    base, last = row["base_offset"], row["last_offset"]
+    for one in aside:
+        if row["producer_id"] == one.producer_id and one.first_offset <= base <= one.last_offset:
+            header = v2_header(segment.raw(row["position"], V2_OVERHEAD))
+            place = segment.name, row["position"], row["size_in_bytes"]
+            yield RemovedBatch(*place, base, last, header.record_count, header.crc, one.producer_id, one.first_offset)
+            return
 
 
 def _base(row: dict[str, Any]) -> int:
@@ -211,21 +229,3 @@ def _batch(marker: Decision, before: dict[str, Any]) -> bytes:
     ) as builder:
         builder.append_end_txn_marker(-1 if time is None else time, marker.outcome, marker.coordinator_epoch)
         return builder.build()
-
-
-def removed_batches(log: PartitionFiles, markers: Sequence[Decision]) -> list[RemovedBatch]:
-    """The batches of the transactions that are set aside."""
-    aside = [one for one in markers if one.outcome == _ASIDE]
-    found = []
-    for segment in log.segments if aside else ():
-        for row in (row for table in tables([segment]) for row in table):
-            if row["is_control"] or not row["is_transactional"]:
-                continue
-            base, last = row["base_offset"], row["last_offset"]
-            for one in aside:
-                if row["producer_id"] == one.producer_id and one.first_offset <= base <= one.last_offset:
-                    count = v2_header(segment.raw(row["position"], V2_OVERHEAD)).record_count
-                    place = segment.name, row["position"], row["size_in_bytes"]
-                    found.append(RemovedBatch(*place, base, last, count, one.producer_id, one.first_offset))
-                    break
-    return found

@@ -16,7 +16,7 @@ from kafkarec.read.walk import MARKERS, asked, walk
 from kafkarec.state.producers import at_log_start
 from kafkarec.storage.partition_folder import PartitionFiles
 
-from .rewriting import RemovedBatch
+from .planned_files import RemovedBatch
 
 REASON = "transaction_open"
 
@@ -31,8 +31,9 @@ def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
             names = ("position", "size_in_bytes", "base_offset", "last_offset", "producer_id")
             position, size, base, last, producer_id = (step.column(name)[row] for name in names)
             # Of magic 2: older messages have no producer.
-            count = v2_header(step.segment.raw(position, V2_OVERHEAD)).record_count
-            found.append(RemovedBatch(step.segment.name, position, size, base, last, count, producer_id, open_since))
+            header = v2_header(step.segment.raw(position, V2_OVERHEAD))
+            place = step.segment.name, position, size
+            found.append(RemovedBatch(*place, base, last, header.record_count, header.crc, producer_id, open_since))
     return found
 
 

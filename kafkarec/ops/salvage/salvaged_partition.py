@@ -84,6 +84,7 @@ class SalvagedPartition:
     recorded_ends  the files that say that the sources once reached further (dicts of storage.recorded_ends.Witness)
     beyond_end     the number of offsets that are missing there at least
     other_files    files that are used though their names are not those of segments, and those that are not
+    keeps_earlier  whether an earlier run's result, with more batches, stays: this one is in another folder
     unread         (file, cause, why) of the sources that could not be read, or not completely
     tails          (file, position, length, kind) of bytes after the last batch. kind: "cut" (an incomplete batch),
                    "preallocated" (zeros)
@@ -122,11 +123,13 @@ class SalvagedPartition:
     log_end: int = 0
     recorded_ends: list[dict[str, Any]] = field(default_factory=list)
     beyond_end: int = 0
+    keeps_earlier: bool = False
 
     @property
     def ok(self) -> bool:
-        """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost."""
-        lost = self.proofs or self.never_compacted or self.recorded_ends
+        """Whether nothing was damaged, restored, set aside, unread, or is missing and proven to be lost, and nothing of
+        an earlier run had to stay."""
+        lost = self.proofs or self.never_compacted or self.recorded_ends or self.keeps_earlier
         return not (self.damage or self.restored or self.set_aside or self.unread or lost)
 
     @property
@@ -156,18 +159,6 @@ class SalvagedPartition:
         self.beyond_end = self.end.missing
         return self.end
 
-    def add(self, step: SalvagedPartition) -> None:
-        """Adds the result of the next step."""
-        for name in _LISTS:
-            getattr(self, name).extend(getattr(step, name))
-        for name in ("batches", "records", "size", "gaps", "duplicates", "duplicate_size"):
-            setattr(self, name, getattr(self, name) + getattr(step, name))
-        self.gaps_end = max(self.gaps_end, step.gaps_end)
-        self.compacted = self.compacted or step.compacted
-        self.ends_in_damage = step.ends_in_damage
-        self.start_offset = step.start_offset if self.start_offset is None else self.start_offset
-        self.next_offset = self.next_offset if step.next_offset is None else step.next_offset
-
     def to_dict(self) -> dict[str, Any]:
         markers = [one._asdict() | {"proven": one.proven} for one in self.markers]
         return asdict(replace(self, markers=[])) | {"markers": markers}
@@ -188,19 +179,3 @@ class SalvagedPartition:
         report.unread = [ReadFailure(*one) for one in data["unread"]]
         report.other_files = [BesideFile(**one) for one in data["other_files"]]
         return report
-
-
-_LISTS = (
-    "sources",
-    "files",
-    "snapshots",
-    "damage",
-    "restored",
-    "lost",
-    "missing",
-    "inner_gaps",
-    "set_aside",
-    "tails",
-    "problems",
-    "unread",
-)

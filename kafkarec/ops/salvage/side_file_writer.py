@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from collections.abc import Callable
 
 from kafkarec.errors import CorruptRecordError, KafkaRecordError
@@ -17,7 +16,7 @@ from kafkarec.sidecars import leader_epochs, partition_metadata, producer_snapsh
 from kafkarec.state import epoch_history
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.rebuild_folder import LowerEpoch, filename_prefix, rebuild_log
+from kafkarec.storage.rebuild_folder import EachStep, LowerEpoch, filename_prefix, rebuild_log
 
 from .partition_sources import SalvagePartition
 
@@ -26,19 +25,15 @@ _INDEXES = (".index", ".timeindex", ".txnindex")
 Write = Callable[[str, bytes], None]  # adds a file to the folder of the new log: its name, its bytes
 
 
-def remove_unrecorded(folder: str) -> None:
-    """Removes what a killed run left, or what was changed since: it would be read like a source's side files."""
-    for name in os.listdir(folder):
-        if name == leader_epochs.NAME or name.endswith((*_INDEXES, producer_snapshot.SUFFIX)):
-            os.unlink(os.path.join(folder, name))
-
-
-def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, dry_run: bool = False) -> list[str]:
+def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, compared: EachStep | None) -> list[str]:
     """Writes the indexes of the new log and, with `as_partition`, the other side files. Returns sentences about
-    problems. Raises OSError (EIO) if the new log is damaged. dry_run: it is still in the sources, already checked."""
+    problems. Raises OSError (EIO) if the new log is damaged.
+
+    compared   called with each step of the reading; None: the log is only planned, and its batches are known to be good
+    """
     problems: list[str] = []
-    for made in rebuild_log(log, check_crcs=not dry_run):
-        if made.damage and not dry_run:
+    for made in rebuild_log(log, check_crcs=compared is not None, each_step=compared):
+        if made.damage and compared is not None:
             raise OSError(
                 errno.EIO,
                 f"the copy is damaged ({made.damage[0].detail}); the disk is not reliable",

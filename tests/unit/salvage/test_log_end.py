@@ -146,7 +146,7 @@ def test_what_verify_will_report_of_a_salvaged_log_is_said_before(tmp_path: Path
         assert kinds(verified(out), "error") == kinds_left
 
 
-def full_disk(*arguments: object) -> list[str]:
+def full_disk(*arguments: object, **named: object) -> list[str]:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

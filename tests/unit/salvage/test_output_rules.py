@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -65,29 +67,19 @@ def test_a_folder_that_is_not_empty(source: Path, tmp_path: Path) -> None:
 
 def test_the_unfinished_run_of_another_salvage(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert leave_unfinished(source, out)
+    assert leave_unfinished(source, out, calls=100)
     refused(source / "orders-0", out, "unfinished run of another salvage")
     with pytest.raises(Refused, match="unfinished run of another salvage"):
         salvage(source, out, as_partition=True)
-    path = source / "orders-0" / f"{0:020}.log"
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes() + b"\0")
-    refused(source, out, f"{path} has {size + 1} bytes, and had {size} when the unfinished run in {out} read it")
-    (out / "salvage.journal").write_bytes(b"rubbish\n")
-    refused(source, out, "was not written by a salvage")
+    (out / ".unfinished" / "run.json").write_bytes(b"rubbish\n")
+    refused(source, out, "is not empty")
 
 
-def test_lines_of_the_journal_that_a_power_failure_left_as_zeros(source: Path, tmp_path: Path) -> None:
-    """Lines are synced together, so that zeros may be before a later one: these steps are repeated."""
-    out, journal = tmp_path / "out", tmp_path / "out" / "salvage.journal"
-    assert leave_unfinished(source, out, calls=150)
-    lines = journal.read_bytes().splitlines(keepends=True)
-    assert len(lines) > 2
-    journal.write_bytes(lines[0] + bytes(len(lines[1])) + b"".join(lines[2:]))
-    salvage(source, out)
-    salvage(source, tmp_path / "whole")
-    made, whole = content(out), content(tmp_path / "whole")
-    assert made.pop("salvage.json") and whole.pop("salvage.json") and made == whole
+@contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
 
 
 def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
@@ -95,7 +87,7 @@ def test_one_run_at_a_time(source: Path, tmp_path: Path) -> None:
 
     out = tmp_path / "out"
     assert leave_unfinished(source, out)
-    with open(out / "salvage.journal", "rb") as held:
+    with opened_folder(out / ".unfinished") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         refused(source, out, "another salvage is running")
     assert salvage(source, out).partitions

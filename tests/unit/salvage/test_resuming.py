@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -16,10 +17,10 @@ from paths import SEGMENTS
 from plain_logs import batch, log
 from salvage_runs import content, leave_unfinished, make_source
 
-from kafkarec.ops.salvage import Refused, salvage
+from kafkarec.ops.salvage import salvage
+from kafkarec.ops.salvage.unfinished_run import UNFINISHED
 
 NAME = f"{0:020}.log"
-STEP = '{"partition": "orders-0"'
 
 
 @pytest.fixture
@@ -36,14 +37,18 @@ def source(tmp_path: Path) -> Path:
 
 
 def result(out: Path) -> dict[str, str]:
-    """The digests of the new files; the report with the name that the folder has in it."""
-    (out / "salvage.json").write_text((out / "salvage.json").read_text().replace(str(out), "OUT"))
+    """The digests of the new files; the report with the name that the folder has in it, and without saying what was
+    made again."""
+    report = json.loads((out / "salvage.json").read_text().replace(str(out), "OUT"))
+    for one in report["partitions"]:
+        one["problems"] = [text for text in one["problems"] if not text.startswith("made again: ")]
+    (out / "salvage.json").write_text(json.dumps(report))
     return content(out)
 
 
 def finished_files(out: Path) -> list[Path]:
-    files = (path for path in out.rglob("*") if path.is_file())
-    return sorted(path for path in files if path.suffix != ".part" and path.name != "salvage.journal")
+    files = (path for path in out.rglob("*") if path.is_file() and path.parent.name != UNFINISHED)
+    return sorted(path for path in files if path.suffix != ".part")
 
 
 def unfinished_at(calls: int, source: Any, out: Path, **options: Any) -> bool:
@@ -71,7 +76,7 @@ def test_a_finished_file_that_is_not_as_it_was_written_is_made_again(
     salvage(source, tmp_path / "whole", **options)
     assert any((tmp_path / "whole" / "set-aside").rglob("*.log"))
     expected, chance, spoiled = result(tmp_path / "whole"), random.Random(5), 0
-    for calls in range(40, 600, 31):
+    for calls in range(40, 600, 23):
         out = tmp_path / "out"
         if not unfinished_at(calls, source, out, **options):
             break
@@ -101,7 +106,7 @@ def test_each_finished_file(source: Path, tmp_path: Path) -> None:
     assert {path.name for path in files} >= {
         "partition.metadata",
         "leader-epoch-checkpoint",
-        "transaction_open-0-all.log",
+        "transaction_open-0.log",
     }
     assert len(files) + 1 == len(expected)
     for number, path in enumerate(files):
@@ -136,22 +141,32 @@ def test_the_files_of_one_that_has_several_logs(tmp_path: Path) -> None:
     assert calls > 40
 
 
-def test_a_touched_source_is_the_same_source(source: Path, tmp_path: Path) -> None:
+def test_a_touched_source_gives_the_same(source: Path, tmp_path: Path) -> None:
     salvage(source, tmp_path / "whole")
     out = tmp_path / "out"
-    unfinished_when(source, out, STEP)
-    before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*.log")}
-    assert before
+    unfinished_when_done(source, out)
     for path in source.rglob("*"):
         os.utime(path, (1, 1))
     salvage(source, out)
+    report = json.loads((out / "salvage.json").read_text())
+    for each in report["partitions"]:
+        assert any("made again: the source " in text for text in each["problems"])
     assert result(out) == result(tmp_path / "whole")
-    assert {path: path.stat().st_mtime_ns for path in before} == before, "what was copied is not copied again"
+
+
+def test_what_a_finished_partition_has_is_not_copied_again(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    unfinished_when_done(source, out)
+    before = {path: path.stat().st_mtime_ns for path in out.glob("orders-0/*")}
+    assert before
+    salvage(source, out)
+    assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
 @pytest.mark.parametrize("at", ["kept", "damaged", "set aside"])
-def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> None:
-    """Bytes of a batch in the new log, of damage, of a batch that is set aside."""
+@pytest.mark.parametrize("again", [False, True])
+def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path: Path, at: str, again: bool) -> None:
+    """Bytes of a batch in the new log, of damage, of a batch that is set aside were changed. Killed again: the same."""
     parts = {
         "kept": batch(0, 5),
         "damaged": batch(5, 5)[:-1] + b"?",
@@ -160,8 +175,8 @@ def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> Non
     }
     folder, out = log(tmp_path / "data" / "orders-0", list(parts.values())), tmp_path / "out"
     log(tmp_path / "data" / "other-0", [batch(0, 5)])
-    unfinished_when(tmp_path / "data", out, STEP)
-    before = content(out)
+    unfinished_when_done(tmp_path / "data", out)
+    before = {name: digest for name, digest in content(out).items() if not name.startswith((UNFINISHED, "salvage"))}
     parts[at] = {"kept": batch(0, 5, value=b"VALUE %d"), "set aside": batch(0, 5, value=b"OTHER %d")}.get(
         at, batch(5, 5)[:-1] + b"!"
     )
@@ -169,29 +184,56 @@ def test_a_source_whose_bytes_changed_is_refused(tmp_path: Path, at: str) -> Non
     assert len(data) == size
     (folder / NAME).write_bytes(data)
     os.utime(folder / NAME, (1, 1))
-    with pytest.raises(Refused, match=f"the sources of orders-0 have changed since the unfinished run in {out} copied"):
-        salvage(tmp_path / "data", out)
+    if again:
+        assert unfinished_at(60, tmp_path / "data", out)
+    report = salvage(tmp_path / "data", out)
     assert before.items() <= content(out).items()
+    (one,) = (one for one in report.partitions if "orders-0" in one.folder)
+    assert again or any(f"made again: the source {folder / NAME} has changed" in text for text in one.problems)
+    assert report.exit_status() == 1
+    new = "set-aside/orders-0.new" if at != "damaged" else "orders-0"
+    assert one.folder == new
+    if at != "damaged":
+        assert (out / new / NAME).read_bytes() == parts["kept"] + parts["last"]
+        assert (out / new / "set-aside" / "offset_out_of_order-0.log").read_bytes() == parts["set aside"]
+        assert any(f"{out}/orders-0 was written by an earlier run" in text for text in one.problems)
 
 
-def unfinished_when(source: Path, out: Path, begin: str) -> None:
-    """Leaves an unfinished run that has just written a line with this begin to its journal."""
-    journal = out / "salvage.journal"
+def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path: Path) -> None:
+    """Killed while its last segment was written; then the source has none of its batches twice, and fewer segments."""
+    parts = [batch(5 * i, 5) for i in range(4)]
+    folder, out = log(tmp_path / "data" / "orders-0", parts[:2], parts[2:]), tmp_path / "out"
+    unfinished_when_done(tmp_path / "data", out)
+    second = out / "orders-0" / f"{10:020}.log"
+    assert second.exists()
+    (folder / NAME).write_bytes(b"".join(parts))
+    (folder / second.name).unlink()
+    report = salvage(tmp_path / "data", out)
+    assert report.ok and not second.exists() and not second.with_suffix(".index").exists()
+    assert (out / "orders-0" / NAME).read_bytes() == b"".join(parts)
 
-    def is_written(calls: int) -> bool:
+
+def unfinished_when_done(source: Path, out: Path) -> None:
+    """Leaves a run that was killed when all partitions were done."""
+    notes = out / UNFINISHED
+
+    def is_finished(calls: int) -> bool:
         shutil.rmtree(out, ignore_errors=True)
-        if not leave_unfinished(source, out, calls):
-            return True
-        return journal.exists() and f"\n{begin}" in f"\n{journal.read_text()}"
+        return not leave_unfinished(source, out, calls) or (out / "salvage.json").exists()
 
-    first = 5 + bisect_left(range(5, 500), True, key=is_written)
-    assert is_written(first) and journal.exists()
+    last = bisect_left(range(2000), True, key=is_finished) - 1
+    assert not is_finished(last)
+    assert all("states" in json.loads(path.read_text()) for path in notes.glob("*-*.json"))
 
 
 def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
     folder, out = log(tmp_path / "data" / "orders-0", [batch(0, 5)]), tmp_path / "out"
-    unfinished_when(tmp_path / "data", out, '{"kafkarec"')
-    assert (out / "salvage.journal").read_bytes().count(b"\n") == 1
+    for calls in range(2, 60):
+        shutil.rmtree(out, ignore_errors=True)
+        assert leave_unfinished(tmp_path / "data", out, calls)
+        if (out / UNFINISHED / "run.json").exists():
+            break
+    assert not (out / "orders-0").exists()
     (folder / NAME).write_bytes(batch(0, 5, value=b"VALUE %d"))
     os.utime(folder / NAME, (1, 1))
     assert salvage(tmp_path / "data", out).ok
@@ -201,9 +243,10 @@ def test_a_source_that_changed_before_it_was_copied(tmp_path: Path) -> None:
 def test_on_the_command_line(capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> None:
     """Killed, a finished .log removed, the same command again."""
     source, out, run = make_source(tmp_path / "data"), tmp_path / "out", Here(capfdbinary)
-    unfinished_when(source, out, STEP)
+    unfinished_when_done(source, out)
     path = min((out / "orders-0").glob("*.log"))
     path.unlink()
     ran = run("salvage", source, "-o", out)
     assert ran.status == 1 and "orders-0: saved 8 batches" in ran.out.decode()
+    assert f"note: made again: {path} has changed" in ran.out.decode()
     assert path.read_bytes() == (source / "orders-0" / path.name).read_bytes()

@@ -38,7 +38,7 @@ def test_a_sound_log_is_copied_with_the_brokers_own_indexes(folder: Path, tmp_pa
         assert (made / path.with_suffix(".index").name).exists()
         assert (made / path.with_suffix(".timeindex").name).exists()
     assert json.loads((tmp_path / "out" / "salvage.json").read_text()) == json.loads(json.dumps(report.to_dict()))
-    assert not (tmp_path / "out" / "salvage.journal").exists()
+    assert not (tmp_path / "out" / ".unfinished").exists()
     assert kafkarec.verify(tmp_path / "out").ok
 
 

@@ -54,7 +54,7 @@ def test_the_other_files_are_saved(
     assert sorted(path.name for path in (tmp_path / "out" / "other-1").glob("*.log")) == [NAMES[0], f"{5:020}.log"]
     written = json.loads((tmp_path / "out" / "salvage.json").read_text())
     assert written["unreadable"] == [str(bad)] and written["unread"][0][1] == cause
-    assert not (tmp_path / "out" / "salvage.journal").exists()
+    assert not (tmp_path / "out" / ".unfinished").exists()
 
 
 @pytest.mark.parametrize("spoil", [dangling_link, pipe])

@@ -1,0 +1,278 @@
+"""Files that are to be written, as parts of the sources: a plan is read like the folder that it becomes
+
+OUT/orders-0/00000000000000000030.log
+    source 0, bytes 0 to 5924          copied
+    new bytes                          the first bytes of a batch whose header is restored
+    source 0, bytes 8135 to 9120       copied
+    new bytes                          a marker
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from kafkarec.sources.files import ByteSource, FileObject
+from kafkarec.sources.read_failures import ReadFailure
+from kafkarec.sources.remote import FolderEntry
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.segment_file import SegmentFile
+
+from .copying import Output, Spool
+from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
+
+SET_ASIDE = "set-aside"
+
+
+class RemovedBatch(NamedTuple):
+    """A batch to remove from the segment `name`. first: the first offset of its producer's transaction."""
+
+    name: str
+    position: int
+    size: int
+    base: int
+    last: int
+    records: int
+    crc: int
+    producer_id: int
+    first: int
+
+
+class InsertedBatch(NamedTuple):
+    """A batch of one record to insert in the segment `name` before the byte `position`."""
+
+    name: str
+    position: int
+    offset: int
+    crc: int
+    data: bytes
+
+
+def batch_hash(last: int, crc: int, size: int) -> int:
+    """What is added up over the batches of a file, to compare what was written with what was planned."""
+    return hash((last, crc, size))
+
+
+class PlannedFile:
+    """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
+
+    size      bytes
+    hashes    the sum of `batch_hash` of the batches of a log
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.size, self.hashes = name, 0, 0
+        self._sources: list[SegmentFile | bytes] = []
+        # a part: where it begins in this file, which source it is of, where it begins there
+        self._begins, self._source, self._positions = array("q"), array("l"), array("q")
+
+    def append(self, data: bytes) -> None:
+        if data:
+            self._add(data, 0, len(data))
+
+    def copy(self, segment: SegmentFile, position: int, length: int) -> None:
+        """Appends a range of a source, which is not read. Adjacent ranges are one part."""
+        if not length:
+            return
+        is_adjacent = self._sources and self._sources[-1] is segment
+        if is_adjacent and self._positions[-1] + self.size - self._begins[-1] == position:
+            self.size += length
+        else:
+            self._add(segment, position, length)
+
+    def _add(self, source: SegmentFile | bytes, position: int, length: int) -> None:
+        if not self._sources or self._sources[-1] is not source:
+            self._sources.append(source)
+        self._begins.append(self.size)
+        self._source.append(len(self._sources) - 1)
+        self._positions.append(position)
+        self.size += length
+
+    def read_at(self, position: int, length: int) -> bytes:
+        """The bytes [position, position + length); fewer at the end. OSError if a source cannot be read."""
+        pieces = []
+        for source, first, count in self._parts(position, min(length, self.size - position)):
+            piece = source[first : first + count] if isinstance(source, bytes) else source.source.read_at(first, count)
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def _parts(self, position: int, length: int) -> list[tuple[SegmentFile | bytes, int, int]]:
+        """(source, position in it, length) of these bytes."""
+        found = []
+        at = bisect_right(self._begins, position) - 1
+        while length > 0:
+            inside = position - self._begins[at]
+            end = self._begins[at + 1] if at + 1 < len(self._begins) else self.size
+            count = min(length, end - position)
+            found.append((self._sources[self._source[at]], self._positions[at] + inside, count))
+            position, length, at = position + count, length - count, at + 1
+        return found
+
+    def origin(self, position: int, length: int) -> tuple[str, int]:
+        """The source, and the position in it, of a batch with these bytes, of which the first may be new."""
+        new = 0
+        for source, first, count in self._parts(position, length):
+            if isinstance(source, SegmentFile):
+                return source.path, first - new
+            new += count
+        return self.name, position
+
+    def write_to(self, output: Output, stopped: Callable[[], None]) -> None:
+        """Copies its bytes. Raises Unreadable if a source cannot be read. stopped: called for each part"""
+        for source, position, count in self._parts(0, self.size):
+            stopped()
+            if isinstance(source, bytes):
+                output.append(source[position : position + count])
+            else:
+                output.copy(source, position, count)
+
+    def changed(self, changes: Sequence[RemovedBatch | InsertedBatch]) -> PlannedFile:
+        """The file with the changes, which are in the order of their positions."""
+        new, at = PlannedFile(self.name), 0
+        new.hashes = self.hashes
+        for one in changes:
+            new._copy_parts(self, at, one.position - at)
+            at = one.position
+            if isinstance(one, InsertedBatch):
+                new.append(one.data)
+                new.hashes += batch_hash(one.offset, one.crc, len(one.data))
+            else:
+                at += one.size
+                new.hashes -= batch_hash(one.last, one.crc, one.size)
+        new._copy_parts(self, at, self.size - at)
+        return new
+
+    def _copy_parts(self, other: PlannedFile, position: int, length: int) -> None:
+        for source, first, count in other._parts(position, length):
+            if isinstance(source, bytes):
+                self.append(source[first : first + count])
+            else:
+                self.copy(source, first, count)
+
+    def copy_range(self, other: PlannedFile, position: int, size: int) -> None:
+        """Appends a range of another planned file."""
+        self._copy_parts(other, position, size)
+
+    def close(self) -> None:
+        for source in self._sources:
+            if isinstance(source, SegmentFile):
+                source.close()
+
+
+class PlannedFolder:
+    """The partition folder that is to be written, as a storage Folder.
+
+    path        of the folder
+    files       its logs and snapshots, and the bytes of its small files, by name
+    set_aside   the files of the batches that are not in the log, by their paths in the output
+    spool       see Spool; None: sources are read when the files are written
+    unread      the sources that could not be read so far
+    """
+
+    def __init__(self, path: str, spool: Spool | None = None, unread: Sequence[ReadFailure] = ()) -> None:
+        self.path, self._spool, self._unread = path, spool, unread
+        self.files: dict[str, PlannedFile | bytes] = {}
+        self.set_aside: dict[str, PlannedFile] = {}
+
+    def add(self, file: PlannedFile) -> PlannedFile:
+        self.files[file.name] = file
+        return file
+
+    def write(self, name: str, data: bytes) -> None:
+        self.files[name] = data
+
+    def aside(self, name: str) -> tuple[str, PlannedFile]:
+        """A file of batches that are set aside: its path in the output, and itself."""
+        path = f"{SET_ASIDE}/{os.path.basename(self.path)}/{name}"
+        return path, self.set_aside.setdefault(path, PlannedFile(name))
+
+    def kept(self, segment: SegmentFile, position: int, size: int) -> tuple[SegmentFile, int]:
+        """Where these bytes of a source are read when they are written: there, or in the spool. Raises Unreadable."""
+        if self._spool is None or not (self._spool.from_start or self._unread):
+            return segment, position
+        return self._spool.keep(segment, position, size)
+
+    def change(
+        self, report: SalvagedPartition, changes: Sequence[RemovedBatch | InsertedBatch], reason: str = ""
+    ) -> None:
+        """Changes the logs, and the report. The batches that are removed are set aside. reason: why"""
+        files = {file.name: file for file in report.files}
+        for name, group in groupby(sorted(changes, key=lambda one: (one.name, one.position)), key=lambda one: one.name):
+            in_file, old = list(group), self.files[name]
+            assert isinstance(old, PlannedFile)
+            for one in in_file:
+                if isinstance(one, RemovedBatch):
+                    saved_as, target = self.aside(f"{reason}-0.log")
+                    target.copy_range(old, one.position, one.size)
+                    place = *old.origin(one.position, one.size), one.size, one.base, one.last
+                    report.set_aside.append(SetAsideRange(*place, reason, saved_as))
+                _count(one, files[name], report)
+            self.add(old.changed(in_file))
+        if changes:
+            _set_bounds(self, report, {one.name for one in changes})
+
+    def entries(self) -> list[FolderEntry]:
+        sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self.files.items()}
+        return [FolderEntry(name, sizes[name], False) for name in self.names()]
+
+    def names(self) -> list[str]:
+        return sorted(self.files)
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
+
+    def below(self, name: str) -> PlannedFolder:
+        return PlannedFolder(self.join(name))
+
+    def read(self, name: str) -> bytes | None:
+        file = self.files.get(name)
+        return file.read_at(0, file.size) if isinstance(file, PlannedFile) else file
+
+    def open(self, name: str, disk: bool = False) -> ByteSource:
+        file = self.files.get(name)
+        if not isinstance(file, PlannedFile):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
+        return planned_source(file, self.join(name))
+
+    def close(self) -> None:
+        for file in (*self.files.values(), *self.set_aside.values()):
+            if isinstance(file, PlannedFile):
+                file.close()
+
+
+class _PlannedSource(FileObject):
+    def close(self) -> None:
+        self._file.close()
+
+
+def planned_source(file: PlannedFile, path: str) -> ByteSource:
+    """A planned file as a source of bytes."""
+    return _PlannedSource(file, path)
+
+
+def _count(one: RemovedBatch | InsertedBatch, file: OutputFile, report: SalvagedPartition) -> None:
+    removed = isinstance(one, RemovedBatch)
+    for counts in (file, report):
+        counts.batches += -1 if removed else 1
+        counts.records += -one.records if isinstance(one, RemovedBatch) else 1
+        counts.size += -one.size if isinstance(one, RemovedBatch) else len(one.data)
+
+
+def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Iterable[str]) -> None:
+    """Sets first and last offsets of the files that were changed, and the start and the end of the log."""
+    for file in (file for file in report.files if file.name in changed):
+        segment = SegmentFile(folder.join(file.name), file.name, folder=folder)
+        found = [table for table in tables([segment]) if len(table)]
+        file.last_offset = found[-1].column("last_offset")[-1] if found else None
+        first = found[0].column("base_offset")[0] if found else None
+        if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before
+            file.first_offset = first
+    named = [int(file.name.partition(".")[0]) for file in report.files]  # an empty segment's name has the log's end
+    begins = [file.first_offset for file in report.files if file.first_offset is not None]
+    ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
+    report.start_offset, report.next_offset = min(begins or named), max(*named, *ends)

@@ -1,0 +1,194 @@
+"""What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
+
+    run.json            {"kafkarec": version, "given": [...], "options": {...}}    the run; the folder is locked
+    orders-0.json       {"sources": [[path, size, mtime], ...], "names": [...]}    written before its files are
+                        {..., "reports": [...], "states": {path: [size, SHA-256]}}     when they are on the disk
+
+A finished partition is taken over if its sources and its files are as noted. Otherwise it is made again. What an
+earlier run wrote is replaced only if all of its batches are in the new files (`replaces`). Only files that a note
+lists are removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+from kafkarec._version import __version__
+from kafkarec.errors import KafkaRecordError
+from kafkarec.sources.folders import LocalFolder
+from kafkarec.storage.log_reading import tables
+from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.support.durable import make_folder, sync_folder, write_file
+
+from .output_folder import is_empty
+from .partition_sources import SalvagePartition
+from .plan import PartitionPlan
+from .planned_files import PlannedFile, planned_source
+from .salvaged_partition import SalvagedPartition
+from .writing import State, files, state_of
+
+UNFINISHED, REPORT = ".unfinished", "salvage.json"
+_RUN = "run.json"
+_Batch = tuple[int, int]  # CRC and size: what no header field that the checksum does not cover changes
+
+
+class UnfinishedRun:
+    """The notes in an output folder, which is locked until `close`."""
+
+    def __init__(self, out: str, given: list[str], options: list[Any]) -> None:
+        self._out, self._folder = out, os.path.join(out, UNFINISHED)
+        if os.path.lexists(os.path.join(out, REPORT)):
+            raise Refused(f"{out} contains a finished salvage ({REPORT}); choose another folder")
+        fresh = not os.path.isdir(self._folder)
+        if fresh and not is_empty(out):
+            raise Refused(f"{out} is not empty; choose a new folder")
+        make_folder(self._folder)
+        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise Refused(f"another salvage is running in {out}") from None
+            self._begin({"kafkarec": __version__, "given": given, "options": options})
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def _begin(self, run: dict[str, Any]) -> None:
+        begun = _read(os.path.join(self._folder, _RUN))
+        if begun is None:
+            if any(name != UNFINISHED for name in os.listdir(self._out)):
+                raise Refused(f"{self._out} is not empty; choose a new folder")
+            self._write(_RUN, run)
+        elif begun != run:
+            raise Refused(
+                f"{self._out} contains the unfinished run of another salvage, with other sources or options; choose "
+                "another folder"
+            )
+
+    def _write(self, name: str, data: dict[str, Any]) -> None:
+        write_file(self._folder, name, json.dumps(data).encode())
+        sync_folder(self._folder)
+
+    def note(self, partition: SalvagePartition) -> PartitionNote:
+        return PartitionNote(self, partition)
+
+    def finish(self) -> None:
+        """Removes the notes. The report must be written first."""
+        for name in os.listdir(self._folder):
+            os.unlink(os.path.join(self._folder, name))
+        os.rmdir(self._folder)
+        sync_folder(self._out)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class PartitionNote:
+    """The note of one partition.
+
+    why_again   why a partition that an earlier run finished is made again; empty: it was not finished
+    """
+
+    def __init__(self, run: UnfinishedRun, partition: SalvagePartition) -> None:
+        self._run, self._out = run, run._out
+        self._name = f"{partition.folder}.json"
+        self._sources = _states_of(partition)
+        self._found = _read(os.path.join(run._folder, self._name)) or {}
+        self.why_again = ""
+
+    def finished(self) -> list[SalvagedPartition] | None:
+        """The reports of an earlier run; None: the partition is to be made."""
+        reports, states = self._found.get("reports"), self._found.get("states", {})
+        if reports is None:
+            return None
+        changed = [one[0] for one in self._sources if one not in self._found["sources"]]
+        changed += [one[0] for one in self._found["sources"] if one[0] not in {path for path, *_ in self._sources}]
+        spoiled = [path for path, state in states.items() if not self._is_as_written(path, tuple(state))]
+        if not changed and not spoiled:
+            return [SalvagedPartition.of(one) for one in reports]
+        what = f"the source {changed[0]}" if changed else os.path.join(self._out, spoiled[0])
+        self.why_again = f"made again: {what} has changed since an earlier run finished this partition"
+        return None
+
+    def _is_as_written(self, path: str, state: State) -> bool:
+        path = os.path.join(self._out, path)
+        try:
+            return os.path.getsize(path) == state[0] and state_of(path) == state
+        except OSError:
+            return False
+
+    def replaces(self, plans: Iterable[PartitionPlan]) -> bool:
+        """Whether all batches that an earlier run wrote are in these plans, as they are for the same sources."""
+        if not self._found or self._found["sources"] == self._sources:
+            return True
+        written = _batches(map(_segment, self._written()))
+        if not written:
+            return True
+        planned = (file for plan in plans for _, file in files(plan) if isinstance(file, PlannedFile))
+        sources = (planned_source(one, one.name) for one in planned)
+        return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
+
+    def _written(self) -> list[str]:
+        paths = [os.path.join(self._out, name) for name in self._found.get("names", ()) if ".log" in name]
+        return [path for path in paths if os.path.isfile(path)]
+
+    def begin(self, plans: list[PartitionPlan]) -> None:
+        """Notes the files that will be written, and removes those of an earlier run that will not."""
+        names = [path for plan in plans for path, _ in files(plan)]
+        stale = set(self._found.get("names", ())) | set(self._found.get("states", ()))
+        self._run._write(self._name, {"sources": self._sources, "names": sorted({*names, *stale})})
+        for path in stale - set(names):
+            with suppress(FileNotFoundError):
+                os.unlink(os.path.join(self._out, path))
+
+    def finish(self, plans: list[PartitionPlan], states: dict[str, State]) -> None:
+        """Notes that all files are on the disk."""
+        reports = [one.report.to_dict() for one in plans]
+        note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}
+        self._run._write(self._name, note)
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    """A note; None: there is none, or it is not whole, which only happens to one that was never synced."""
+    try:
+        with open(path, "rb") as file:
+            found = json.loads(file.read())
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _states_of(partition: SalvagePartition) -> list[list[Any]]:
+    """Path, size and time of modification of each source."""
+    found: list[list[Any]] = []
+    for source in partition.sources:
+        fillers = (filler.segment for filler in partition.fillers)
+        for segment in (*source.segments, *source.snapshots, *fillers):
+            try:
+                state = os.stat(segment.path)
+                found.append([os.path.realpath(segment.path), state.st_size, state.st_mtime_ns])
+            except OSError:
+                found.append([segment.path, segment.size, 0])
+    return found
+
+
+def _segment(path: str) -> SegmentFile:
+    folder, name = os.path.split(path)
+    return SegmentFile(path, name, folder=LocalFolder(folder))
+
+
+def _batches(segments: Iterable[SegmentFile]) -> Counter[_Batch]:
+    found = Counter[_Batch]()
+    for segment in segments:
+        with suppress(OSError, KafkaRecordError):
+            for table in tables([segment], errors="skip"):
+                found.update(zip(*map(table.column, ("crc", "size_in_bytes")), strict=True))
+    return found
