@@ -28,7 +28,7 @@ from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_st
 from .partition_folder import PartitionFiles
 from .segment_file import SegmentFile
 
-_EPOCHS = ("base_offset", "partition_leader_epoch")
+_EPOCH = "partition_leader_epoch"
 
 
 class LowerEpoch(NamedTuple):
@@ -90,11 +90,11 @@ def rebuild_log(
         builder = SegmentIndexBuilder(base, epochs, interval)
         damage: list[Damage] = []
         for step in chain([first], steps):
-            builder.add(step.column, states.take(step).aborted)
-            for offset, epoch in zip(*map(step.column, _EPOCHS), strict=True):
-                if epoch is not None and epoch < highest:
-                    lower = lower or LowerEpoch(offset, epoch, highest)
-                highest = max(highest, -1 if epoch is None else epoch)
+            builder.add(step.rows, states.take(step).aborted)
+            if lower is None:
+                row, highest = step.rows.lower_epoch(highest)
+                if row is not None:
+                    lower = LowerEpoch(step.cell("base_offset", row), step.cell(_EPOCH, row), highest)
             damage += step.damage
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}

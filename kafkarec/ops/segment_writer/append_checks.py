@@ -10,7 +10,6 @@ transactions                no plain batch of a producer whose transaction is op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kafkarec import damage
@@ -19,7 +18,8 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read import reader
-from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
+from kafkarec.state.index_builders import SegmentIndexBuilder
+from kafkarec.state.producers import Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
 from .roll_params import WriterSettings
@@ -84,19 +84,12 @@ class CheckedBatches(NamedTuple):
     def __len__(self) -> int:
         return len(self.headers)
 
-    @property
-    def columns(self) -> dict[str, Sequence[Any]]:
-        """The values of each field."""
-        columns: dict[str, Sequence[Any]] = dict(
-            zip(AppendedHeader._fields, zip(*self.headers, strict=True), strict=True)
-        )
-        columns["position"] = [position + self.moved for position in columns["position"]]
-        return columns
-
-    def appended_to(self, states: ProducerStates) -> list[EndedTransaction]:
-        """Appends the batches to the state of their producers; returns the transactions that they end."""
-        ended = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
-        return [one for one in ended if one is not None]
+    def add_to(self, states: ProducerStates, builder: SegmentIndexBuilder) -> None:
+        """Adds the batches to the state of their producers and to the indexes of their segment."""
+        for one in self.headers:
+            position = one.position + self.moved
+            row = one._asdict() | {"position": position}
+            builder.append(row, states.append(row, self.markers.get(position)))
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""

@@ -180,12 +180,13 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
     assert {k: v for k, v in ours.items() if k != 5} == {k: v for k, v in kafkas.items() if k != 5}
 
 
-def test_pieces_of_any_size_give_the_same_files() -> None:
+def test_single_batches_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
     (step,) = walk([segment], asked(MARKERS))
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
-    for row in range(len(step)):
-        ended = states.take(step, row, row + 1).aborted
-        maker.add(lambda name, row=row: step.column(name)[row : row + 1], ended)  # type: ignore[misc]
-    assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()
+    for row, batch in enumerate(segment.scan()):
+        maker.append(batch, next(iter(states.take(step, row, row + 1).aborted), None))
+    assert maker.finish().files == {
+        suffix: (folder / f"{0:020d}{suffix}").read_bytes() for suffix in (".index", ".timeindex")
+    }
