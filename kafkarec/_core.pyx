@@ -556,16 +556,25 @@ cdef class IndexBuilder:
     def take(self, Rows rows, int64_t epoch):
         """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
         offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
-        return self.entries_of(rows.at(0), rows.count, epoch)
+        cdef tuple found = ([], [], [])
+        cdef int64_t i
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for i in range(rows.count):
+            self.add(rows.at(i), found)
+        return found
 
-    def append(self, int64_t position, int64_t base_offset, int64_t last_offset, int64_t max_timestamp,
-               int32_t leader_epoch, int64_t epoch):
-        """As `take`, of one batch; -1: absent."""
+    def append(self, batches, int64_t epoch):
+        """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
         cdef BatchRow row
+        cdef tuple found = ([], [], [])
         memset(&row, 0, sizeof(BatchRow))
-        row.position, row.base_offset, row.last_offset = position, base_offset, last_offset
-        row.max_timestamp, row.partition_leader_epoch = max_timestamp, leader_epoch
-        return self.entries_of(&row, 1, epoch)
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for row.position, base_offset, row.last_offset, timestamp, leader_epoch in batches:
+            row.base_offset = ABSENT if base_offset is None else base_offset
+            row.max_timestamp = ABSENT if timestamp is None else timestamp
+            row.partition_leader_epoch = ABSENT if leader_epoch is None else leader_epoch
+            self.add(&row, found)
+        return found
 
     def last_time(self):
         """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
@@ -574,26 +583,19 @@ cdef class IndexBuilder:
         self.add_problem(event, NULL)
         return [(s.largest, s.largest_offset)] if event == TIME else []
 
-    cdef tuple entries_of(self, const BatchRow* rows, int64_t count, int64_t epoch):
+    cdef int add(self, const BatchRow* row, tuple found) except -1:
         cdef IndexState* s = &self.state
-        cdef const BatchRow* row
-        cdef int events
-        cdef int64_t i
-        cdef list entries = [], times = [], epochs = []
-        s.epoch = max(epoch, <int64_t>ABSENT)
-        for i in range(count):
-            row = rows + i
-            events = take_index_row(s, row)
-            if events == 0:
-                continue
-            if events & ENTRY:
-                entries.append((row.last_offset, row.position))
-            if events & TIME:
-                times.append((s.largest, s.largest_offset))
-            if events & EPOCH:
-                epochs.append((row.partition_leader_epoch, row.base_offset))
-            self.add_problem(events, row)
-        return entries, times, epochs
+        cdef int events = take_index_row(s, row)
+        if events == 0:
+            return 0
+        entries, times, epochs = found
+        if events & ENTRY:
+            entries.append((row.last_offset, row.position))
+        if events & TIME:
+            times.append((s.largest, s.largest_offset))
+        if events & EPOCH:
+            epochs.append((row.partition_leader_epoch, row.base_offset))
+        return self.add_problem(events, row)
 
     cdef int add_problem(self, int events, const BatchRow* row) except -1:
         cdef int kind = events & (FAR | ORDER | TIME_ORDER)

@@ -24,8 +24,8 @@ leader-epoch-checkpoint; recovery and this module start from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from kafkarec._core import IndexBuilder, Rows
 from kafkarec.format.side_files import AbortedTransaction
@@ -74,20 +74,23 @@ class SegmentIndexBuilder:
 
     def add(self, rows: Rows, ended: Iterable[EndedTransaction]) -> None:
         """Adds the next batches. ended: the transactions that end in them."""
-        self._add(*self._builder.take(rows, self._epoch), ended)
+        self._add(self._builder.take(rows, self._epoch), ended)
 
-    def append(self, row: Mapping[str, Any], ended: EndedTransaction | None) -> None:
-        """Adds one batch, a row of a BatchTable. ended: the transaction that ends in it."""
-        names = ("base_offset", "max_timestamp", "partition_leader_epoch")
-        base, timestamp, epoch = (-1 if row[name] is None else row[name] for name in names)
-        found = self._builder.append(row["position"], base, row["last_offset"], timestamp, epoch, self._epoch)
-        self._add(*found, () if ended is None else (ended,))
+    def append(
+        self,
+        batches: Iterable[tuple[int, int | None, int, int | None, int | None]],
+        ended: Iterable[EndedTransaction],
+    ) -> None:
+        """As `add`. batches: (position, base offset, last offset, max timestamp, leader epoch) of each, as in columns
+        of a batch table"""
+        self._add(self._builder.append(batches, self._epoch), ended)
 
     @property
     def _epoch(self) -> int:
         return self.epochs[-1].epoch if self.epochs else -1
 
-    def _add(self, entries: _Pairs, times: _Pairs, epochs: _Pairs, ended: Iterable[EndedTransaction]) -> None:
+    def _add(self, found: tuple[_Pairs, _Pairs, _Pairs], ended: Iterable[EndedTransaction]) -> None:
+        entries, times, epochs = found
         self._index += offset_index.write(entries, self._base)
         self._timeindex += time_index.write(times, self._base)
         for epoch, start in epochs:

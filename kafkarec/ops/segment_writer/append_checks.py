@@ -10,6 +10,7 @@ transactions                no plain batch of a producer whose transaction is op
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkarec import damage
@@ -18,8 +19,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
 from kafkarec.read import reader
-from kafkarec.state.index_builders import SegmentIndexBuilder
-from kafkarec.state.producers import Marker, ProducerStates, read_marker
+from kafkarec.state.producers import EndedTransaction, Marker, ProducerStates, read_marker
 from kafkarec.write.stamping import assign
 
 from .roll_params import WriterSettings
@@ -84,12 +84,16 @@ class CheckedBatches(NamedTuple):
     def __len__(self) -> int:
         return len(self.headers)
 
-    def add_to(self, states: ProducerStates, builder: SegmentIndexBuilder) -> None:
-        """Adds the batches to the state of their producers and to the indexes of their segment."""
+    def index_columns(self) -> Iterator[tuple[int, int | None, int, int | None, int | None]]:
+        """Yields of each batch what SegmentIndexBuilder.append takes."""
         for one in self.headers:
-            position = one.position + self.moved
-            row = one._asdict() | {"position": position}
-            builder.append(row, states.append(row, self.markers.get(position)))
+            numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
+            yield one.position + self.moved, *numbers
+
+    def appended_to(self, states: ProducerStates) -> list[EndedTransaction]:
+        """Appends the batches to the state of their producers; returns the transactions that they end."""
+        ended = [states.append(one._asdict(), self.markers.get(one.position + self.moved)) for one in self.headers]
+        return [one for one in ended if one is not None]
 
     def slice(self, start: int, stop: int, at: int) -> CheckedBatches:
         """Batches [start, stop), with positions for a file in which they begin at byte `at`."""

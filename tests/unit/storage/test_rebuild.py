@@ -164,6 +164,21 @@ def test_offsets_that_no_entry_can_hold(tmp_path: Path) -> None:
     assert len(parts[0].problems) == 2 and "does not fit an index" in parts[0].problems[0]
 
 
+def test_the_first_batch_with_a_lower_epoch(tmp_path: Path) -> None:
+    """Over all segments; a batch without an epoch does not count."""
+    epochs = [(3, -1, 3), (4, 4), (-1, 2, 1, 4)]
+    offset = 0
+    for segment in epochs:
+        batches = [builders.good_batch(1, base_offset=offset + n, leader_epoch=one) for n, one in enumerate(segment)]
+        (tmp_path / f"{offset:020d}.log").write_bytes(b"".join(batches))
+        offset += len(segment)
+    *_, log = rebuilt(tmp_path)[1]
+    assert log.lower_epoch == (6, 2, 4)
+    (tmp_path / f"{5:020d}.log").unlink()
+    *_, log = rebuilt(tmp_path)[1]
+    assert log.lower_epoch is None
+
+
 def test_an_empty_folder_segment(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(b"")
     made, parts = rebuilt(tmp_path)
@@ -185,8 +200,9 @@ def test_single_batches_give_the_same_files() -> None:
     segment = kafkarec.open(folder).segments[0]
     (step,) = walk([segment], asked(MARKERS))
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
-    for row, batch in enumerate(segment.scan()):
-        maker.append(batch, next(iter(states.take(step, row, row + 1).aborted), None))
+    names = ("position", "base_offset", "last_offset", "max_timestamp", "partition_leader_epoch")
+    for row, batch in enumerate(zip(*map(step.column, names), strict=True)):
+        maker.append([batch], states.take(step, row, row + 1).aborted)
     assert maker.finish().files == {
         suffix: (folder / f"{0:020d}{suffix}").read_bytes() for suffix in (".index", ".timeindex")
     }
