@@ -76,13 +76,8 @@ class SegmentIndexBuilder:
         """Adds the next batches. ended: the transactions that end in them."""
         self._add(self._builder.take(rows, self._epoch), ended)
 
-    def append(
-        self,
-        batches: Iterable[tuple[int, int | None, int, int | None, int | None]],
-        ended: Iterable[EndedTransaction],
-    ) -> None:
-        """As `add`. batches: (position, base offset, last offset, max timestamp, leader epoch) of each, as in columns
-        of a batch table"""
+    def append(self, batches: Iterable[tuple[int | None, ...]], ended: Iterable[EndedTransaction]) -> None:
+        """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
         self._add(self._builder.append(batches, self._epoch), ended)
 
     @property

@@ -28,7 +28,7 @@ from kafkarec.state.producers import BROKER, RECOVERY, ProducerStates, at_log_st
 from .partition_folder import PartitionFiles
 from .segment_file import SegmentFile
 
-_EPOCH = "partition_leader_epoch"
+_EPOCHS = ("base_offset", "partition_leader_epoch")
 
 
 class LowerEpoch(NamedTuple):
@@ -94,7 +94,8 @@ def rebuild_log(
             if lower is None:
                 row, highest = step.rows.lower_epoch(highest)
                 if row is not None:
-                    lower = LowerEpoch(step.cell("base_offset", row), step.cell(_EPOCH, row), highest)
+                    offset, epoch = (step.cell(name, row) for name in _EPOCHS)
+                    lower = LowerEpoch(offset, epoch, highest)
             damage += step.damage
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}

@@ -84,7 +84,7 @@ class CheckedBatches(NamedTuple):
     def __len__(self) -> int:
         return len(self.headers)
 
-    def index_columns(self) -> Iterator[tuple[int, int | None, int, int | None, int | None]]:
+    def index_columns(self) -> Iterator[tuple[int | None, ...]]:
         """Yields of each batch what SegmentIndexBuilder.append takes."""
         for one in self.headers:
             numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch

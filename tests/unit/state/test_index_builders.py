@@ -7,7 +7,7 @@ from kafkarec.sidecars import leader_epochs, offset_index, time_index
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
 
 LAST = 2**31 - 1  # the largest relative offset and position of an entry
-Batch = tuple[int, int | None, int, int | None, int | None]  # position, base and last offset, max timestamp, epoch
+Batch = tuple[int | None, ...]  # position, base and last offset, max timestamp, epoch
 
 
 def built(batches: list[Batch], base: int = 0, interval: int = 0) -> SegmentIndexes:
@@ -65,7 +65,8 @@ def test_of_equal_timestamps_the_first_batch_has_the_entry() -> None:
 
 
 def test_offsets_that_fall() -> None:
-    made = built([(10, 5, 5, 1, 0), (20, 5, 5, 2, 0), (25, 4, 4, 3, 0), (30, 3, 3, 4, 0), (40, 6, 6, 1, 0)])
+    falling: list[Batch] = [(10, 5, 5, 1, 0), (20, 5, 5, 2, 0), (25, 4, 4, 3, 0), (30, 3, 3, 4, 0)]
+    made = built([*falling, (40, 6, 6, 1, 0), (50, 4, 4, 5, 0)])
     assert (offsets(made), times(made)) == ([(5, 10), (6, 40)], [(1, 5)])
     assert made.problems == (
         "offset 5 at byte 20 is not above the previous one, 5",
