@@ -3,8 +3,12 @@ those of Kafka's logs with its own."""
 
 from __future__ import annotations
 
+import pytest
+
 from kafkarec.sidecars import leader_epochs, offset_index, time_index
 from kafkarec.state.index_builders import SegmentIndexBuilder, SegmentIndexes
+
+pytestmark = pytest.mark.core
 
 LAST = 2**31 - 1  # the largest relative offset and position of an entry
 Batch = tuple[int | None, ...]  # position, base and last offset, max timestamp, epoch
