@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 from kafkarec.format import checksum, layout
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import increment_sequence, wrapped
-from kafkarec.format.layout import MessageHeader, V2Header
+from kafkarec.format.layout import V2Header
 from kafkarec.format.single_fields import FieldFault
 from kafkarec.sources.files import ByteSource
 
@@ -34,7 +34,8 @@ class DumpedBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        return int(self.header.attributes & layout.CODEC_MASK)
+        codec: int = self.header.attributes & layout.CODEC_MASK
+        return codec
 
     @property
     def timestamp_type(self) -> str:
@@ -48,7 +49,7 @@ class DumpedBatch(NamedTuple):
 
 def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
     """The batch of a frame. KafkaRecordError if the file has no whole header there."""
-    raw = memoryview(piece.data)[frame.at : frame.at + frame.size]
+    raw = piece.data[frame.at : frame.at + frame.size]
     position = piece.position + frame.at
     header: Any
     if frame.magic >= layout.BATCH_MAGIC:
@@ -59,8 +60,7 @@ def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
             refuse(source, position, fault, frame.offset)
         header = layout.v2_header(stored)
     else:
-        fields = layout.MESSAGES[frame.magic != 0].unpack_from(raw)
-        header = MessageHeader._make((*fields, -1)[:6])
+        header = layout.message_header(raw)
     return DumpedBatch(source, position, raw, header)
 
 

@@ -7,9 +7,10 @@ an uncompressed batch that the engine refuses the records are read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from operator import sub
+from typing import Any, NamedTuple
 
 from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
@@ -64,7 +65,8 @@ def log_text(
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options.style, consecutive, options.limit)
                 continue
-            for some in records.of(number, batch):
+            with_content = options.style.content or bool(batch.header.attributes & layout.CONTROL)
+            for some in records.of(number, batch, with_content):
                 consecutive.note(some.offsets)
                 yield from record_lines(batch, some, options.style)
         position = piece.position + piece.frames[-1].at + piece.frames[-1].size
@@ -81,24 +83,24 @@ class _PieceRecords:
         self._decoder: _Decoder | None = None
         self._end = 0  # the frame at which the decoder ends
 
-    def of(self, number: int, batch: DumpedBatch) -> Iterator[Records]:
+    def of(self, number: int, batch: DumpedBatch, with_content: bool) -> Iterable[Records]:
         """The records of the batch in this frame. The frames are asked for in order."""
         if self._decoder is None or number >= self._end:
             data, frames = self._piece.data, self._piece.frames
             rest = range(number, len(frames))
             self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
             if self._end == number:
-                return records_of(batch, self._limit)
+                return records_of(batch, self._limit, with_content)
             last = frames[self._end - 1]
-            self._decoder = _Decoder(data[frames[number].at : last.at + last.size], self._limit)
+            self._decoder = _Decoder(bytes(data[frames[number].at : last.at + last.size]), self._limit)
         try:
-            return iter(list(self._decoder.take(batch.header.record_count)))
+            return list(self._decoder.take(batch.header.record_count, with_content))
         except KafkaRecordError:
             self._decoder = None
-            return records_of(batch, self._limit)
+            return records_of(batch, self._limit, with_content)
 
 
-def _is_plain(data: bytes, frame: Frame) -> bool:
+def _is_plain(data: memoryview, frame: Frame) -> bool:
     """Whether the engine reads a batch as Kafka's tool does: it has records and a known magic and codec."""
     if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
         return False
@@ -123,21 +125,40 @@ class _Decoder:
             timestamp_unit="int64",
             max_decompressed_bytes=limit,
         )
-        self._rows = Records((), (), (), (), ())
+        self._columns: list[Sequence[Any]] = [()]  # those of Records, of one piece
         self._at = 0
 
-    def take(self, count: int) -> Iterator[Records]:
-        """The next `count` records. An error in any of them is raised before the first one."""
+    def take(self, count: int, with_content: bool) -> Iterator[Records]:
+        """The next `count` records, with their keys and values or without. An error in any of them is raised before the
+        first one."""
         while count:
-            if self._at == len(self._rows.offsets):
-                piece = next(self._pieces)
-                columns = [piece.column(name) for name in self.COLUMNS[:-1]]
-                self._rows, self._at = Records._make([*columns, _header_names(piece)]), 0
-            some = min(count, len(self._rows.offsets) - self._at)
-            if some:
-                yield Records._make(column[self._at : self._at + some] for column in self._rows)
-            self._at += some
-            count -= some
+            if self._at == len(self._columns[0]):
+                self._piece, self._at = next(self._pieces), 0
+                timestamps = self._piece.column("timestamp")
+                if None in timestamps:
+                    timestamps = [-1 if timestamp is None else timestamp for timestamp in timestamps]
+                sizes = (_sizes(self._piece, self.COLUMNS.index(name)) for name in ("key", "value"))
+                self._columns = [self._piece.column("offset"), timestamps, *sizes, _header_names(self._piece)]
+            if with_content and len(self._columns) < len(Records._fields):
+                self._columns += map(self._piece.column, ("key", "value"))
+            stop = min(self._at + count, len(self._columns[0]))
+            if stop > self._at:
+                yield Records(*[column[self._at : stop] for column in self._columns])
+            count -= stop - self._at
+            self._at = stop
+
+
+def _sizes(piece: RecordColumns, column: int) -> list[int]:
+    """The size of each key or value, -1 for null: without the bytes, which `piece.column` would copy."""
+    found: list[int] = []
+    for chunk, start, stop in piece._pieces:
+        validity, borders, _ = chunk.column(column, 0)
+        ends = borders.cast("i")[start : stop + 1].tolist()
+        sizes: Iterable[int] = map(sub, ends[1:], ends)
+        if validity is not None:
+            sizes = [size or (validity[row >> 3] >> (row & 7) & 1) - 1 for row, size in enumerate(sizes, start)]
+        found += sizes
+    return found
 
 
 def _header_names(piece: RecordColumns) -> list[str]:
@@ -157,7 +178,7 @@ def _header_names(piece: RecordColumns) -> list[str]:
     return found
 
 
-def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
+def records_of(batch: DumpedBatch, limit: int, with_content: bool) -> Iterator[Records]:
     """The records of one batch of magic 2, whatever it is. KafkaRecordError after those that can be read."""
     header, raw = batch.header, bytearray(batch.raw)
     if len(raw) < layout.V2_OVERHEAD:
@@ -168,7 +189,7 @@ def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
         return  # Kafka ignores the payload
     raw[layout.V2_AT.magic] = layout.LATEST_MAGIC  # as which Kafka reads later ones; it is outside of the checksum
     try:
-        yield from list(_Decoder(bytes(raw), limit).take(header.record_count))
+        yield from list(_Decoder(bytes(raw), limit).take(header.record_count, with_content))
     except KafkaRecordError as error:
         if not batch.codec:
             yield from _readable(batch, header)
@@ -188,12 +209,13 @@ def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        names = [java_text(bytes(one.value)) for one in read.fields if one.name.endswith("].key")]
-        yield Records(
-            (wrapped(header.base_offset + values["offset_delta"], 64),),
-            (timestamp,),
-            (read.blob("key"),),
-            (read.blob("value"),),
-            (",".join(names),),
+        names = [java_text(bytes(value)) for name, value in values.items() if name.endswith("].key")]
+        offset, key, value = (
+            wrapped(header.base_offset + values["offset_delta"], 64),
+            read.blob("key"),
+            read.blob("value"),
         )
+        sizes = (-1 if blob is None else len(blob) for blob in (key, value))
+        columns = (offset, timestamp, *sizes, ",".join(names), key, value)
+        yield Records._make([one] for one in columns)
         at = read.stop
