@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
 from .java_integers import wrapped
@@ -42,18 +42,8 @@ from .layout import (
 )
 from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 
-
-class ReadField(NamedTuple):
-    """Bytes [start, stop) of the data, as a number; of a key, value or header the bytes themselves.
-
-    padded   a varint of more bytes than its value needs
-    """
-
-    name: str
-    start: int
-    stop: int
-    value: Any
-    padded: bool = False
+ReadField = tuple[str, int, Any]
+"""(name, the byte at which it ends, value): a number; of a key, value or header the bytes themselves."""
 
 
 class FieldFault(NamedTuple):
@@ -66,25 +56,27 @@ class FieldFault(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The fields that could be read.
+    """The fields that could be read, each from the end of the one before it.
 
+    padded    the names of varints of more bytes than their value needs
     stop      where the record ends by its length, after which the next one begins; None: the length cannot be read
     fault     why reading ended
     of_last   whether the value of the last field is wrong; else it is the field after it that cannot be read
     """
 
     fields: list[ReadField]
+    padded: list[str]
     stop: int | None
     fault: FieldFault | None
     of_last: bool
 
     def values(self) -> dict[str, Any]:
         """The value of each field by its name."""
-        return {field.name: field.value for field in self.fields}
+        return {name: value for name, _, value in self.fields}
 
     def blob(self, name: str) -> bytes | None:
         """A key or a value; None: null, or not read."""
-        return next((bytes(field.value) for field in self.fields if field.name == name), None)
+        return next((bytes(value) for field, _, value in self.fields if field == name), None)
 
 
 class _Wrong(Exception):
@@ -101,14 +93,15 @@ class _Cursor:
     def __init__(self, data: memoryview, at: int, stop: int, end: int | None) -> None:
         self.data, self.at, self.stop, self.end = data, at, stop, end
         self.fields: list[ReadField] = []
+        self.padded: list[str] = []
 
     def number(self, name: str, form: str) -> int:
-        layout = _struct(form)
+        layout, _ = _layout(form)
         if layout.size > self.stop - self.at:
             raise _Wrong(FieldFault("message_truncated", layout.size, self.stop - self.at), False)
-        (value,) = layout.unpack_from(self.data, self.at)
+        value: int = layout.unpack_from(self.data, self.at)[0]
         self.add(name, self.at + layout.size, value)
-        return int(value)
+        return value
 
     def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
         """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
@@ -124,7 +117,9 @@ class _Cursor:
             if bad.cut:
                 fault = FieldFault("message_truncated", left + 1, left, "a varint continues beyond the end")
             raise _Wrong(fault, False) from None
-        self.add(name, stop, value, stop - self.at > 1 and not self.data[stop - 1])
+        if stop - self.at > 1 and not self.data[stop - 1]:
+            self.padded.append(name)
+        self.add(name, stop, value)
         return value
 
     def blob(self, name: str, length: int, too_long: str, null: bool = True) -> None:
@@ -136,33 +131,36 @@ class _Cursor:
         if length >= 0:
             self.add(name, self.at + length, self.data[self.at : self.at + length])
 
-    def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
-        self.fields.append(ReadField(name, self.at, stop, value, padded))
+    def add(self, name: str, stop: int, value: Any) -> None:
+        self.fields.append((name, stop, value))
         self.at = stop
 
 
 @cache
-def _struct(forms: str) -> Struct:
-    return Struct(f">{forms}")
+def _layout(forms: str) -> tuple[Struct, list[int]]:
+    """Of fields of fixed size; where each ends."""
+    return Struct(f">{forms}"), [calcsize(f">{forms[:number]}") for number in range(1, len(forms) + 1)]
 
 
 def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
     try:
         read(cursor)
     except _Wrong as wrong:
-        return Fields(cursor.fields, cursor.end, wrong.fault, wrong.of_last)
-    return Fields(cursor.fields, cursor.end, None, False)
+        return Fields(cursor.fields, cursor.padded, cursor.end, wrong.fault, wrong.of_last)
+    return Fields(cursor.fields, cursor.padded, cursor.end, None, False)
 
 
 def _numbers(cursor: _Cursor, names: Iterable[str], forms: str) -> None:
     """Fields of fixed size, one after the other."""
-    layout = _struct(forms)
-    if layout.size > cursor.stop - cursor.at:
+    layout, ends = _layout(forms)
+    at = cursor.at
+    if layout.size > cursor.stop - at:
         for name, form in zip(names, forms, strict=False):
             cursor.number(name, form)
         return
-    for name, form, value in zip(names, forms, layout.unpack_from(cursor.data, cursor.at), strict=False):
-        cursor.add(name, cursor.at + _struct(form).size, value)
+    values = layout.unpack_from(cursor.data, at)
+    cursor.fields += [(name, at + end, value) for name, end, value in zip(names, ends, values, strict=False)]
+    cursor.at = at + layout.size
 
 
 def header(data: memoryview, stop: int) -> Fields:
@@ -206,6 +204,9 @@ def _record(cursor: _Cursor) -> None:
         raise _Wrong(FieldFault("record_structure_invalid", length, cursor.at - start), False)
 
 
+_MESSAGES = [((*MessageHeader._fields[:count], "key_length"), MESSAGE_FORMS[:count] + "i") for count in (5, 6)]
+
+
 def message(data: memoryview, at: int, stop: int) -> Fields:
     """The message of magic 0 or 1 in bytes [at, stop), plain or a wrapper; any other magic is read as 1."""
     return _read(_Cursor(data, at, stop, stop), _message)
@@ -214,9 +215,9 @@ def message(data: memoryview, at: int, stop: int) -> Fields:
 def _message(cursor: _Cursor) -> None:
     magic = cursor.at + MESSAGE_AT.magic
     is_first = magic < cursor.stop and not cursor.data[magic]
-    _numbers(cursor, MessageHeader._fields, MESSAGE_FORMS[: 5 if is_first else 6])
-    for name in ("key", "value"):
-        cursor.blob(name, cursor.number(f"{name}_length", "i"), "message_truncated")
+    _numbers(cursor, *_MESSAGES[not is_first])
+    cursor.blob("key", cursor.fields[-1][2], "message_truncated")
+    cursor.blob("value", cursor.number("value_length", "i"), "message_truncated")
 
 
 def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:

@@ -34,8 +34,7 @@ class DumpedBatch(NamedTuple):
 
     @property
     def codec(self) -> int:
-        codec: int = self.header.attributes & layout.CODEC_MASK
-        return codec
+        return int(self.header.attributes & layout.CODEC_MASK)
 
     @property
     def timestamp_type(self) -> str:

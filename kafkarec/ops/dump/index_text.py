@@ -143,7 +143,7 @@ def _latest(batch: DumpedBatch, limit: int) -> int:
     if not is_batch or batch.header.record_count:
         check(batch)  # of a batch without records Kafka does not read the payload
     if is_batch:
-        stamps = [stamp for records in records_of(batch, limit, False) for stamp in records.timestamps]
+        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
     else:
         stamps = [message.timestamp for message in messages(batch, limit)]
     return max(-1, -1, *stamps)

@@ -90,14 +90,14 @@ class _PieceRecords:
             rest = range(number, len(frames))
             self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
             if self._end == number:
-                return records_of(batch, self._limit, with_content)
+                return records_of(batch, self._limit)
             last = frames[self._end - 1]
             self._decoder = _Decoder(bytes(data[frames[number].at : last.at + last.size]), self._limit)
         try:
             return list(self._decoder.take(batch.header.record_count, with_content))
         except KafkaRecordError:
             self._decoder = None
-            return records_of(batch, self._limit, with_content)
+            return records_of(batch, self._limit)
 
 
 def _is_plain(data: memoryview, frame: Frame) -> bool:
@@ -178,7 +178,7 @@ def _header_names(piece: RecordColumns) -> list[str]:
     return found
 
 
-def records_of(batch: DumpedBatch, limit: int, with_content: bool) -> Iterator[Records]:
+def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
     """The records of one batch of magic 2, whatever it is. KafkaRecordError after those that can be read."""
     header, raw = batch.header, bytearray(batch.raw)
     if len(raw) < layout.V2_OVERHEAD:
@@ -189,7 +189,7 @@ def records_of(batch: DumpedBatch, limit: int, with_content: bool) -> Iterator[R
         return  # Kafka ignores the payload
     raw[layout.V2_AT.magic] = layout.LATEST_MAGIC  # as which Kafka reads later ones; it is outside of the checksum
     try:
-        yield from list(_Decoder(bytes(raw), limit).take(header.record_count, with_content))
+        yield from list(_Decoder(bytes(raw), limit).take(header.record_count, True))
     except KafkaRecordError as error:
         if not batch.codec:
             yield from _readable(batch, header)

@@ -17,7 +17,6 @@ from .value_descriptions import iso_time
 _LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
 _NOTES: dict[str, Note] = {
     "magic": "LegacyRecord",
-    "attributes": lambda value, read: value_descriptions.attributes(value, int(read.values()["magic"] != 0)),
     "timestamp": lambda stamp, _: iso_time(stamp),
     "key_length": _LENGTH,
     "value_length": _LENGTH,
@@ -34,16 +33,19 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: in
     magic = values["magic"]
     crc_note, crc_fault = checked(data, magic, length_fault)
     faults = {"size": length_fault, "crc": crc_fault}
-    codec, latest = values.get("attributes", 0) & layout.CODEC_MASK, layout.LATEST_CODECS[magic]
-    payload = read.fields[-1] if codec and read.fields[-1].name == "value" else None
-    if payload:
-        read = read._replace(fields=read.fields[:-1])
+    attributes = values.get("attributes", 0)
+    notes = {"crc": crc_note, "attributes": value_descriptions.attributes(attributes, magic)}
+    codec, latest = attributes & layout.CODEC_MASK, layout.LATEST_CODECS[magic]
+    *before, (last, payload_stop, _) = read.fields
+    is_wrapper = codec and last == "value"
+    if is_wrapper:
+        read = read._replace(fields=before)
     elif 0 < codec <= latest and values.get("value_length", 0) < 0:
         faults["value_length"] = FieldFault("wrapper_value_null", 0, values["value_length"])
     if codec > latest and "value_length" in values:
         read = read._replace(fault=FieldFault("unsupported_codec", latest, codec), of_last=False)
-    writer.add_fields(read, _OUTER_NOTES | {"crc": crc_note}, stop, faults=faults, rest="message")
-    content = decompressed(writer, codec, magic, payload.stop, cap) if payload and not read.fault else None
+    writer.add_fields(read, _OUTER_NOTES | notes, stop, faults=faults, rest="message")
+    content = decompressed(writer, codec, magic, payload_stop, cap) if is_wrapper and not read.fault else None
     writer.unread(stop, "spare", _SPARE)
     if content is None:
         return []
@@ -70,16 +72,18 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
     for index, frame in enumerate(frames):
         read = single_fields.message(data, frame.start, frame.stop)
         values = read.values()
-        codec = values["attributes"] & layout.CODEC_MASK
+        attributes = values["attributes"]
+        codec = attributes & layout.CODEC_MASK
         if codec:
-            kept = [field for field in read.fields if not field.name.startswith(("key", "value"))]
-            read = Fields(kept, frame.stop, FieldFault("inner_compressed", 0, codec), False)
+            kept = [field for field in read.fields if not field[0].startswith(("key", "value"))]
+            read = Fields(kept, [], frame.stop, FieldFault("inner_compressed", 0, codec), False)
         of_last = shift_fault if index == len(frames) - 1 else None
         path = f"messages[{index}]"
         if most is not None and index >= most and not read.fault and not of_last:
             writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
             continue
-        notes = _NOTES | {"offset": offset, "crc": _inner_crc(data, frame)}
+        described = value_descriptions.attributes(attributes, int(values["magic"] != 0))
+        notes = _NOTES | {"offset": offset, "crc": _inner_crc(data, frame), "attributes": described}
         if append_time and values["magic"] == 1:
             notes["timestamp"] = f"ignored: log append time, {iso_time(wrapper.timestamp)}"
         writer.add_fields(read, notes, frame.stop, path, {"offset": of_last})

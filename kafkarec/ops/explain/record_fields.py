@@ -100,7 +100,7 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     sizes = {"key": {"version": 2, "type": 2}, "value": {"version": 2}}
     if isinstance(record, control.EndTxnMarker):
         sizes["value"]["coordinator_epoch"] = 4
-    parts = [part for field in read.fields for part in _split(field, sizes.get(field.name))]
+    parts = [part for field in read.fields for part in _split(field, sizes.get(field[0]))]
     return read._replace(fields=parts), {"length": text}
 
 
@@ -108,11 +108,9 @@ def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField
     if sizes is None:
         yield field
         return
-    at = field.start
-    if sum(sizes.values()) <= field.stop - at:
-        for name, size in sizes.items():
-            number = int.from_bytes(field.value[at - field.start :][:size], "big", signed=True)
-            yield ReadField(f"{field.name}.{name}", at, at + size, number)
-            at += size
-    rest = "rest" if field.name == "key" else "message"
-    yield ReadField(f"{field.name}.{rest}", at, field.stop, field.value[at - field.start :])
+    name, end, left = field
+    if sum(sizes.values()) <= len(left):
+        for part, size in sizes.items():
+            left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
+            yield f"{name}.{part}", end - len(left), number
+    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left
