@@ -42,8 +42,9 @@ from .layout import (
 )
 from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 
-ReadField = tuple[str, int, Any]
-"""(name, the byte at which it ends, value): a number; of a key, value or header the bytes themselves."""
+ReadField = tuple[str, int, Any, bool]
+"""name, the byte at which it ends, value: a number, of a key, value or header the bytes themselves; whether it is a
+varint of more bytes than the value needs."""
 
 
 class FieldFault(NamedTuple):
@@ -58,25 +59,19 @@ class FieldFault(NamedTuple):
 class Fields(NamedTuple):
     """The fields that could be read, each from the end of the one before it.
 
-    padded    the names of varints of more bytes than their value needs
     stop      where the record ends by its length, after which the next one begins; None: the length cannot be read
     fault     why reading ended
     of_last   whether the value of the last field is wrong; else it is the field after it that cannot be read
     """
 
     fields: list[ReadField]
-    padded: list[str]
     stop: int | None
     fault: FieldFault | None
     of_last: bool
 
     def values(self) -> dict[str, Any]:
         """The value of each field by its name."""
-        return {name: value for name, _, value in self.fields}
-
-    def blob(self, name: str) -> bytes | None:
-        """A key or a value; None: null, or not read."""
-        return next((bytes(value) for field, _, value in self.fields if field == name), None)
+        return {name: value for name, _, value, _ in self.fields}
 
 
 class _Wrong(Exception):
@@ -93,15 +88,20 @@ class _Cursor:
     def __init__(self, data: memoryview, at: int, stop: int, end: int | None) -> None:
         self.data, self.at, self.stop, self.end = data, at, stop, end
         self.fields: list[ReadField] = []
-        self.padded: list[str] = []
 
-    def number(self, name: str, form: str) -> int:
-        layout, _ = _layout(form)
-        if layout.size > self.stop - self.at:
-            raise _Wrong(FieldFault("message_truncated", layout.size, self.stop - self.at), False)
-        value: int = layout.unpack_from(self.data, self.at)[0]
-        self.add(name, self.at + layout.size, value)
-        return value
+    def numbers(self, names: Iterable[str], forms: str) -> int:
+        """Fields of fixed size, one after the other; the value of the last one."""
+        layout, ends = _layout(forms)
+        at, left = self.at, self.stop - self.at
+        if layout.size > left:
+            whole = sum(end <= left for end in ends)
+            if whole:
+                self.numbers(names, forms[:whole])
+            raise _Wrong(FieldFault("message_truncated", calcsize(f">{forms[whole]}"), self.stop - self.at), False)
+        values: tuple[int, ...] = layout.unpack_from(self.data, at)
+        self.fields += [(name, at + end, value, False) for name, end, value in zip(names, ends, values, strict=False)]
+        self.at = at + layout.size
+        return values[-1]
 
     def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
         """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
@@ -117,9 +117,7 @@ class _Cursor:
             if bad.cut:
                 fault = FieldFault("message_truncated", left + 1, left, "a varint continues beyond the end")
             raise _Wrong(fault, False) from None
-        if stop - self.at > 1 and not self.data[stop - 1]:
-            self.padded.append(name)
-        self.add(name, stop, value)
+        self.add(name, stop, value, stop - self.at > 1 and not self.data[stop - 1])
         return value
 
     def blob(self, name: str, length: int, too_long: str, null: bool = True) -> None:
@@ -129,10 +127,10 @@ class _Cursor:
             sides = (length, left) if too_long == "message_truncated" else (left, length)
             raise _Wrong(FieldFault(too_long, *sides), True)
         if length >= 0:
-            self.add(name, self.at + length, self.data[self.at : self.at + length])
+            self.add(name, self.at + length, bytes(self.data[self.at : self.at + length]))
 
-    def add(self, name: str, stop: int, value: Any) -> None:
-        self.fields.append((name, stop, value))
+    def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
+        self.fields.append((name, stop, value, padded))
         self.at = stop
 
 
@@ -146,26 +144,13 @@ def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
     try:
         read(cursor)
     except _Wrong as wrong:
-        return Fields(cursor.fields, cursor.padded, cursor.end, wrong.fault, wrong.of_last)
-    return Fields(cursor.fields, cursor.padded, cursor.end, None, False)
-
-
-def _numbers(cursor: _Cursor, names: Iterable[str], forms: str) -> None:
-    """Fields of fixed size, one after the other."""
-    layout, ends = _layout(forms)
-    at = cursor.at
-    if layout.size > cursor.stop - at:
-        for name, form in zip(names, forms, strict=False):
-            cursor.number(name, form)
-        return
-    values = layout.unpack_from(cursor.data, at)
-    cursor.fields += [(name, at + end, value) for name, end, value in zip(names, ends, values, strict=False)]
-    cursor.at = at + layout.size
+        return Fields(cursor.fields, cursor.end, wrong.fault, wrong.of_last)
+    return Fields(cursor.fields, cursor.end, None, False)
 
 
 def header(data: memoryview, stop: int) -> Fields:
     """The header of the batch of magic 2 that begins with the data."""
-    return _read(_Cursor(data, 0, stop, stop), lambda cursor: _numbers(cursor, V2Header._fields, V2_FORMS))
+    return _read(_Cursor(data, 0, stop, stop), lambda cursor: cursor.numbers(V2Header._fields, V2_FORMS))
 
 
 _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
@@ -174,7 +159,7 @@ _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
 def start(data: memoryview) -> Fields:
     """What each batch begins with, up to the magic; of less than that the offset and the length."""
     forms = "qiIb" if len(data) >= UP_TO_MAGIC else "qi"
-    return _read(_Cursor(data, 0, len(data), None), lambda cursor: _numbers(cursor, _START, forms))
+    return _read(_Cursor(data, 0, len(data), None), lambda cursor: cursor.numbers(_START, forms))
 
 
 def record(data: memoryview, at: int, stop: int) -> Fields:
@@ -188,7 +173,7 @@ def _record(cursor: _Cursor) -> None:
         raise _Wrong(FieldFault("record_length_invalid", cursor.stop - cursor.at, length), True)
     start = cursor.at
     cursor.stop = cursor.end = start + length
-    cursor.number("attributes", "b")
+    cursor.numbers(("attributes",), "b")
     cursor.varint("timestamp_delta", VARLONG_BYTES)
     cursor.varint("offset_delta")
     for name in ("key", "value"):
@@ -215,9 +200,8 @@ def message(data: memoryview, at: int, stop: int) -> Fields:
 def _message(cursor: _Cursor) -> None:
     magic = cursor.at + MESSAGE_AT.magic
     is_first = magic < cursor.stop and not cursor.data[magic]
-    _numbers(cursor, *_MESSAGES[not is_first])
-    cursor.blob("key", cursor.fields[-1][2], "message_truncated")
-    cursor.blob("value", cursor.number("value_length", "i"), "message_truncated")
+    cursor.blob("key", cursor.numbers(*_MESSAGES[not is_first]), "message_truncated")
+    cursor.blob("value", cursor.numbers(("value_length",), "i"), "message_truncated")
 
 
 def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:

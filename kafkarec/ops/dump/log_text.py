@@ -8,7 +8,8 @@ an uncompressed batch that the engine refuses the records are read one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, takewhile
 from operator import sub
 from typing import Any, NamedTuple
 
@@ -80,24 +81,22 @@ class _PieceRecords:
 
     def __init__(self, piece: FilePiece, limit: int) -> None:
         self._piece, self._limit = piece, limit
-        self._decoder: _Decoder | None = None
+        self._decoder = _Decoder(b"", limit)
         self._end = 0  # the frame at which the decoder ends
 
     def of(self, number: int, batch: DumpedBatch, with_content: bool) -> Iterable[Records]:
         """The records of the batch in this frame. The frames are asked for in order."""
-        if self._decoder is None or number >= self._end:
-            data, frames = self._piece.data, self._piece.frames
-            rest = range(number, len(frames))
-            self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
-            if self._end == number:
-                return records_of(batch, self._limit)
-            last = frames[self._end - 1]
-            self._decoder = _Decoder(bytes(data[frames[number].at : last.at + last.size]), self._limit)
+        data, frames = self._piece.data, self._piece.frames
+        if number >= self._end:
+            run = list(takewhile(partial(_is_plain, data), frames[number:]))
+            start, self._end = frames[number].at, number + len(run)
+            self._decoder = _Decoder(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
         try:
-            return list(self._decoder.take(batch.header.record_count, with_content))
+            if number < self._end:
+                return list(self._decoder.take(batch.header.record_count, with_content))
         except KafkaRecordError:
-            self._decoder = None
-            return records_of(batch, self._limit)
+            self._end = 0
+        return records_of(batch, self._limit)
 
 
 def _is_plain(data: memoryview, frame: Frame) -> bool:
@@ -209,13 +208,9 @@ def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        names = [java_text(bytes(value)) for name, value in values.items() if name.endswith("].key")]
-        offset, key, value = (
-            wrapped(header.base_offset + values["offset_delta"], 64),
-            read.blob("key"),
-            read.blob("value"),
-        )
+        names = [java_text(value) for name, value in values.items() if name.endswith("].key")]
+        offset, key, value = header.base_offset + values["offset_delta"], values.get("key"), values.get("value")
         sizes = (-1 if blob is None else len(blob) for blob in (key, value))
-        columns = (offset, timestamp, *sizes, ",".join(names), key, value)
+        columns = (wrapped(offset, 64), timestamp, *sizes, ",".join(names), key, value)
         yield Records._make([one] for one in columns)
         at = read.stop

@@ -22,8 +22,6 @@ from .batch_lines import BOOL, DumpedBatch
 from .mismatches import Consecutive
 from .record_lines import Blob, LineOptions, contents
 
-_LENGTH = struct.Struct(">i")
-
 
 class _Message(NamedTuple):
     """A message: its offset, its timestamp (-1 in magic 0) or that of its wrapper, and its bytes."""
@@ -64,7 +62,7 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
 
 
 def _decompressed(batch: DumpedBatch, read: Fields, limit: int) -> memoryview:
-    value = read.blob("value")
+    value = read.values().get("value")
     if value is None:
         batch.refuse(FieldFault("wrapper_value_null"))
     try:
@@ -104,6 +102,6 @@ def _line(batch: DumpedBatch, message: _Message, style: LineOptions) -> str:
 
 def _sized(raw: memoryview, at: int, with_bytes: bool) -> tuple[int, Blob, int]:
     """(size, bytes, end) of a key or value at byte `at`. struct.error if it is cut."""
-    (size,) = _LENGTH.unpack_from(raw, at)
+    (size,) = struct.unpack_from(">i", raw, at)
     (blob,) = struct.unpack_from(f"{size}s", raw, at + 4) if with_bytes and size >= 0 else (None,)
     return size, blob, at + 4 + max(0, size)

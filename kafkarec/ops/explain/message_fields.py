@@ -14,12 +14,11 @@ from .compression_frames import decompressed
 from .spans import SKIPPED, Note, Section, SpanWriter
 from .value_descriptions import iso_time
 
-_LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
 _NOTES: dict[str, Note] = {
     "magic": "LegacyRecord",
     "timestamp": lambda stamp, _: iso_time(stamp),
-    "key_length": _LENGTH,
-    "value_length": _LENGTH,
+    "key_length": value_descriptions.sized,
+    "value_length": value_descriptions.sized,
 }
 _OUTER_NOTES = _NOTES | {"offset": "outside of the checksum", "size": "bytes of the message after this field"}
 _SPARE = "spare bytes: readers ignore them"
@@ -36,7 +35,7 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: in
     attributes = values.get("attributes", 0)
     notes = {"crc": crc_note, "attributes": value_descriptions.attributes(attributes, magic)}
     codec, latest = attributes & layout.CODEC_MASK, layout.LATEST_CODECS[magic]
-    *before, (last, payload_stop, _) = read.fields
+    *before, (last, payload_stop, *_) = read.fields
     is_wrapper = codec and last == "value"
     if is_wrapper:
         read = read._replace(fields=before)
@@ -50,7 +49,7 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most: in
     if content is None:
         return []
     inner = SpanWriter(content, section=1)
-    _add_messages(inner, MessageHeader(*(values.get(name, -1) for name in MessageHeader._fields)), cap, most)
+    _add_messages(inner, layout.message_header(data), cap, most)
     writer.faults += inner.faults
     return [Section("decompressed messages", content, tuple(inner.spans))]
 
@@ -69,21 +68,22 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
         return f"relative: offset {wrapped(stored + shift, 64)}"
 
     append_time = wrapper.attributes & layout.LOG_APPEND_TIME and wrapper.magic
+    notes = _NOTES | {"offset": offset}
     for index, frame in enumerate(frames):
         read = single_fields.message(data, frame.start, frame.stop)
         values = read.values()
-        attributes = values["attributes"]
-        codec = attributes & layout.CODEC_MASK
+        codec = values["attributes"] & layout.CODEC_MASK
         if codec:
             kept = [field for field in read.fields if not field[0].startswith(("key", "value"))]
-            read = Fields(kept, [], frame.stop, FieldFault("inner_compressed", 0, codec), False)
+            read = Fields(kept, frame.stop, FieldFault("inner_compressed", 0, codec), False)
         of_last = shift_fault if index == len(frames) - 1 else None
         path = f"messages[{index}]"
         if most is not None and index >= most and not read.fault and not of_last:
             writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
             continue
-        described = value_descriptions.attributes(attributes, int(values["magic"] != 0))
-        notes = _NOTES | {"offset": offset, "crc": _inner_crc(data, frame), "attributes": described}
+        notes["crc"] = _inner_crc(data, frame)
+        notes["attributes"] = value_descriptions.attributes(values["attributes"], int(values["magic"] != 0))
+        notes["timestamp"] = _NOTES["timestamp"]
         if append_time and values["magic"] == 1:
             notes["timestamp"] = f"ignored: log append time, {iso_time(wrapper.timestamp)}"
         writer.add_fields(read, notes, frame.stop, path, {"offset": of_last})

@@ -75,13 +75,12 @@ def _notes(head: V2Header) -> dict[str, Note]:
     return _NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
 
 
-_LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
 _KINDS = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
 _NOTES: dict[str, Note] = {
     "attributes": lambda value, _: "unused, but set: ignored" if value else "unused",
-    "key_length": _LENGTH,
-    "value_length": _LENGTH,
-    ".value_length": _LENGTH,  # of a header
+    "key_length": value_descriptions.sized,
+    "value_length": value_descriptions.sized,
+    ".value_length": value_descriptions.sized,  # of a header
     "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.3: ignored"),
     "key.rest": "added by a newer version, or not a control key",
     "value.coordinator_epoch": "epoch of the transaction coordinator",
@@ -93,7 +92,7 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     record, text = None, ""
     if not read.fault:
         try:
-            record = control.parse(read.blob("key"), read.blob("value"))
+            record = control.parse(*map(read.values().get, ("key", "value")))
             text = json.dumps(control.as_json(record))
         except KafkaRecordError as error:
             text = f"ODD: {error}"
@@ -108,9 +107,9 @@ def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField
     if sizes is None:
         yield field
         return
-    name, end, left = field
+    name, end, left, _ = field
     if sum(sizes.values()) <= len(left):
         for part, size in sizes.items():
             left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
-            yield f"{name}.{part}", end - len(left), number
-    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left
+            yield f"{name}.{part}", end - len(left), number, False
+    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False

@@ -134,19 +134,19 @@ class SpanWriter:
         rest     the path of the bytes that cannot be read, without `path`
         """
         prefix = f"{path}." if path else ""
-        for name, end, value in read.fields:
+        for name, end, value, padded in read.fields:
             start = self.at
             if start == end:
                 continue  # an empty key or value
             note = notes.get(name[name.rfind("]") + 1 :], "")
             text = note if isinstance(note, str) else note(value, read)
-            if name in read.padded:
+            if padded:
                 text = joined(text, "longer than necessary")
             if isinstance(value, int):
                 shown = f"0x{self.data[start:end].hex()}" if name in _HEX else value
                 self.spans.append(Span(start, end - start, prefix + name, shown, text))
             else:
-                self.spans.append(Span(start, end - start, prefix + name, bytes(value), text, PAYLOAD))
+                self.spans.append(Span(start, end - start, prefix + name, value, text, PAYLOAD))
             if name in faults:
                 self.add_fault(faults[name])
             self.at = end

@@ -49,7 +49,7 @@ def attributes(value: int, magic: int) -> str:
     return "\n".join(f"{where:<9} {bits:<9} {what}" for where, bits, what in rows)
 
 
-def sized(value: int) -> str:
+def sized(value: int, _: object) -> str:
     """The note of a length where every negative value means null."""
     if value >= 0:
         return ""
