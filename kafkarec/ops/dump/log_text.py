@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout, single_fields
-from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
 from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 from kafkarec.format.single_fields import FieldFault
@@ -113,7 +113,7 @@ class _Decoder:
     data   bytes, not a memoryview: an exception would keep a view exported
     """
 
-    COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+    COLUMNS = ("offset", "timestamp", "key", "value", "sequence", "headers")
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._pieces = reader.stream(
@@ -133,11 +133,10 @@ class _Decoder:
         while count:
             if self._at == len(self._columns[0]):
                 self._piece, self._at = next(self._pieces), 0
-                timestamps = self._piece.column("timestamp")
-                if None in timestamps:
-                    timestamps = [-1 if timestamp is None else timestamp for timestamp in timestamps]
+                numbers = (_without_nulls(self._piece.column(name)) for name in ("offset", "timestamp", "sequence"))
                 sizes = (_sizes(self._piece, self.COLUMNS.index(name)) for name in ("key", "value"))
-                self._columns = [self._piece.column("offset"), timestamps, *sizes, _header_names(self._piece)]
+                offsets, timestamps, sequences = numbers
+                self._columns = [offsets, timestamps, *sizes, sequences, _header_names(self._piece)]
             if with_content and len(self._columns) < len(Records._fields):
                 self._columns += map(self._piece.column, ("key", "value"))
             stop = min(self._at + count, len(self._columns[0]))
@@ -147,15 +146,19 @@ class _Decoder:
             self._at = stop
 
 
+def _without_nulls(numbers: list[int | None]) -> Sequence[int | None]:
+    return [-1 if number is None else number for number in numbers] if None in numbers else numbers
+
+
 def _sizes(piece: RecordColumns, column: int) -> list[int]:
     """The size of each key or value, -1 for null: without the bytes, which `piece.column` would copy."""
     found: list[int] = []
-    for chunk, start, stop in piece._pieces:
+    for chunk in piece._chunks:
         validity, borders, _ = chunk.column(column, 0)
-        ends = borders.cast("i")[start : stop + 1].tolist()
+        ends = borders.cast("i").tolist()
         sizes: Iterable[int] = map(sub, ends[1:], ends)
         if validity is not None:
-            sizes = [size or (validity[row >> 3] >> (row & 7) & 1) - 1 for row, size in enumerate(sizes, start)]
+            sizes = [size or (validity[row >> 3] >> (row & 7) & 1) - 1 for row, size in enumerate(sizes)]
         found += sizes
     return found
 
@@ -163,17 +166,15 @@ def _sizes(piece: RecordColumns, column: int) -> list[int]:
 def _header_names(piece: RecordColumns) -> list[str]:
     """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
     found: list[str] = []
-    for chunk, start, stop in piece._pieces:
-        _, lists, _ = chunk.column(_Decoder.COLUMNS.index("headers"), 0)
-        ends = lists.cast("i")[start : stop + 1].tolist()
-        if ends[0] == ends[-1]:
-            found += [""] * (stop - start)
+    for chunk in piece._chunks:
+        ends = chunk.column(_Decoder.COLUMNS.index("headers"), 0)[1].cast("i").tolist()
+        if not ends[-1]:
+            found += [""] * len(chunk)
             continue
-        key_ends, keys, _, _, _ = chunk.headers()
-        borders = key_ends.cast("i")[ends[0] : ends[-1] + 1].tolist()
-        blob, first = bytes(keys or b""), ends[0]
-        names = [blob[a:b].decode() for a, b in pairwise(borders)]
-        found += [names[a - first] if b - a == 1 else ",".join(names[a - first : b - first]) for a, b in pairwise(ends)]
+        key_ends, keys, *_ = chunk.headers()
+        blob = bytes(keys or b"")
+        names = [blob[a:b].decode() for a, b in pairwise(key_ends.cast("i").tolist())]
+        found += [names[a] if b - a == 1 else ",".join(names[a:b]) for a, b in pairwise(ends)]
     return found
 
 
@@ -205,12 +206,13 @@ def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
         if read.fault or read.stop is None or (is_last and read.stop < stop):
             return
         values = read.values()
+        delta, base, key, value = values["offset_delta"], header.base_sequence, values.get("key"), values.get("value")
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        names = [java_text(value) for name, value in values.items() if name.endswith("].key")]
-        offset, key, value = header.base_offset + values["offset_delta"], values.get("key"), values.get("value")
+        sequence = -1 if base < 0 else increment_sequence(base, delta)
         sizes = (-1 if blob is None else len(blob) for blob in (key, value))
-        columns = (wrapped(offset, 64), timestamp, *sizes, ",".join(names), key, value)
+        names = [java_text(value) for name, value in values.items() if name.endswith("].key")]
+        columns = wrapped(header.base_offset + delta, 64), timestamp, *sizes, sequence, ",".join(names), key, value
         yield Records._make([one] for one in columns)
         at = read.stop

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout
-from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
-from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 
 from .batch_lines import DumpedBatch
@@ -27,18 +25,19 @@ Format = tuple[str, tuple[Iterable[object], ...]]
 
 
 class Records(NamedTuple):
-    """Some records of one batch in columns.
+    """Some records of one batch in columns, in the order of a line.
 
-    timestamps       -1 for none
-    sizes            of keys and values: -1 for null
-    header_names     those of a record, joined by commas
-    keys, values     empty if no line shows them
+    timestamps, sequences   -1 for none
+    key_sizes, value_sizes  -1 for null
+    header_names            those of a record, joined by commas
+    keys, values            empty if no line shows them
     """
 
     offsets: Sequence[int]
     timestamps: Sequence[int]
     key_sizes: Sequence[int]
     value_sizes: Sequence[int]
+    sequences: Sequence[int]
     header_names: Sequence[str]
     keys: Sequence[Blob] = ()
     values: Sequence[Blob] = ()
@@ -60,8 +59,7 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
     line, columns = _contents(batch, records, style)
     if style.metadata:
         line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
-        *numbers, names = records[:5]
-        columns = (*numbers, _sequences(batch.header, records.offsets), names, *columns)
+        columns = (*records[:-2], *columns)
     cells: list[object] = []
     refused = None
     try:
@@ -71,16 +69,6 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
     yield f"{line}\n" * (len(cells) // len(columns)) % tuple(cells)
     if refused:
         raise refused
-
-
-def _sequences(header: V2Header, offsets: Sequence[int]) -> Iterable[int]:
-    """base sequence + offset delta (an int) of each record; 0 follows 2^31-1."""
-    base, shift = header.base_sequence, header.base_sequence - header.base_offset
-    if base < 0:
-        return [-1] * len(offsets)
-    if header.base_offset <= min(offsets) and max(offsets) + shift <= INT_MAX:
-        return [offset + shift for offset in offsets]
-    return [increment_sequence(base, wrapped(offset - header.base_offset, 32)) for offset in offsets]
 
 
 def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Format:
