@@ -142,10 +142,10 @@ def start_of(data: Any, at: int = 0) -> BatchStart:
     return BatchStart._make(START.unpack_from(data, at))
 
 
-def message_header(data: Any, at: int = 0) -> MessageHeader:
-    """The header of the message of magic 0 (with timestamp -1) or 1 at byte `at`; any other magic is read as 1.
-    struct.error if it is cut."""
-    return MessageHeader(*MESSAGES[data[at + MESSAGE_AT.magic] != 0].unpack_from(data, at))
+def message_header(data: Any) -> MessageHeader:
+    """The header of a message of magic 0 (with timestamp -1) or 1; any other magic is read as 1. struct.error if it is
+    cut."""
+    return MessageHeader(*MESSAGES[data[MESSAGE_AT.magic] != 0].unpack_from(data))
 
 
 def v2_header(data: Any, at: int = 0) -> V2Header:

@@ -49,7 +49,7 @@ def log_text(
     name: str,
     options: LogTextOptions,
     consecutive: Consecutive,
-    progress: Callable[[int], object] = lambda end: None,
+    progress: Callable[[int], object],
 ) -> Iterator[str]:
     """The text after the file's heading. KafkaRecordError at what Kafka's tool cannot read, after the whole lines
     before it. `progress`: called with the position up to which the text is complete."""
@@ -70,7 +70,7 @@ def log_text(
             for some in records.of(number, batch, with_content):
                 consecutive.note(some.offsets)
                 yield from record_lines(batch, some, options.style)
-        position = piece.position + piece.frames[-1].at + piece.frames[-1].size
+        position = batch.position + len(batch.raw)
         progress(position)
     if whole and end > position:
         yield f"Found {end - position} invalid bytes at the end of {name}\n"
@@ -192,27 +192,33 @@ def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
         yield from list(_Decoder(bytes(raw), limit).take(header.record_count, True))
     except KafkaRecordError as error:
         if not batch.codec:
-            yield from _readable(batch, header)
+            yield from _readable(batch)
         raise relocated(error, position=batch.position, file=batch.source.name) from None
 
 
-def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
+def _readable(batch: DumpedBatch) -> Iterator[Records]:
     """The records of an uncompressed batch up to the first one that cannot be read, each alone. The last one is not
     read if bytes follow it."""
-    at, stop = layout.V2_OVERHEAD, len(batch.raw)
+    header, at, stop = batch.header, layout.V2_OVERHEAD, len(batch.raw)
     for index in range(header.record_count):
         read = single_fields.record(batch.raw, at, stop)
         is_last = index == header.record_count - 1
         if read.fault or read.stop is None or (is_last and read.stop < stop):
             return
         values = read.values()
-        delta, base, key, value = values["offset_delta"], header.base_sequence, values.get("key"), values.get("value")
+        delta, base = values["offset_delta"], header.base_sequence
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        sequence = -1 if base < 0 else increment_sequence(base, delta)
-        sizes = (-1 if blob is None else len(blob) for blob in (key, value))
-        names = [java_text(value) for name, value in values.items() if name.endswith("].key")]
-        columns = wrapped(header.base_offset + delta, 64), timestamp, *sizes, sequence, ",".join(names), key, value
+        columns = (
+            wrapped(header.base_offset + delta, 64),
+            timestamp,
+            max(-1, values["key_length"]),
+            max(-1, values["value_length"]),
+            -1 if base < 0 else increment_sequence(base, delta),
+            ",".join([java_text(value) for name, value in values.items() if name.endswith("].key")]),
+            values.get("key"),
+            values.get("value"),
+        )
         yield Records._make([one] for one in columns)
         at = read.stop

@@ -49,16 +49,16 @@ def messages(batch: DumpedBatch, limit: int) -> Iterator[_Message]:
     _check(batch, FieldFault("unsupported_codec", latest, batch.codec) if batch.codec > latest else read.fault)
     data = _decompressed(batch, read, limit)
     frames, fault = single_fields.inner_messages(data)
-    _check(batch, fault)
-    shift, fault = single_fields.inner_shift(wrapper, data, frames)
-    _check(batch, fault)
+    shift, shift_fault = single_fields.inner_shift(wrapper, data, frames)
+    _check(batch, fault or shift_fault)
     append_time = batch.timestamp_type == "LogAppendTime"
     for frame in frames:
-        inner = message_header(data, frame.start)
+        raw = data[frame.start : frame.stop]
+        inner = message_header(raw)
         codec = inner.attributes & CODEC_MASK
         _check(batch, FieldFault("inner_compressed", 0, codec) if codec else None)
         timestamp = wrapper.timestamp if append_time and inner.magic == 1 else inner.timestamp
-        yield _Message(wrapped(inner.offset + shift, 64), timestamp, data[frame.start : frame.stop])
+        yield _Message(wrapped(inner.offset + shift, 64), timestamp, raw)
 
 
 def _decompressed(batch: DumpedBatch, read: Fields, limit: int) -> memoryview:

@@ -95,6 +95,8 @@ def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int
         line, columns = key_format + value_format, (key_texts, value_texts)
     if style.metadata:
         return line, columns
+    if ":" in line:  # all have a key, or all have a value
+        return f"|{line}", columns
     return "%s", ((f"|{text}" if text else "" for text in map(line.__mod__, zip(*columns, strict=True))),)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafkarec.format import layout, single_fields
-from kafkarec.format.checksum import batch_checksums
+from kafkarec.format.checksum import checksum
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import MessageHeader
 from kafkarec.format.single_fields import FieldFault, Fields
@@ -81,7 +81,7 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
         if most is not None and index >= most and not read.fault and not of_last:
             writer.add_span(frame.stop, path, None, "good, not shown", SKIPPED)
             continue
-        notes["crc"] = _inner_crc(data, frame)
+        notes["crc"] = _inner_crc(data, frame, values["crc"])
         notes["attributes"] = value_descriptions.attributes(values["attributes"], int(values["magic"] != 0))
         notes["timestamp"] = _NOTES["timestamp"]
         if append_time and values["magic"] == 1:
@@ -93,10 +93,10 @@ def _add_messages(writer: SpanWriter, wrapper: MessageHeader, cap: int, most: in
     writer.unread(len(data), "messages", "an incomplete message: readers drop it without an error")
 
 
-def _inner_crc(data: memoryview, frame: range) -> str:
+def _inner_crc(data: memoryview, frame: range, stored: int) -> str:
     """Kafka's iterators do not check it; consumers with check.crcs and `verify` do."""
-    stored, computed = batch_checksums(data[frame.start : frame.stop], 0)  # that of magic 1 has the same bytes
-    note = f"CRC-32 of bytes {frame.start + layout.CHECKED_FROM[0]} to {frame.stop - 1}"
+    start = frame.start + layout.CHECKED_FROM[0]  # that of magic 1 has the same bytes
+    computed, note = checksum(data[start : frame.stop], 0), f"CRC-32 of bytes {start} to {frame.stop - 1}"
     if stored == computed:
         return f"{note}: matches"
     return f"{note}\nODD: computed 0x{computed:08x}; readers do not check it, verify does [inner_crc_mismatch]"

@@ -142,11 +142,9 @@ class SpanWriter:
             text = note if isinstance(note, str) else note(value, read)
             if padded:
                 text = joined(text, "longer than necessary")
-            if isinstance(value, int):
-                shown = f"0x{self.data[start:end].hex()}" if name in _HEX else value
-                self.spans.append(Span(start, end - start, prefix + name, shown, text))
-            else:
-                self.spans.append(Span(start, end - start, prefix + name, value, text, PAYLOAD))
+            shown = f"0x{self.data[start:end].hex()}" if name in _HEX else value
+            kind = FIELD if isinstance(value, int) else PAYLOAD
+            self.spans.append(Span(start, end - start, prefix + name, shown, text, kind))
             if name in faults:
                 self.add_fault(faults[name])
             self.at = end
