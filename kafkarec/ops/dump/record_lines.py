@@ -106,6 +106,6 @@ def _texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]
         texts = [None if blob is None else blob.decode() for blob in blobs]
     except UnicodeDecodeError:
         texts = [None if blob is None else java_text(blob) for blob in blobs]
-    if None in texts:
-        return "%s", ["" if text is None else label + text for text in texts]
-    return f"{label}%s", texts
+    if all(texts):
+        return f"{label}%s", texts
+    return "%s", ["" if text is None else label + text for text in texts]
