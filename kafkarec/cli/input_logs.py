@@ -16,7 +16,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file
-from kafkarec.storage import names
+from kafkarec.storage import names, other_file_types
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -25,14 +25,17 @@ STANDARD_INPUT = "-"
 T = TypeVar("T")
 
 
-def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Log]:
-    """Return one log for each partition; segments of one folder that are named one by one become one log."""
+def find(paths: Sequence[str], topic: str | None, partition: int | None, *, any_file: bool = False) -> list[Log]:
+    """Return one log for each partition; segments of one folder that are named one by one become one log.
+
+    any_file: also files of other types; without it they are WrongUse
+    """
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
     logs: list[Log | list[Segment]] = []
     by_folder: dict[str, list[Segment]] = {}
     for path in paths:
-        opened = _open(path, topic, partition, alone=len(paths) == 1)
+        opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
         if not isinstance(opened, Segment):
             logs += _logs(path, opened)
             continue
@@ -59,11 +62,13 @@ def _log(segments: list[Segment]) -> Log:
     return Log(os.path.dirname(first.path), segments, topic=first.topic, partition=first.partition)
 
 
-def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | LogDir:
+def _open(
+    path: str, topic: str | None, partition: int | None, *, alone: bool, any_file: bool
+) -> Segment | Log | LogDir:
     if path == STANDARD_INPUT:
-        return standard_input(topic, partition)
+        return standard_input(topic, partition, any_file=any_file)
     try:
-        return opened(path, topic, partition)
+        return opened(path, topic, partition, any_file=any_file)
     except CouldNot as error:
         cause = error.__cause__
         may_go_on = isinstance(cause, Exception) and of_one_file(cause)
@@ -72,16 +77,33 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
         raise
 
 
-def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | LogDir:
-    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name it has no batches."""
+def opened(
+    path: str, topic: str | None = None, partition: int | None = None, *, any_file: bool = False
+) -> Segment | Log | LogDir:
+    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name, or its first bytes (any_file:
+    no matter which), it has no batches."""
     try:
-        return kafkarec.open(path, topic=topic, partition=partition)
+        found = kafkarec.open(path, topic=topic, partition=partition)
+        if not any_file:
+            demand_log(found)
+        return found
     except KafkaRecordError:
         raise
     except OSError as error:
         raise CouldNot(reason(error, path)) from error
     except ValueError as error:
         raise WrongUse(str(error)) from error
+
+
+def demand_log(opened: Segment | Log | LogDir) -> None:
+    """Raise WrongUse for a file of another type, by its first bytes. A segment's name has precedence: it may be
+    damaged."""
+    if not isinstance(opened, Segment) or names.segment(opened.name) is not None:
+        return
+    other = other_file_types.of_segment(opened)
+    if other is not None:
+        name = opened.name if opened.path == STANDARD_INPUT else opened.path
+        raise WrongUse(f"{name} {other.sentence(opened.path, 'cat')}")
 
 
 def reason(error: OSError, path: str) -> str:
@@ -113,10 +135,13 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
     return logs
 
 
-def standard_input(topic: str | None, partition: int | None) -> Segment:
+def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
     """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
-    twice."""
-    return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    twice. any_file: see `find`."""
+    found = Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    if not any_file:
+        demand_log(found)
+    return found
 
 
 def _standard_input() -> OpenFile:

@@ -163,7 +163,9 @@ def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segme
 
 def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        return kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        found = kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        input_logs.demand_log(found)
+        return found
     except KafkaRecordError:
         raise
     except ValueError as error:  # a path that is no log

@@ -309,13 +309,6 @@ def test_standard_input_may_be_a_file_or_a_pipe() -> None:
     assert (redirected.status, redirected.out) == (0, expected)
 
 
-def test_a_file_of_another_kind_is_not_called_a_log_that_was_cut_off(run: Here, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    path.write_bytes(b"PAR1" + bytes(4) + b"\x7f\x00\x00\x00" + bytes(500))
-    complaint = run("cat", path).complaint
-    assert complaint.endswith("looks like a Parquet file, not a Kafka log") and "not damage" not in complaint
-
-
 def test_the_codec_is_named_once_where_a_payload_is_wrong(run: Here, tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     data = bytearray(builders.batch(builders.records(3), codec="gzip"))
