@@ -15,7 +15,7 @@ from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import of_one_file
+from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.storage import names, other_file_types
 
 from .shared_options import CouldNot, WrongUse
@@ -25,10 +25,18 @@ STANDARD_INPUT = "-"
 T = TypeVar("T")
 
 
-def find(paths: Sequence[str], topic: str | None, partition: int | None, *, any_file: bool = False) -> list[Log]:
+def find(
+    paths: Sequence[str],
+    topic: str | None,
+    partition: int | None,
+    *,
+    any_file: bool = False,
+    unread: list[str] | None = None,
+) -> list[Log]:
     """Return one log for each partition; segments of one folder that are named one by one become one log.
 
-    any_file: also files of other types; without it they are WrongUse
+    any_file  also files of other types; without it they are WrongUse
+    unread    gets a line for each folder that cannot be listed
     """
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
@@ -37,6 +45,8 @@ def find(paths: Sequence[str], topic: str | None, partition: int | None, *, any_
     for path in paths:
         opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
         if not isinstance(opened, Segment):
+            if unread is not None:
+                unread += unlisted(opened)
             logs += _logs(path, opened)
             continue
         folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
@@ -111,6 +121,17 @@ def reason(error: OSError, path: str) -> str:
     if isinstance(error, remote.RemoteError):
         return str(error)
     return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+def unlisted(opened: Log | LogDir) -> list[str]:
+    """Return a line for each file or folder that could not be listed."""
+    return [f"{one.name} is left out: {one.why}" for one in opened.left_out if one.cause]
+
+
+def failure(error: OSError, path: str) -> str:
+    """Return which file of a log cannot be read, and why."""
+    file = str(error.filename or path)
+    return reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
 
 
 def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
