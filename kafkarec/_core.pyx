@@ -16,7 +16,7 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, TRANSACTIONAL, BatchRow, read_batch,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, TRANSACTIONAL, BatchRow, read_batch,
 )
 from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
 from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
@@ -41,13 +41,16 @@ from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, Candidate, is_valid_batch, looks_plausible, run_continues, search_forward,
 )
 from kafkarec._c.status cimport Fault
+from kafkarec._c.index_rows cimport (
+    ENTRY, EPOCH, FAR, ORDER, TIME, TIME_ORDER, IndexState, take_index_row, time_event,
+)
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, Ended, Kept, Mark, Markers, Oddity, Producer, ProducerTable, Transaction, begin_rows, data_code,
     keep, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c.row_checks cimport EntryCursor, RowState, check_rows, entries_are_of
+from kafkarec._c.row_checks cimport EntryCursor, RowState, check_rows, entries_are_of, lower_epoch
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
@@ -420,6 +423,12 @@ cdef class Rows:
                                    &of_values[0] if entries else NULL, entries, base, by_time)
         return (cursor.at, cursor.last, cursor.largest) if usual else None
 
+    def lower_epoch(self, int64_t highest):
+        """(the index of the first batch with a leader epoch below the highest of the ones before it, the highest one up
+        to it); if there is none, (None, the highest of all). highest: of the batches before these, -1 or above"""
+        cdef int64_t found = lower_epoch(self.at(0), self.count, &highest)
+        return None if found == self.count else found, highest
+
     def committed(self, const uint8_t[::1] runs, aborted, int64_t start, int64_t end_offset):
         """What read_committed gets of the batches from `start` on, up to the first with a last offset of `end_offset`
         or more: (the index of that one, the next offset of the one before or None, [(first, exclusive last row) of
@@ -527,6 +536,80 @@ cdef class RowCheck:
         """(batches, records, bytes, size of the largest batch, signs of cleaning)."""
         cdef RowState* s = &self.state
         return s.batches, s.records, s.bytes, s.largest, s.signs_of_cleaning
+
+
+@cython.final
+cdef class IndexBuilder:
+    """The entries of one segment's indexes: see `_c/index_rows.pxd`.
+
+    problems   {kind: a sentence about the first batch of which that is so}
+    """
+    cdef IndexState state
+    cdef readonly dict problems
+
+    def __cinit__(self, int64_t base_offset, int64_t interval):
+        cdef IndexState* s = &self.state
+        s.base = s.largest_offset = s.written_offset = base_offset
+        s.last_offset = s.largest = s.written = ABSENT
+        s.interval, self.problems = interval, {}
+
+    def take(self, Rows rows, int64_t epoch):
+        """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
+        offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
+        cdef tuple found = ([], [], [])
+        cdef int64_t i
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for i in range(rows.count):
+            self.add(rows.at(i), found)
+        return found
+
+    def append(self, batches, int64_t epoch):
+        """As `take`. batches: (position, base offset, last offset, max timestamp, leader epoch), ...; None: absent"""
+        cdef BatchRow row
+        cdef tuple found = ([], [], [])
+        memset(&row, 0, sizeof(BatchRow))
+        self.state.epoch = max(epoch, <int64_t>ABSENT)
+        for row.position, base_offset, row.last_offset, timestamp, leader_epoch in batches:
+            row.base_offset = ABSENT if base_offset is None else base_offset
+            row.max_timestamp = ABSENT if timestamp is None else timestamp
+            row.partition_leader_epoch = ABSENT if leader_epoch is None else leader_epoch
+            self.add(&row, found)
+        return found
+
+    def last_time(self):
+        """The entry of the .timeindex for the end of the segment, in a list; without one an empty list."""
+        cdef IndexState* s = &self.state
+        cdef int event = time_event(s)
+        self.add_problem(event, NULL)
+        return [(s.largest, s.largest_offset)] if event == TIME else []
+
+    cdef int add(self, const BatchRow* row, tuple found) except -1:
+        cdef IndexState* s = &self.state
+        cdef int events = take_index_row(s, row)
+        if events == 0:
+            return 0
+        entries, times, epochs = found
+        if events & ENTRY:
+            entries.append((row.last_offset, row.position))
+        if events & TIME:
+            times.append((s.largest, s.largest_offset))
+        if events & EPOCH:
+            epochs.append((row.partition_leader_epoch, row.base_offset))
+        return self.add_problem(events, row)
+
+    cdef int add_problem(self, int events, const BatchRow* row) except -1:
+        cdef int kind = events & (FAR | ORDER | TIME_ORDER)
+        if kind == 0 or kind in self.problems:
+            return 0
+        if kind == TIME_ORDER:
+            why = f"offset {self.state.largest_offset} of the largest timestamp is below that of an earlier one"
+        elif kind == FAR:
+            why = f"offset {row.last_offset} at byte {row.position} does not fit an index of base {self.state.base}"
+        else:
+            why = (f"offset {row.last_offset} at byte {row.position} is not above the previous one, "
+                   f"{self.state.last_offset}")
+        self.problems[kind] = why
+        return 0
 
 
 @cython.final

@@ -95,6 +95,16 @@ cdef inline int check_rows(RowState* s, const BatchRow* rows, int64_t count, int
     return flags
 
 
+cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* highest) noexcept nogil:
+    """The index of the first row with a leader epoch below `highest`, which rises with those before; count: none."""
+    cdef int64_t i
+    for i in range(count):
+        if rows[i].partition_leader_epoch != ABSENT and rows[i].partition_leader_epoch < highest[0]:
+            return i
+        highest[0] = max(highest[0], <int64_t>rows[i].partition_leader_epoch)
+    return count
+
+
 cdef inline bint entries_are_of(EntryCursor* f, const BatchRow* rows, int64_t count, const int64_t* places,
                                 const int64_t* values, int64_t entries, int64_t base, bint by_time) noexcept nogil:
     """Passes over the entries of an index up to the last row, if each is that of a batch: its position and last offset,

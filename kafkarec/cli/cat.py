@@ -25,7 +25,7 @@ from . import (
 )
 from .cat_arrow import ArrowWriter, ParquetWriter
 from .cat_csv import CsvWriter
-from .cat_writer import CONSTANTS, JsonWriter, RowWriter, constants
+from .cat_writer import CONSTANTS, CONTROL, JsonWriter, RowWriter, constants
 from .line_columns import FORMS
 from .problems import DamageReporter, repeated, say
 from .record_pieces import LogRange, PieceReader
@@ -47,7 +47,7 @@ EXAMPLES = """examples:
   kafkarec cat __consumer_offsets-12 --latest-per-key   the offsets of all groups now"""
 
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
-COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS))
+COLUMNS = (*DEFAULT_COLUMNS, *(name for name in RECORD_FIELDS if name not in DEFAULT_COLUMNS), CONTROL)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,13 +77,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read_committed: without aborted records, and only up to the first open transaction",
     )
     parser.add_argument(
-        "--control", action="store_true", help="also print control records, decoded in a column control"
+        "--control",
+        action="store_true",
+        help="also print control records, decoded in a column control, the last one if --columns does not name it",
     )
     parser.add_argument(
         "--columns",
         type=shared_options.names(COLUMNS),
         metavar="A,B",
-        help=f"the columns to print, in this order; there are {', '.join(COLUMNS)}",
+        help=f"the columns to print, in this order; there are {', '.join(COLUMNS)} (with the records of --control)",
     )
     for field in ("key", "value"):
         parser.add_argument(
@@ -114,7 +116,11 @@ def run(args: argparse.Namespace) -> int:
     if args.follow:
         follow.demand_endless(args)
         args.after_interrupt = ""  # the usual end
-    if args.latest_per_key and args.control:
+    columns = tuple(args.columns or DEFAULT_COLUMNS)
+    if args.control and CONTROL not in columns:
+        columns += (CONTROL,)
+    with_control = CONTROL in columns
+    if args.latest_per_key and with_control:
         raise shared_options.WrongUse("--latest-per-key leaves out control records; leave out --control")
     logs = input_logs.find(args.paths, args.topic, args.partition)
     sources = input_logs.segments(logs)
@@ -133,8 +139,7 @@ def run(args: argparse.Namespace) -> int:
         args.to_time,
         [_key_bytes(key, args.key_as) for key in dict.fromkeys(args.key or ())],
     )
-    columns = tuple(args.columns or DEFAULT_COLUMNS)
-    decoded = [name for name in columns if name not in CONSTANTS]
+    decoded = [name for name in columns if name in RECORD_FIELDS and name not in CONSTANTS]
     resumable = damage_reporter.resumes and args.format == "json" and not args.follow
     resumable = resumable and is_stream(args.output) and progress.is_terminal()
     with output_files.opened(args) as sink, WholeWrites() as writes:
@@ -146,7 +151,7 @@ def run(args: argparse.Namespace) -> int:
             needed.append("offset")
         decode_options = {
             "columns": list(dict.fromkeys(needed)),
-            "control": args.control,
+            "control": with_control,
             "isolation": args.isolation,
             "max_decompressed_bytes": args.max_decompressed_bytes,
             "timestamp_unit": writer.timestamp_unit,
@@ -209,8 +214,8 @@ def _writer(
         shown = [name for name in columns if args.columns or name not in CONSTANTS or name in known]
         return (ParquetWriter if args.format == "parquet" else ArrowWriter)(sink, shown, decoder)
     if args.format == "csv":
-        return CsvWriter(sink, columns, args.control, forms, decoder, args.spreadsheet, iso_times)
-    return JsonWriter(sink, columns, args.control, forms, decoder, iso_times)
+        return CsvWriter(sink, columns, forms, decoder, args.spreadsheet, iso_times)
+    return JsonWriter(sink, columns, forms, decoder, iso_times)
 
 
 def _key_bytes(text: str, form: str) -> bytes:

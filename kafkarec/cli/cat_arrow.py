@@ -9,7 +9,8 @@ from typing import Any
 import kafkarec
 
 from .cat_internal_topics import NEEDED, InternalTopicDecoder
-from .cat_writer import CONSTANTS, constants
+from .cat_writer import CONSTANTS, CONTROL, constants, control_cells
+from .json_lines import NULL
 from .output_files import Sink
 from .selection import SelectedRows
 from .shared_options import CouldNot, WrongUse
@@ -18,7 +19,8 @@ from .shared_options import CouldNot, WrongUse
 class ArrowWriter:
     """Writes an Arrow IPC stream; a file whose name ends with .feather gets the format of Arrow files.
 
-    With a decoder, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV.
+    With a decoder, key and value are JSON text, and bytes that are not a message are in key_base64, as in CSV. Control
+    records are JSON text, too.
     """
 
     format = "arrow"
@@ -39,12 +41,14 @@ class ArrowWriter:
         self._sink = sink
         self._names = list(names)
         self._decoder = decoder
-        if decoder is not None:
+        if decoder is not None or CONTROL in self._names:
             self.needed_columns = NEEDED
         self._out: Any = None
 
     def write(self, piece: SelectedRows) -> None:
-        texts = self._decoder.texts(piece) if self._decoder else {}
+        texts: dict[str, Sequence[str | None]] = dict(self._decoder.texts(piece)) if self._decoder else {}
+        if CONTROL in self._names:
+            texts[CONTROL] = [None if text == NULL else text for text in control_cells(piece.table)]
         for batch in self._pa.RecordBatchReader.from_stream(piece.table):  # one batch per window
             chosen = batch if piece.rows is None else self._chosen(batch, piece.rows)
             rows = range(len(piece.table)) if piece.rows is None else piece.rows
@@ -87,6 +91,9 @@ class ArrowWriter:
             if name in CONSTANTS:
                 columns.append(pa.repeat(pa.scalar(known.get(name), types[name]), batch.num_rows))
                 fields.append(pa.field(name, types[name]))
+            elif name == CONTROL:
+                columns.append(pa.array(decoded.get(name, ()), pa.string()))
+                fields.append(pa.field(name, pa.string()))
             elif name in self._decoded_names:
                 texts = decoded.get(name) or [None] * batch.num_rows
                 columns += [pa.array(texts, pa.string()), _undecoded(pa, batch.column(name), texts)]

@@ -17,7 +17,7 @@ from kafkarec._text import Escapes
 from kafkarec.tables.table import Table
 
 from . import cat_internal_topics, json_lines, line_columns
-from .cat_writer import constants, control_cells
+from .cat_writer import CONTROL, constants, control_cells
 from .line_columns import FORMS, READY, LineColumn
 from .output_files import Sink
 from .selection import SelectedRows
@@ -48,20 +48,19 @@ class CsvWriter:
         self,
         sink: Sink,
         names: Sequence[str],
-        control: bool,
         forms: Mapping[str, str],
         decoder: cat_internal_topics.InternalTopicDecoder | None = None,
         spreadsheet: bool = False,
         iso_times: bool = False,
     ) -> None:
         self._sink = sink
-        self._names = [*names, "control"] if control else list(names)
+        self._names = list(names)
         self._forms = forms
         self._decoder = decoder
         self._spreadsheet = spreadsheet
         self._iso_times = iso_times
         self._begun = False
-        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if control or decoder else ()
+        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
 
     def write(self, piece: SelectedRows) -> None:
         known = constants(piece.source)
@@ -73,7 +72,7 @@ class CsvWriter:
             if name in known:
                 prefix += self._constant(known[name])
                 continue
-            if name == "control":
+            if name == CONTROL:
                 texts = [None if text == json_lines.NULL else text for text in control_cells(piece.table)]
                 columns.append(LineColumn(name, READY, prefix, ready=_whole(prefix, texts, "")))
             else:

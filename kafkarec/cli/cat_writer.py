@@ -16,6 +16,7 @@ from .output_files import Sink
 from .selection import SelectedRows
 
 CONSTANTS = ("topic", "partition", "file")
+CONTROL = "control"  # a column that no decoder has: the control record as JSON
 
 
 class RowWriter(Protocol):
@@ -39,8 +40,7 @@ def constants(source: SegmentFile) -> dict[str, Any]:
 
 
 class JsonWriter:
-    """Writes JSON Lines as docs/reference/cli.md describes them. `control` adds the decoded control records, `decoder`
-    decodes the messages of internal topics."""
+    """Writes JSON Lines as docs/reference/cli.md describes them. `decoder` decodes the messages of internal topics."""
 
     timestamp_unit = "int64"
 
@@ -48,18 +48,16 @@ class JsonWriter:
         self,
         sink: Sink,
         names: Sequence[str],
-        control: bool,
         forms: Mapping[str, str],
         decoder: cat_internal_topics.InternalTopicDecoder | None = None,
         iso_times: bool = False,
     ) -> None:
         self._sink = sink
         self._decoder = decoder
-        self._control = control
-        self._names = [*names, "control"] if control else list(names)
+        self._names = list(names)
         self._forms = forms
         self._iso_times = iso_times
-        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if control or decoder else ()
+        self.needed_columns: Sequence[str] = cat_internal_topics.NEEDED if CONTROL in names or decoder else ()
 
     def write(self, piece: SelectedRows) -> None:
         lines = json_lines.render(
@@ -67,7 +65,7 @@ class JsonWriter:
             self._names,
             constants=constants(piece.source),
             forms=self._forms,
-            extra={"control": control_cells(piece.table)} if self._control else {},
+            extra={CONTROL: control_cells(piece.table)} if CONTROL in self._names else {},
             decoded=self._decoder.texts(piece) if self._decoder else {},
             rows=piece.rows,
             iso_times=self._iso_times,

@@ -19,7 +19,7 @@ from kafkarec.support.html_page import text as _text
 from .explain_output import field_lines, hex_lines, hidden, shown_bytes, shown_value, verdict
 
 _HALF = 8
-_STYLE = """td.wrong { color: var(--damaged); font-weight: 600; }
+_STYLE = """tr.wrong td { color: var(--damaged); font-weight: 600; }
 .bytes { font: 13px/30px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 18px; }
 .row { display: flex; flex-wrap: wrap; column-gap: 10px; }
 .half { display: grid; grid-template-columns: 54px repeat(8, 36px); margin-bottom: 3px; }
@@ -190,8 +190,8 @@ def _table(section: Section, absolute: int, marks: _Marks, redact: bool, full: b
     for span in section.spans:
         hexes = "\n".join(hex_lines(section, span, redact, full))
         note = "\n".join(map(_text, span.note.split("\n")))
-        kinds = "note" + " lines" * ("\n" in note) + " wrong" * marks.of(span)
-        yield f'<tr class="g-{field_groups.group_of(span)}"><td class=n>{absolute + span.start}</td>'
+        kinds, wrong = "note" + " lines" * ("\n" in note), " wrong" * marks.of(span)
+        yield f'<tr class="g-{field_groups.group_of(span)}{wrong}"><td class=n>{absolute + span.start}</td>'
         yield f'<td class="hex">{hexes}</td><td class="field">{_text(span.path)}</td>'
         yield f'<td class="value">{_text(shown_value(span, redact))}</td><td class="{kinds}">{note}</td></tr>\n'
     yield "</tbody></table>\n"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
-from kafkarec.support.command_line import as_operand, quoted
+from kafkarec.storage import other_file_types
 
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
@@ -24,12 +24,6 @@ from .spool import copy
 FORMATS = ("json", "csv", "arrow", "parquet")
 _ARROW_FILE, _ARROW_STREAM, _PARQUET = b"ARROW1", b"\xff\xff\xff\xff", b"PAR1"
 _HEAD, _STEP, _ENDLESS = 64 << 10, 1 << 20, 1 << 62
-# Files without rows: first bytes -> compression and the command that decompresses it.
-_COMPRESSED = {
-    b"\x1f\x8b": ("gzip", "zcat"),
-    b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
-    b"\x04\x22\x4d\x18": ("lz4", "lz4cat"),
-}
 STANDARD_INPUT = "-"
 
 
@@ -128,10 +122,10 @@ def _by_content(name: str, head: bytes) -> str:
 
 def _demand_format(name: str, form: str, head: bytes) -> None:
     """Raise WrongUse, with advice, for an input that is compressed, a Kafka log, or not of the given format."""
-    shown = "FILE" if name == "standard input" else quoted(as_operand(name))
-    for start, (packed, tool) in _COMPRESSED.items():
-        if head.startswith(start):
-            raise WrongUse(f"{name} is compressed with {packed}: {tool} {shown} | kafkarec build - ...")
+    other = other_file_types.by_head(head)
+    if other is not None and other.unpack:
+        path = STANDARD_INPUT if name == "standard input" else name
+        raise WrongUse(f"{name} {other.sentence(path, 'build')} ...")
     if len(head) > 17 and not any(head[:4]) and not any(head[8:9]) and head[16] in (0, 1, 2):
         raise WrongUse(f"{name} looks like a Kafka log, not like rows; kafkarec convert reads logs")
     binary = {"parquet": (_PARQUET,), "arrow": (_ARROW_FILE, _ARROW_STREAM)}.get(form)

@@ -15,8 +15,8 @@ from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import of_one_file
-from kafkarec.storage import names
+from kafkarec.sources.read_failures import of_one_file, read_failure
+from kafkarec.storage import names, other_file_types
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -25,15 +25,28 @@ STANDARD_INPUT = "-"
 T = TypeVar("T")
 
 
-def find(paths: Sequence[str], topic: str | None, partition: int | None) -> list[Log]:
-    """Return one log for each partition; segments of one folder that are named one by one become one log."""
+def find(
+    paths: Sequence[str],
+    topic: str | None,
+    partition: int | None,
+    *,
+    any_file: bool = False,
+    unread: list[str] | None = None,
+) -> list[Log]:
+    """Return one log for each partition; segments of one folder that are named one by one become one log.
+
+    any_file  also files of other types; without it they are WrongUse
+    unread    gets a line for each folder that cannot be listed
+    """
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
     logs: list[Log | list[Segment]] = []
     by_folder: dict[str, list[Segment]] = {}
     for path in paths:
-        opened = _open(path, topic, partition, alone=len(paths) == 1)
+        opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
         if not isinstance(opened, Segment):
+            if unread is not None:
+                unread += unlisted(opened)
             logs += _logs(path, opened)
             continue
         folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
@@ -59,11 +72,13 @@ def _log(segments: list[Segment]) -> Log:
     return Log(os.path.dirname(first.path), segments, topic=first.topic, partition=first.partition)
 
 
-def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> Segment | Log | LogDir:
+def _open(
+    path: str, topic: str | None, partition: int | None, *, alone: bool, any_file: bool
+) -> Segment | Log | LogDir:
     if path == STANDARD_INPUT:
-        return standard_input(topic, partition)
+        return standard_input(topic, partition, any_file=any_file)
     try:
-        return opened(path, topic, partition)
+        return opened(path, topic, partition, any_file=any_file)
     except CouldNot as error:
         cause = error.__cause__
         may_go_on = isinstance(cause, Exception) and of_one_file(cause)
@@ -72,10 +87,16 @@ def _open(path: str, topic: str | None, partition: int | None, alone: bool) -> S
         raise
 
 
-def opened(path: str, topic: str | None = None, partition: int | None = None) -> Segment | Log | LogDir:
-    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name it has no batches."""
+def opened(
+    path: str, topic: str | None = None, partition: int | None = None, *, any_file: bool = False
+) -> Segment | Log | LogDir:
+    """Open a path. CouldNot with a line about it if that fails, WrongUse if by its name, or its first bytes (any_file:
+    no matter which), it has no batches."""
     try:
-        return kafkarec.open(path, topic=topic, partition=partition)
+        found = kafkarec.open(path, topic=topic, partition=partition)
+        if not any_file:
+            demand_log(found)
+        return found
     except KafkaRecordError:
         raise
     except OSError as error:
@@ -84,11 +105,33 @@ def opened(path: str, topic: str | None = None, partition: int | None = None) ->
         raise WrongUse(str(error)) from error
 
 
+def demand_log(opened: Segment | Log | LogDir) -> None:
+    """Raise WrongUse for a file of another type, by its first bytes. A segment's name has precedence: it may be
+    damaged."""
+    if not isinstance(opened, Segment) or names.segment(opened.name) is not None:
+        return
+    other = other_file_types.of_segment(opened)
+    if other is not None:
+        name = opened.name if opened.path == STANDARD_INPUT else opened.path
+        raise WrongUse(f"{name} {other.sentence(opened.path, 'cat')}")
+
+
 def reason(error: OSError, path: str) -> str:
     """Return a line about a file that cannot be opened or read."""
     if isinstance(error, remote.RemoteError):
         return str(error)
     return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+
+
+def unlisted(opened: Log | LogDir) -> list[str]:
+    """Return a line for each file or folder that could not be listed."""
+    return [f"{one.name} is left out: {one.why}" for one in opened.left_out if one.cause]
+
+
+def failure(error: OSError, path: str) -> str:
+    """Return which file of a log cannot be read, and why."""
+    file = str(error.filename or path)
+    return reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
 
 
 def reading(pieces: Iterable[T], path: str) -> Iterator[T]:
@@ -113,10 +156,13 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
     return logs
 
 
-def standard_input(topic: str | None, partition: int | None) -> Segment:
+def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:
     """Return standard input as a segment. A pipe is copied to an unnamed file first, as damaged ranges are read
-    twice."""
-    return Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    twice. any_file: see `find`."""
+    found = Segment(STANDARD_INPUT, "standard input", source=_standard_input(), topic=topic, partition=partition)
+    if not any_file:
+        demand_log(found)
+    return found
 
 
 def _standard_input() -> OpenFile:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
-from kafkarec.support.command_line import PROGRAM, as_operand, quoted
+from kafkarec.storage import other_file_types
+from kafkarec.support.command_line import PROGRAM, quoted
 from kafkarec.support.text_table import lost_offsets, safe
 
 from . import progress
@@ -98,8 +99,9 @@ class DamageReporter:
         more_follows = damage.next_position is not None and damage.next_position < segment.size
         line = f"{damage.detail}; lost: {damage.length} bytes, {lost_offsets(damage.lost_from, damage.lost_to)}; "
         line += f"next good batch at byte {damage.next_position}" if more_follows else "no good batch after it"
-        if damage.length == segment.size:
-            line += _looks_like(segment)
+        other = other_file_types.of_segment(segment) if damage.length == segment.size else None
+        if other is not None:
+            line += f"; it {other.sentence(segment.path, self.argv[0])}"
         self._report(line, damage, more_follows or segment.path != self.last_path)
 
     def undecided(self, path: str, transactions: Sequence[UndecidedTransaction]) -> None:
@@ -123,11 +125,14 @@ class DamageReporter:
     def tail(self, segment: SegmentFile, remaining: int) -> None:
         """Report an incomplete batch at the end of a log; preallocated zeros are not reported."""
         end = segment.size
-        if remaining and any(segment.raw(end - remaining, 64)):
-            name = "standard input" if segment.path == "-" else segment.path
+        name = "standard input" if segment.path == "-" else segment.path
+        other = other_file_types.of_segment(segment) if remaining == end else None
+        if other is not None:
+            self.status = max(self.status, DAMAGED)
+            say(f"{name} has no batch; it {other.sentence(segment.path, self.argv[0])}")
+        elif remaining and any(segment.raw(end - remaining, 64)):
             what = f"{name} ends at byte {end} inside the batch at byte {end - remaining}"
-            other = _looks_like(segment) if remaining == end else ""
-            say(f"note: {what}{other or ': cut off while it was written or copied; this is not damage'}")
+            say(f"note: {what}: cut off while it was written or copied; this is not damage")
 
     def finish(self) -> int:
         """Print how many damaged ranges were not listed, and return the exit status."""
@@ -159,25 +164,6 @@ class DamageReporter:
         if not nothing_before:
             options["--from-offset"] = str(next_offset)
         return f"continue with: {repeated(self.argv, options)}"
-
-
-# Files that are not logs: their first bytes, and what to do.
-_OTHER_FILES = {
-    b"\x1f\x8b": "a gzip file: zcat {0} | kafkarec cat -",
-    b"\x28\xb5\x2f\xfd": "a zstd file: zstdcat {0} | kafkarec cat -",
-    b"\x04\x22\x4d\x18": "an lz4 file: lz4cat {0} | kafkarec cat -",
-    b"PK\x03\x04": "a zip archive: unzip -p {0} | kafkarec cat -",
-    b"PAR1": "a Parquet file, not a Kafka log",
-    b"ARROW1": "an Arrow file, not a Kafka log",
-}
-
-
-def _looks_like(segment: SegmentFile) -> str:
-    head = segment.raw(0, 8)
-    for start, what in _OTHER_FILES.items():
-        if head.startswith(start):
-            return f"; it looks like {what.format(quoted(as_operand(segment.path)))}"
-    return ""
 
 
 def repeated(argv: Sequence[str], options: Mapping[str, str | None]) -> str:

@@ -8,18 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
+from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import text_table
 from kafkarec.support.command_line import as_operand, command, quoted
 
 from . import input_logs, output_files, progress
-from .problems import DAMAGED, FINE, say
+from .problems import COULD_NOT, DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
@@ -97,30 +98,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if not args.dry_run and args.output is None:
         raise WrongUse("no output: name the new folder with -o DIR, or compare only with --dry-run")
-    logs = input_logs.find(args.paths, args.topic, args.partition)
-    status = FINE
+    unread: list[str] = []
+    logs = input_logs.find(args.paths, args.topic, args.partition, unread=unread)
+    status, unlisted = FINE, len(unread)
     with (
         _folder(None if args.dry_run else args.output) as folder,
         progress.shown(input_logs.segments(logs), progress.beside(sys.stdout)) as tick,
     ):
         report = (JsonReport if args.format == "json" else TextReport)(folder.path, len(logs) > 1)
         for log, name in zip(logs, _names(logs), strict=True):
-            report.begin(log, name)
-            sizes = {segment.path: progress.size_of(segment) for segment in log.segments}
-            for rebuilt in rebuild_log(log, args.index_interval):
+            rows: list[RebuiltFile] = []
+            read = len(unread)
+            for rebuilt in _rebuilt(log, args.index_interval, unread):
                 if rebuilt.segment is not None:
-                    tick(rebuilt.segment.path, sizes[rebuilt.segment.path])
+                    tick(rebuilt.segment.path, progress.size_of(rebuilt.segment))
                 for made in _files(log, rebuilt):
                     if made.compared != DROPPED:
                         folder.write(name, made.name, rebuilt.files[made.name])
-                    report.file(made)
+                    rows.append(made)
                 if rebuilt.damage or rebuilt.problems:
                     status = DAMAGED if rebuilt.damage else status
                     _report(log, rebuilt)
-            report.end()
+            if len(unread) > read:
+                folder.remove(name)
+            else:
+                report.add(log, name, rows)
+        if len(unread) - unlisted == len(logs):
+            raise CouldNot("; ".join(unread))
         folder.finish()
-    report.finish(status == FINE)
-    return status
+    report.finish(status == FINE and not unread)
+    for line in unread:
+        say(line)
+    return COULD_NOT if unread else status
+
+
+def _rebuilt(log: Log, index_interval: int, unread: list[str]) -> Iterator[RebuiltSideFiles]:
+    """Yield the new files of a log. If a file of it cannot be read, they end, and `unread` gets a line."""
+    try:
+        yield from rebuild_log(log, index_interval)
+    except OSError as error:
+        if not of_one_file(error):
+            raise
+        unread.append(f"{input_logs.failure(error, log.path)}; its log is left out")
 
 
 def _names(logs: list[Log]) -> list[str]:
@@ -227,6 +246,16 @@ class _Folder:
             finally:
                 os.close(descriptor)
 
+    def remove(self, log: str) -> None:
+        """Remove the folder of a log, if there is one."""
+        folder = os.path.join(self.path or "", log)
+        for path in [path for path in self._made if os.path.dirname(path) == folder]:
+            os.unlink(path)
+            self._made.remove(path)
+        if log and folder in self._folders:
+            os.rmdir(folder)
+            self._folders.remove(folder)
+
     def undo(self) -> None:
         for path in reversed(self._made):
             os.unlink(path)
@@ -281,28 +310,24 @@ class JsonReport:
     def __init__(self, folder: str | None, several: bool) -> None:
         self._folder = folder
         self._out = _StandardOutput()
-        self._log: dict[str, Any] = {}
 
-    def begin(self, log: Log, name: str) -> None:
-        self._log = {"path": log.path, "topic": log.topic, "partition": log.partition}
-        self._name = name
-
-    def file(self, made: RebuiltFile) -> None:
-        written = None
-        if self._folder is not None and made.compared != DROPPED:
-            written = os.path.join(self._folder, self._name, made.name)
-        row = self._log | {
-            "file": made.name,
-            "entries": made.entries,
-            "bytes": made.size,
-            "compared": made.compared,
-            "preallocated": made.preallocated,
-            "written": written,
-        }
-        self._out.line(json.dumps(row))
-
-    def end(self) -> None:
-        return
+    def add(self, log: Log, name: str, rows: list[RebuiltFile]) -> None:
+        for made in rows:
+            written = None
+            if self._folder is not None and made.compared != DROPPED:
+                written = os.path.join(self._folder, name, made.name)
+            row = {
+                "path": log.path,
+                "topic": log.topic,
+                "partition": log.partition,
+                "file": made.name,
+                "entries": made.entries,
+                "bytes": made.size,
+                "compared": made.compared,
+                "preallocated": made.preallocated,
+                "written": written,
+            }
+            self._out.line(json.dumps(row))
 
     def finish(self, is_whole: bool) -> None:
         self._out.finish()
@@ -316,20 +341,14 @@ class TextReport:
         self._folder = folder
         self._out = _StandardOutput()
         self._counts = dict.fromkeys(_SHOWN, 0)
-        self._rows: list[RebuiltFile] = []
         self._titles: list[str] = []
         self._index_differs = False
 
-    def begin(self, log: Log, name: str) -> None:
+    def add(self, log: Log, name: str, rows: list[RebuiltFile]) -> None:
         self._titles.append(log.path)
-
-    def file(self, made: RebuiltFile) -> None:
-        self._counts[made.compared] += 1
-        self._rows.append(made)
-        self._index_differs |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
-
-    def end(self) -> None:
-        rows, self._rows = self._rows, []
+        for made in rows:
+            self._counts[made.compared] += 1
+            self._index_differs |= made.compared == DIFFERENT and made.name.endswith(offset_index.SUFFIX)
         if self._several and all(made.compared == EQUAL for made in rows):
             self._out.line(f"{text_table.safe(self._titles[-1])}: all {len(rows)} files are equal to the old ones\n")
             return

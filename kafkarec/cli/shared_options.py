@@ -218,7 +218,7 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force",
         action="store_true",
-        help="replace an existing FILE, but never an input or a file in a folder that contains one",
+        help="replace an existing FILE, but never an input, a file in a folder that contains one, or a file of a log",
     )
 
 

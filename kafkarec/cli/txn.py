@@ -12,8 +12,7 @@ import kafkarec
 from kafkarec.errors import KafkaRecordError
 from kafkarec.internal_topics import transactional_ids
 from kafkarec.logs import Log, LogDir, Segment, logs_of
-from kafkarec.sources import remote
-from kafkarec.sources.read_failures import of_one_file, read_failure
+from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state import transactions
 from kafkarec.state.transactions import STATES
 from kafkarec.storage.opening import states_beside
@@ -131,8 +130,7 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
     try:
         opened = _opened(named, args)
         logs = list(logs_of(opened))
-        left_out = () if isinstance(opened, Segment) else opened.left_out
-        unread += [f"{one.name} is left out: {one.why}" for one in left_out if one.cause]
+        unread += [] if isinstance(opened, Segment) else input_logs.unlisted(opened)
         ids = transactional_ids.by_producer(states_beside(named[0]))
         with progress.shown(input_logs.segments(logs)) as tick:
             for log in logs:
@@ -141,18 +139,12 @@ def _partitions(args: argparse.Namespace, unread: list[str]) -> Iterator[Partiti
                 except OSError as error:
                     if len(logs) == 1 or not of_one_file(error):
                         raise
-                    unread.append(f"{log.topic}-{log.partition} is left out: {_why(error, log.path)}")
+                    unread.append(f"{log.topic}-{log.partition} is left out: {input_logs.failure(error, log.path)}")
                     continue
                 alone = isinstance(opened, Segment)
                 yield PartitionTransactions(log.path, log.topic, log.partition, len(log.segments), alone, listing, ids)
     except OSError as error:
-        raise CouldNot(_why(error, named[0])) from error
-
-
-def _why(error: OSError, path: str) -> str:
-    """Return what cannot be read, and why."""
-    file = str(error.filename or path)
-    return input_logs.reason(error, path) if remote.is_url(file) else f"{file}: {read_failure(error, file).why}"
+        raise CouldNot(input_logs.failure(error, named[0])) from error
 
 
 def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segment]:
@@ -163,7 +155,9 @@ def _counted(segments: Iterable[Segment], tick: progress.Tick) -> Iterator[Segme
 
 def _opened(named: list[str], args: argparse.Namespace) -> Segment | Log | LogDir:
     try:
-        return kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        found = kafkarec.open(named[0] if len(named) == 1 else named, topic=args.topic, partition=args.partition)
+        input_logs.demand_log(found)
+        return found
     except KafkaRecordError:
         raise
     except ValueError as error:  # a path that is no log

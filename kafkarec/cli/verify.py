@@ -68,8 +68,8 @@ def _opened(args: argparse.Namespace) -> Any:
     """Return the opened input. A single path is opened as a whole, as a data folder also has checkpoint files."""
     paths = args.paths
     if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
-        logs = input_logs.find(paths, args.topic, args.partition)
+        logs = input_logs.find(paths, args.topic, args.partition, any_file=True)
         if paths == [input_logs.STANDARD_INPUT]:
             logs[0].path = input_logs.STANDARD_INPUT
         return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs)
-    return input_logs.opened(paths[0], args.topic, args.partition)
+    return input_logs.opened(paths[0], args.topic, args.partition, any_file=True)

@@ -63,7 +63,7 @@ class MessageHeader(NamedTuple):
     crc: int
     magic: int
     attributes: int
-    timestamp: int
+    timestamp: int = -1
 
 
 V2_FORMS, MESSAGE_FORMS = "qiibIhiqqqhii", "qiIbbq"
@@ -140,6 +140,12 @@ LEAST_SIZES, CRC_AT, CHECKED_FROM, USED_BITS, LATEST_CODECS = (
 def start_of(data: Any, at: int = 0) -> BatchStart:
     """The fields at byte `at` that every magic begins with. struct.error if fewer than 17 bytes follow."""
     return BatchStart._make(START.unpack_from(data, at))
+
+
+def message_header(data: Any) -> MessageHeader:
+    """The header of a message of magic 0 (with timestamp -1) or 1; any other magic is read as 1. struct.error if it is
+    cut."""
+    return MessageHeader(*MESSAGES[data[MESSAGE_AT.magic] != 0].unpack_from(data))
 
 
 def v2_header(data: Any, at: int = 0) -> V2Header:

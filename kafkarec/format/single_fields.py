@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from struct import Struct
+from struct import Struct, calcsize
 from typing import Any, NamedTuple
 
 from .java_integers import wrapped
@@ -42,18 +42,9 @@ from .layout import (
 )
 from .varints import VARINT_BYTES, VARLONG_BYTES, BadVarint, read_signed
 
-
-class ReadField(NamedTuple):
-    """Bytes [start, stop) of the data, as a number; of a key, value or header the bytes themselves.
-
-    padded   a varint of more bytes than its value needs
-    """
-
-    name: str
-    start: int
-    stop: int
-    value: Any
-    padded: bool = False
+ReadField = tuple[str, int, Any, bool]
+"""name, the byte at which it ends, value: a number, of a key, value or header the bytes themselves; whether it is a
+varint of more bytes than the value needs."""
 
 
 class FieldFault(NamedTuple):
@@ -66,7 +57,7 @@ class FieldFault(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """The fields that could be read.
+    """The fields that could be read, each from the end of the one before it.
 
     stop      where the record ends by its length, after which the next one begins; None: the length cannot be read
     fault     why reading ended
@@ -80,11 +71,7 @@ class Fields(NamedTuple):
 
     def values(self) -> dict[str, Any]:
         """The value of each field by its name."""
-        return {field.name: field.value for field in self.fields}
-
-    def blob(self, name: str) -> bytes | None:
-        """A key or a value; None: null, or not read."""
-        return next((bytes(field.value) for field in self.fields if field.name == name), None)
+        return {name: value for name, _, value, _ in self.fields}
 
 
 class _Wrong(Exception):
@@ -102,13 +89,19 @@ class _Cursor:
         self.data, self.at, self.stop, self.end = data, at, stop, end
         self.fields: list[ReadField] = []
 
-    def number(self, name: str, form: str) -> int:
-        layout = _struct(form)
-        if layout.size > self.stop - self.at:
-            raise _Wrong(FieldFault("message_truncated", layout.size, self.stop - self.at), False)
-        (value,) = layout.unpack_from(self.data, self.at)
-        self.add(name, self.at + layout.size, value)
-        return int(value)
+    def numbers(self, names: Iterable[str], forms: str) -> int:
+        """Fields of fixed size, one after the other; the value of the last one."""
+        layout, ends = _layout(forms)
+        at, left = self.at, self.stop - self.at
+        if layout.size > left:
+            whole = sum(end <= left for end in ends)
+            if whole:
+                self.numbers(names, forms[:whole])
+            raise _Wrong(FieldFault("message_truncated", calcsize(f">{forms[whole]}"), self.stop - self.at), False)
+        values: tuple[int, ...] = layout.unpack_from(self.data, at)
+        self.fields += [(name, at + end, value, False) for name, end, value in zip(names, ends, values, strict=False)]
+        self.at = at + layout.size
+        return values[-1]
 
     def varint(self, name: str, longest: int = VARINT_BYTES) -> int:
         """A varint (longest 5) or varlong (10) as ByteUtils reads it: excess bits are dropped."""
@@ -134,16 +127,17 @@ class _Cursor:
             sides = (length, left) if too_long == "message_truncated" else (left, length)
             raise _Wrong(FieldFault(too_long, *sides), True)
         if length >= 0:
-            self.add(name, self.at + length, self.data[self.at : self.at + length])
+            self.add(name, self.at + length, bytes(self.data[self.at : self.at + length]))
 
     def add(self, name: str, stop: int, value: Any, padded: bool = False) -> None:
-        self.fields.append(ReadField(name, self.at, stop, value, padded))
+        self.fields.append((name, stop, value, padded))
         self.at = stop
 
 
 @cache
-def _struct(forms: str) -> Struct:
-    return Struct(f">{forms}")
+def _layout(forms: str) -> tuple[Struct, list[int]]:
+    """Of fields of fixed size; where each ends."""
+    return Struct(f">{forms}"), [calcsize(f">{forms[:number]}") for number in range(1, len(forms) + 1)]
 
 
 def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
@@ -154,20 +148,9 @@ def _read(cursor: _Cursor, read: Callable[[_Cursor], object]) -> Fields:
     return Fields(cursor.fields, cursor.end, None, False)
 
 
-def _numbers(cursor: _Cursor, names: Iterable[str], forms: str) -> None:
-    """Fields of fixed size, one after the other."""
-    layout = _struct(forms)
-    if layout.size > cursor.stop - cursor.at:
-        for name, form in zip(names, forms, strict=False):
-            cursor.number(name, form)
-        return
-    for name, form, value in zip(names, forms, layout.unpack_from(cursor.data, cursor.at), strict=False):
-        cursor.add(name, cursor.at + _struct(form).size, value)
-
-
 def header(data: memoryview, stop: int) -> Fields:
     """The header of the batch of magic 2 that begins with the data."""
-    return _read(_Cursor(data, 0, stop, stop), lambda cursor: _numbers(cursor, V2Header._fields, V2_FORMS))
+    return _read(_Cursor(data, 0, stop, stop), lambda cursor: cursor.numbers(V2Header._fields, V2_FORMS))
 
 
 _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
@@ -176,7 +159,7 @@ _START = (*V2Header._fields[:2], "crc_or_leader_epoch", "magic")
 def start(data: memoryview) -> Fields:
     """What each batch begins with, up to the magic; of less than that the offset and the length."""
     forms = "qiIb" if len(data) >= UP_TO_MAGIC else "qi"
-    return _read(_Cursor(data, 0, len(data), None), lambda cursor: _numbers(cursor, _START, forms))
+    return _read(_Cursor(data, 0, len(data), None), lambda cursor: cursor.numbers(_START, forms))
 
 
 def record(data: memoryview, at: int, stop: int) -> Fields:
@@ -190,7 +173,7 @@ def _record(cursor: _Cursor) -> None:
         raise _Wrong(FieldFault("record_length_invalid", cursor.stop - cursor.at, length), True)
     start = cursor.at
     cursor.stop = cursor.end = start + length
-    cursor.number("attributes", "b")
+    cursor.numbers(("attributes",), "b")
     cursor.varint("timestamp_delta", VARLONG_BYTES)
     cursor.varint("offset_delta")
     for name in ("key", "value"):
@@ -206,6 +189,9 @@ def _record(cursor: _Cursor) -> None:
         raise _Wrong(FieldFault("record_structure_invalid", length, cursor.at - start), False)
 
 
+_MESSAGES = [((*MessageHeader._fields[:count], "key_length"), MESSAGE_FORMS[:count] + "i") for count in (5, 6)]
+
+
 def message(data: memoryview, at: int, stop: int) -> Fields:
     """The message of magic 0 or 1 in bytes [at, stop), plain or a wrapper; any other magic is read as 1."""
     return _read(_Cursor(data, at, stop, stop), _message)
@@ -214,9 +200,8 @@ def message(data: memoryview, at: int, stop: int) -> Fields:
 def _message(cursor: _Cursor) -> None:
     magic = cursor.at + MESSAGE_AT.magic
     is_first = magic < cursor.stop and not cursor.data[magic]
-    _numbers(cursor, MessageHeader._fields, MESSAGE_FORMS[: 5 if is_first else 6])
-    for name in ("key", "value"):
-        cursor.blob(name, cursor.number(f"{name}_length", "i"), "message_truncated")
+    cursor.blob("key", cursor.numbers(*_MESSAGES[not is_first]), "message_truncated")
+    cursor.blob("value", cursor.numbers(("value_length",), "i"), "message_truncated")
 
 
 def inner_messages(data: memoryview, largest: int = MAX_SIZE) -> tuple[list[range], FieldFault | None]:

@@ -24,25 +24,16 @@ leader-epoch-checkpoint; recovery and this module start from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from kafkarec.format.layout import BATCH_MAGIC
+from kafkarec._core import IndexBuilder, Rows
 from kafkarec.format.side_files import AbortedTransaction
 from kafkarec.sidecars import leader_epochs, offset_index, time_index, txn_index
 from kafkarec.state.producers import EndedTransaction
 
 DEFAULT_INTERVAL = 4096  # index.interval.bytes
-_INT32_MAX = 2**31 - 1
-_HEADERS = (
-    "position",
-    "size_in_bytes",
-    "magic",
-    "base_offset",
-    "last_offset",
-    "max_timestamp",
-    "partition_leader_epoch",
-)
+_Pairs = list[tuple[int, int]]
 
 
 class SegmentIndexes(NamedTuple):
@@ -67,7 +58,7 @@ class SegmentIndexBuilder:
     """Builds the indexes of one segment from its batches, added in order.
 
     base_offset   of the segment, from its name
-    epochs        the leader epochs so far; updated by `add`
+    epochs        the leader epochs so far; updated by `add` and `append`
     interval      index.interval.bytes
     """
 
@@ -78,57 +69,28 @@ class SegmentIndexBuilder:
         interval: int = DEFAULT_INTERVAL,
     ) -> None:
         self.epochs = [] if epochs is None else epochs
-        self._txnindex = bytearray()
-        self._base = base_offset
-        self._interval = interval
-        self._index = bytearray()
-        self._timeindex = bytearray()
-        self._last_indexed = 0  # position of the last batch with an entry
-        self._last_offset = -1  # offset of the last entry
-        self._largest = self._written = (-1, base_offset)  # (timestamp, offset): so far, and in the last time entry
-        self._problems: dict[str, str] = {}
+        self._base, self._builder = base_offset, IndexBuilder(base_offset, interval)
+        self._index, self._timeindex, self._txnindex = bytearray(), bytearray(), bytearray()
 
-    def add(self, column: Callable[[str], Sequence[Any]], ended: Iterable[EndedTransaction]) -> None:
-        """Adds the next batches. column: a name -> that column of their batch table; ended: the transactions that end
-        in them."""
-        for position, _, magic, base, last, timestamp, epoch in zip(*map(column, _HEADERS), strict=True):
-            if not 0 <= last - self._base <= _INT32_MAX or position > _INT32_MAX:
-                self._problem("far", f"offset {last} at byte {position} does not fit an index of base {self._base}")
-                continue
-            if timestamp is not None and timestamp > self._largest[0]:
-                self._largest = timestamp, last
-            if position - self._last_indexed > self._interval:
-                self._add_entry(last, position)
-            has_epoch = magic >= BATCH_MAGIC and epoch is not None and epoch >= 0
-            if has_epoch and (not self.epochs or epoch > self.epochs[-1].epoch):
-                leader_epochs.assign(self.epochs, epoch, base)
+    def add(self, rows: Rows, ended: Iterable[EndedTransaction]) -> None:
+        """Adds the next batches. ended: the transactions that end in them."""
+        self._add(self._builder.take(rows, self._epoch), ended)
+
+    def append(self, batches: Iterable[tuple[int | None, ...]], ended: Iterable[EndedTransaction]) -> None:
+        """As `add`. batches: columns of each, (position, base offset, last offset, max timestamp, leader epoch)"""
+        self._add(self._builder.append(batches, self._epoch), ended)
+
+    @property
+    def _epoch(self) -> int:
+        return self.epochs[-1].epoch if self.epochs else -1
+
+    def _add(self, found: tuple[_Pairs, _Pairs, _Pairs], ended: Iterable[EndedTransaction]) -> None:
+        entries, times, epochs = found
+        self._index += offset_index.write(entries, self._base)
+        self._timeindex += time_index.write(times, self._base)
+        for epoch, start in epochs:
+            leader_epochs.assign(self.epochs, epoch, start)
         self._txnindex += txn_index.write([txn_index_entry(one) for one in ended if one.aborted])
-
-    def _add_entry(self, last: int, position: int) -> None:
-        self._last_indexed = position
-        if last <= self._last_offset:
-            self._problem(
-                "order", f"offset {last} at byte {position} is not above the previous one, {self._last_offset}"
-            )
-            return
-        self._index += offset_index.write([(last, position)], self._base)
-        self._last_offset = last
-        time_entry = self._next_time()
-        if time_entry:
-            self._timeindex += time_entry
-            self._written = self._largest
-
-    def _next_time(self) -> bytes:
-        """The entry of the largest timestamp; empty if it is the last entry already."""
-        if self._largest[0] <= self._written[0]:
-            return b""
-        if self._timeindex and self._largest[1] < self._written[1]:
-            self._problem("time", f"offset {self._largest[1]} of the largest timestamp is below that of an earlier one")
-            return b""
-        return time_index.write([self._largest], self._base)
-
-    def _problem(self, kind: str, sentence: str) -> None:
-        self._problems.setdefault(kind, sentence)
 
     @property
     def entries(self) -> tuple[int, int]:
@@ -138,8 +100,9 @@ class SegmentIndexBuilder:
     def finish(self) -> SegmentIndexes:
         """The indexes, with the last time entry as by recovery. The builder does not keep that entry, so more batches
         can be added afterwards."""
-        made = (bytes(self._index), bytes(self._timeindex) + self._next_time(), bytes(self._txnindex))
-        return SegmentIndexes(*made, tuple(self._problems.values()))
+        times = self._timeindex + time_index.write(self._builder.last_time(), self._base)
+        problems = tuple(self._builder.problems.values())
+        return SegmentIndexes(bytes(self._index), bytes(times), bytes(self._txnindex), problems)
 
 
 def txn_index_entry(ended: EndedTransaction) -> AbortedTransaction:

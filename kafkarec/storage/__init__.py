@@ -17,5 +17,6 @@ segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
 recorded_ends     what other files say of how far a log reached
 rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names
+other_file_types  files that are no logs, by their first bytes
 output_rules      refuses outputs that would overwrite inputs
 """

@@ -55,18 +55,24 @@ _SEGMENT = re.compile(
 
 
 class SideFile(NamedTuple):
-    """A kind of file beside a segment. kind: one word; what: its name in a sentence; content: what it contains."""
+    """A kind of file beside a segment. kind: one word; what: its name in a sentence; content: what it contains;
+    is_dumped: whether kafkarec dump, as Kafka's tool, prints it."""
 
     kind: str
     what: str
     content: str
+    is_dumped: bool = False
 
 
 SIDECARS: dict[str, SideFile] = {
-    ".index": SideFile("index", "an offset index", "where in its .log file an offset is"),
-    ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached"),
-    ".txnindex": SideFile("txnindex", "a transaction index", "the aborted transactions that end in its .log file"),
-    ".snapshot": SideFile("snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset"),
+    ".index": SideFile("index", "an offset index", "where in its .log file an offset is", True),
+    ".timeindex": SideFile("timeindex", "a time index", "from which offset on a time is reached", True),
+    ".txnindex": SideFile(
+        "txnindex", "a transaction index", "the aborted transactions that end in its .log file", True
+    ),
+    ".snapshot": SideFile(
+        "snapshot", "a producer snapshot", "the producers' epochs and sequences before this offset", True
+    ),
     ".leader_epoch_checkpoint": SideFile(
         "epochs", "the leader epochs of a tiered segment", "up to its end, as Kafka's LocalTieredStorage writes them"
     ),
@@ -140,6 +146,8 @@ FILES: dict[str, str] = {
     "remote-log-index-cache": "indexes of tiered segments that the broker fetched; a cache",
 }
 """Name of a file in a partition folder or a data folder -> what it contains."""
+TEXT_FILES = frozenset(FILES) - {".lock", ".kafkarec.lock", "bootstrap.checkpoint", "remote-log-index-cache"}
+"""Those of FILES that are text."""
 
 
 class FolderName(NamedTuple):
@@ -292,6 +300,13 @@ def sidecar(name: str, suffix: str) -> str:
     return name.rpartition(".")[0] + suffix if "." in name else name + suffix
 
 
+def side_file(name: str) -> SideFile | None:
+    """The kind of a side file, from the suffix alone; of one that is not in use or is packed, too. None for any other
+    name."""
+    bare = unpacked(next((name.removesuffix(state) for state in _STATES if name.endswith(state)), name))
+    return next((kind for suffix, kind in SIDECARS.items() if bare.endswith(suffix)), None)
+
+
 def segment_owner(path: str) -> SegmentOwner:
     """The partition of a segment, from its path or URL.
 
@@ -331,6 +346,8 @@ def explain(name: str, is_dir: bool = False) -> Explained:
     if is_dir:
         return _explain_folder(name)
     parsed = segment(name)
+    if parsed is None and (other := side_file(name)) is not None:
+        return Explained(FOREIGN, f"{other.what}, by its suffix, but not a name that Kafka gives; left out")
     if parsed is None:
         return Explained(FOREIGN, "not a name that Kafka gives; left out, name the file itself to read it")
     if parsed.state:

@@ -15,6 +15,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.files import FileObject
 from kafkarec.sources.folders import Folder, LocalFolder, RemoteFolder
 from kafkarec.sources.remote import FolderEntry
+from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.tables.records import RecordColumns
 
 from . import log_reading, names
@@ -169,13 +170,19 @@ def states_beside(path: str) -> Iterator[RecordColumns]:
 
 
 def _demand_batches(path: str) -> None:
-    """Raises ValueError for index, checkpoint and other files that, by their names, have no batches."""
+    """Raises ValueError for index, checkpoint and other files that, by their names, have no batches. It says what the
+    file is, and what shows it."""
     name = path.replace("\\", "/").rpartition("/")[2]
-    if name in names.FILES and name != "bootstrap.checkpoint":
-        raise ValueError(f"{path} holds no records; it is: {names.FILES[name]}")
-    for suffix, side_file in names.SIDECARS.items():
-        if path.endswith(suffix):
-            raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file")
+    known = name.removesuffix(".tmp")
+    if known in names.FILES and name != "bootstrap.checkpoint":
+        is_shown = known in names.TEXT_FILES and not remote.is_url(path)
+        shown = f"; it is text: less {quoted(as_operand(path))}" if is_shown else ""
+        raise ValueError(f"{path} holds no records; it is: {names.FILES[known]}{shown}")
+    side_file, parsed = names.side_file(name), names.segment(name)
+    if side_file is not None:
+        is_dumped = side_file.is_dumped and parsed is not None and not parsed.state
+        shown = f", or print it: {command('dump', [path])}" if is_dumped else ""
+        raise ValueError(f"{path} is {side_file.what} and holds no records; name its .log file{shown}")
 
 
 def _last(path: str) -> str:

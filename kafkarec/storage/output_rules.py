@@ -1,4 +1,4 @@
-"""Refuses outputs that would replace an input, or would be written into a folder that holds one.
+"""Refuses outputs that would replace an input or a file of a log, or be written into a folder that holds an input.
 
     Inputs(["data/orders-0"])              the inputs: files, folders, file:// URLs, - for standard input
         .demand_file(path, option, force)  raises Refused unless a file may be written at `path`
@@ -139,7 +139,8 @@ class Inputs:
             self._add(path)
 
     def demand_file(self, path: str, option: str, force: bool) -> None:
-        """Raises Refused unless a file may be written at `path`. force: an existing file may be replaced."""
+        """Raises Refused unless a file may be written at `path`. force: an existing file may be replaced, but none that
+        by its name is one of Kafka's, in a partition folder or a data folder: a log is replaced as a whole."""
         shown = f"{option} {path}"
         demand_local(path, shown)
         descriptor, mode = descriptor_of(path), _mode(path)
@@ -157,6 +158,8 @@ class Inputs:
             raise Refused(f"{shown} is a block device, and its content would be lost; name a file")
         if os.path.islink(os.path.realpath(path)):
             raise Refused(f"{shown} is a symbolic link to itself; choose another name")
+        if mode is not None and _belongs_to_a_log(os.path.realpath(path)):
+            raise Refused(f"{shown} is a file of a Kafka log, which is never replaced alone; choose another name")
         if mode is not None and not force:
             raise Refused(f"{shown} exists already; --force replaces it")
 
@@ -366,6 +369,15 @@ def _has_kafkas_suffix(name: str) -> bool:
 
 def _is_kafkas(name: str) -> bool:
     return name in names.FILES or names.segment(name) is not None
+
+
+def _belongs_to_a_log(path: str) -> bool:
+    """Whether a file has one of Kafka's names, and is in a partition folder or a data folder."""
+    folder, name = os.path.split(path)
+    if not _is_kafkas(name):
+        return False
+    in_data_folder = name in _OF_A_BROKER or any(os.path.lexists(os.path.join(folder, one)) for one in _OF_A_BROKER)
+    return in_data_folder or _named_as_partition(folder) or _is_partition(folder)
 
 
 def _is_partition(folder: str) -> bool:

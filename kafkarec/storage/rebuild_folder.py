@@ -97,13 +97,14 @@ def rebuild_log(
         builder = SegmentIndexBuilder(base, epochs, interval)
         damage: list[Damage] = []
         for step in chain([first], steps):
-            builder.add(step.column, states.take(step).aborted)
+            builder.add(step.rows, states.take(step).aborted)
             if each_step is not None:
                 each_step(segment, step)
-            for offset, epoch in zip(*map(step.column, _EPOCHS), strict=True):
-                if epoch is not None and epoch < highest:
-                    lower = lower or LowerEpoch(offset, epoch, highest)
-                highest = max(highest, -1 if epoch is None else epoch)
+            if lower is None:
+                row, highest = step.rows.lower_epoch(highest)
+                if row is not None:
+                    offset, epoch = (step.cell(name, row) for name in _EPOCHS)
+                    lower = LowerEpoch(offset, epoch, highest)
             damage += step.damage
         made = builder.finish()
         files |= {filename_prefix(base) + suffix: data for suffix, data in made.files.items()}

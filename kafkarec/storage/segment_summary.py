@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Any
 
-from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length
+from kafkarec.format.enums import CODEC_NAMES
+from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, batch_length
 from kafkarec.read.passes import batch_table
 from kafkarec.read.walk import CHECKSUMS, HEADERS, Want, asked, walk
 from kafkarec.sidecars.offset_index import OffsetIndex
@@ -76,10 +77,9 @@ class SegmentSummary:
         """Adds the rows of a batch table."""
         if not len(table):
             return
-        for name, attributes in zip(table.column("compression"), table.column("attributes"), strict=True):
-            codec = name or f"codec {attributes & 7}"
-            if codec not in self.codecs:
-                self.codecs.append(codec)
+        for number in dict.fromkeys(attributes & CODEC_MASK for attributes in table.column("attributes")):
+            codec = CODEC_NAMES[number] if number < len(CODEC_NAMES) else f"codec {number}"
+            self.codecs += [codec] if codec not in self.codecs else []
         self.magics += [magic for magic in dict.fromkeys(table.column("magic")) if magic not in self.magics]
         kinds, bases = table.column("timestamp_type"), table.column("base_timestamp")
         latest = table.column("max_timestamp")

@@ -44,7 +44,10 @@ def files_with_batches(path: str) -> Iterator[tuple[str, int]]:
         return
     for name in file_names[:_MAX_FILES]:
         file = os.path.join(path, name) if name else path
-        base = None if os.path.basename(file) in names.FILES else _offset_of_first_batch(file)
+        own = os.path.basename(file)
+        if own.removesuffix(".tmp") in names.FILES or names.side_file(own) is not None:
+            continue
+        base = _offset_of_first_batch(file)
         if base is not None:
             yield file, base
 

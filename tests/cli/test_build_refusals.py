@@ -116,7 +116,7 @@ WRONG_USE = {
     "no CSV": (b'key\n"a\n', ["--from", "csv"], "a quote that is opened here or later is not closed"),
     "quote inside": (b'key,value\na"b"c,d\n', ["--from", "csv"], "line 2: a quote inside a cell"),
     "no format": (b"hello world\n", [], "is not recognised"),
-    "gzip": (b"\x1f\x8b\x08\0", [], "is compressed with gzip: zcat FILE | kafkarec build -"),
+    "gzip": (b"\x1f\x8b\x08\0", [], "looks like a gzip file: zcat FILE | kafkarec build -"),
     "a log": (encode([(0, 0, b"k", b"v", [])]), [], "looks like a Kafka log"),
     "no parquet": (b"{}", ["--from", "parquet"], "is not parquet"),
     "legacy headers": (b'{"headers": {"a": "b"}}', ["--magic", "1"], "line 1: magic 1 cannot store headers"),

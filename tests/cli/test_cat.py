@@ -11,6 +11,7 @@ from typing import Any
 import builders
 import golden
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from command import Here, as_consumer_row, blob, consumer_row, own_process
 from hypothesis import HealthCheck, given, settings
@@ -278,6 +279,20 @@ def test_control_records_need_an_option(run: Here) -> None:
     ]
 
 
+def test_the_column_control_is_named_like_any_other(run: Here) -> None:
+    """Naming it prints the control records; --control alone puts it last."""
+    everything = run("cat", TXN, "--control").rows
+    named = run("cat", TXN, "--columns", "control,offset")
+    assert (named.status, named.err) == (0, "")
+    assert [list(row) for row in named.rows] == [["control", "offset"]] * len(everything)
+    assert named.rows == [{"control": row["control"], "offset": row["offset"]} for row in everything]
+    assert run("cat", TXN, "--control", "--columns", "control,offset").rows == named.rows
+    assert list(run("cat", TXN, "--control", "--columns", "offset").rows[0]) == ["offset", "control"]
+    assert "sequence, control (with the records of --control)" in " ".join(run("cat", "--help").out.decode().split())
+    refused = run("cat", TXN, "--columns", "control", "--latest-per-key")
+    assert refused.status == 2 and "leaves out control records" in refused.complaint
+
+
 def test_an_unreadable_control_record_is_shown_as_such(run: Here) -> None:
     (row,) = run("cat", golden.invalid_case("control-key-3-bytes").bin_path, "--control").rows
     assert "key is too short" in row["control"]["unreadable"]
@@ -307,13 +322,6 @@ def test_standard_input_may_be_a_file_or_a_pipe() -> None:
     with segment.open("rb") as file:
         redirected = own_process("cat", "-", "--columns", "offset,value", file=file)
     assert (redirected.status, redirected.out) == (0, expected)
-
-
-def test_a_file_of_another_kind_is_not_called_a_log_that_was_cut_off(run: Here, tmp_path: Path) -> None:
-    path = tmp_path / "x.parquet"
-    path.write_bytes(b"PAR1" + bytes(4) + b"\x7f\x00\x00\x00" + bytes(500))
-    complaint = run("cat", path).complaint
-    assert complaint.endswith("looks like a Parquet file, not a Kafka log") and "not damage" not in complaint
 
 
 def test_the_codec_is_named_once_where_a_payload_is_wrong(run: Here, tmp_path: Path) -> None:
@@ -378,6 +386,17 @@ class TestArrow:
         assert table.schema.names == ["value", "offset", "topic"]
         assert table["offset"].to_pylist() == offsets(rows)
         assert table["value"].to_pylist() == [blob(row, "value") for row in rows]
+
+    @pytest.mark.parametrize("form", ["arrow", "parquet"])
+    def test_control_records_are_json_text(self, run: Here, tmp_path: Path, form: str) -> None:
+        out = tmp_path / f"x.{form}"
+        assert run("cat", TXN, "--control", "-o", out).status == 0
+        table = pq.read_table(out) if form == "parquet" else self.table(out.read_bytes())
+        assert table.schema.names[-1] == "control" and table.schema.field("control").type == pa.string()
+        rows = [None if text is None else json.loads(text) for text in table["control"].to_pylist()]
+        assert rows == [row["control"] for row in run("cat", TXN, "--control").rows]
+        assert run("build", out, "-o", tmp_path / "built.log").status == 0
+        assert [row["control"] for row in run("cat", tmp_path / "built.log", "--control").rows] == rows
 
     def test_an_empty_input_has_a_schema(self, run: Here, tmp_path: Path) -> None:
         empty = tmp_path / "empty.log"

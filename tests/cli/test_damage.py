@@ -105,24 +105,6 @@ def test_damage_at_the_end_comes_without_a_next_command(run: Here, tmp_path: Pat
     assert "to print all that is good: kafkarec cat --errors skip " in run("cat", path, CODECS).complaint
 
 
-@pytest.mark.parametrize(
-    ("start", "message"),
-    [
-        (b"\x1f\x8b\x08", "it looks like a gzip file: zcat "),
-        (b"\x28\xb5\x2f\xfd", "it looks like a zstd file"),
-        (b"PAR1", "it looks like a Parquet file"),
-    ],
-)
-def test_the_error_names_the_kind_of_a_file_that_is_no_log(
-    run: Here, tmp_path: Path, start: bytes, message: str
-) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(start + b"\x81" * 100)
-    ran = run("cat", path)
-    assert ran.status == 1
-    assert message in ran.complaint
-
-
 def test_an_error_shows_no_payload_byte(run: Here, tmp_path: Path) -> None:
     case = golden.vector("v2-none-text")
     data = bytearray(case.bytes)

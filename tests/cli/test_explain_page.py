@@ -15,6 +15,9 @@ from kafkarec.ops.explain import explain, field_groups
 
 LOG = SEGMENTS / "txn-0" / "00000000000000000030.log"
 CELL = re.compile(r"<i( class=hit)?>([0-9a-f]{2}|··)</i>")
+ROW = re.compile(
+    r'<tr class="g-\w+( wrong)?"><td class=n>\d+</td>\s*<td class="hex">[^<]*</td><td class="field">(.*?)</td>'
+)
 FIELD = re.compile(r'<span class="f g-(\w+)([^"]*)" title="([^"]*)">(.*?)</span>')
 
 
@@ -64,8 +67,21 @@ def test_a_flipped_byte_is_marked_even_in_a_record_that_is_not_shown(
     text = page(run, tmp_path / "x.html", tmp_path / "x.log", "--records", records, status=1)
     assert [byte for hit, byte in CELL.findall(text) if hit] == [f"{data[at]:02x}"]
     assert [group for group, classes, *_ in FIELD.findall(text) if "wrong" in classes.split()] == ["crc"]
+    assert [field for wrong, field in ROW.findall(text) if wrong] == ["crc"]
     assert '<header class="damaged">' in text and "<p>WRONG at byte 17, crc: crc mismatch" in text
     assert f"bit 4 of byte {at} of the batch" in text
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_the_row_of_a_wrong_value_is_red(run: Here, tmp_path: Path, codec: str) -> None:
+    records = [builders.record(), builders.record(offset_delta=1, value_length=40), builders.record(offset_delta=2)]
+    (tmp_path / "x.log").write_bytes(builders.batch(records, codec=codec))
+    text = page(run, tmp_path / "x.html", tmp_path / "x.log", status=1)
+    rows = ROW.findall(text)
+    assert len(rows) == text.count("<tr class=")
+    wrong = [field for wrong, field in rows if wrong]
+    assert wrong == re.findall(r"<p>WRONG at byte .*?, (\S+): ", text) == ["records[1].value_length"]
+    assert "tr.wrong td { color: var(--damaged);" in text
 
 
 def test_a_restored_field_is_marked(run: Here, tmp_path: Path) -> None:

@@ -176,6 +176,32 @@ def test_an_existing_file_needs_force(run: Here, tree: Path, verb: str) -> None:
     assert {path for path in content(tree) if path not in before} == {str(tree / "new.svg")}
 
 
+@pytest.mark.parametrize(("verb", "option"), [(verb, option) for verb, option, has_force in CALLS if has_force])
+def test_a_file_of_another_log_is_not_replaced(run: Here, tree: Path, verb: str, option: str) -> None:
+    """By Kafka's names, also without the files that only a broker writes, and through a link."""
+    alone = tree / "copies" / "orders-7"
+    alone.mkdir(parents=True)
+    shutil.copy(tree / "flat" / "txn-0" / LOG, alone)
+    (tree / "link.svg").symlink_to(alone / LOG)
+    (tree / "rows.jsonl").write_text('{"value": "x"}\n')
+    before = content(tree)
+    given = "rows.jsonl" if verb == "build" else f"flat/txn-0/{LOG}"
+    names = (LOG, INDEX, "leader-epoch-checkpoint", "partition.metadata")
+    targets = [f"other/all-codecs-0/{name}" for name in names] + [f"copies/orders-7/{LOG}", "link.svg"]
+    for target in (*targets, "broker/meta.properties"):
+        for force in ([], ["--force"]):
+            ran = run(*arguments(verb, given), option, target, *force)
+            assert (ran.status, ran.out) == (2, b""), (target, ran)
+            assert "is a file of a Kafka log, which is never replaced alone" in ran.complaint
+            assert content(tree) == before
+
+
+def test_a_segment_outside_of_a_partition_folder_is_replaced(run: Here, tree: Path) -> None:
+    (tree / LOG).write_bytes(b"old")
+    assert run("convert", "flat/txn-0", "-o", LOG, "--force").status == 0
+    assert (tree / LOG).stat().st_size > 3
+
+
 def test_other_folders_next_to_an_input_are_free(run: Here, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that merely holds a partition folder is no data folder (README)."""
     monkeypatch.chdir(tree / "flat")

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import ENVIRONMENT, Here
@@ -184,3 +185,60 @@ def test_a_failed_run_leaves_nothing(run: Here, tmp_path: Path, monkeypatch: pyt
     ran = run("reindex", TXN, "-o", tmp_path / "a" / "new")
     assert ran.status == 3 and "no space left" in ran.complaint
     assert list(tmp_path.iterdir()) == []
+
+
+def spoiled(top: Path) -> Path:
+    """A data folder with three logs, of which the second one has a segment that cannot be read after a good one."""
+    for name in ("a-0", "b-0", "c-0"):
+        shutil.copytree(TXN, top / name)
+    segment = top / "b-0" / f"{30:020}.log"
+    segment.unlink()
+    segment.symlink_to("nowhere")
+    return segment
+
+
+@pytest.mark.parametrize("options", [(), ("--format", "json")])
+def test_a_log_that_cannot_be_read_does_not_stop_the_others(
+    run: Here, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    segment = spoiled(tmp_path / "data")
+    ran = run("reindex", tmp_path / "data", "--index-interval", 256, "-o", tmp_path / "new", *options)
+    assert ran.status == 3
+    assert ran.complaint == f"kafkarec: {segment}: a link to nowhere, which cannot be found; its log is left out"
+    assert b"a-0" in ran.out and b"c-0" in ran.out and b"b-0" not in ran.out
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a-0", "c-0"]
+    for name in ("a-0", "c-0"):
+        assert sidecars(tmp_path / "new" / name) == sidecars(TXN)
+
+
+def test_a_missing_path_does_not_stop_the_others(run: Here, tmp_path: Path) -> None:
+    ran = run("reindex", TXN, tmp_path / "gone.log", "--dry-run")
+    assert ran.status == 3
+    assert "gone.log: no such file or directory; its log is left out" in ran.complaint
+    assert b"nothing is written (--dry-run)" in ran.out
+
+
+def test_without_a_readable_log_nothing_is_written(run: Here, tmp_path: Path) -> None:
+    segment = spoiled(tmp_path / "data")
+    ran = run("reindex", segment.parent, "-o", tmp_path / "new")
+    assert (ran.status, ran.out) == (3, b"")
+    assert f"{segment}: a link to nowhere" in ran.complaint
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_cannot_be_listed_is_reported(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated, as root may list every folder."""
+    for name in ("a-0", "b-0"):
+        shutil.copytree(TXN, tmp_path / name)
+    real = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if str(path).endswith("a-0"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    ran = run("reindex", tmp_path, "--dry-run")
+    assert ran.status == 3
+    assert ran.complaint == "kafkarec: a-0 is left out: cannot be listed: permission denied"
+    assert b"b-0" in ran.out

@@ -251,7 +251,7 @@ def test_interrupted_between_the_write_and_its_bookkeeping(tmp_path: Path, monke
     with pytest.raises(KeyboardInterrupt), SegmentWriter(folder) as writer:
         writer.append(batches()[0])
         with monkeypatch.context() as patched:
-            patched.setattr("kafkarec.state.index_builders.SegmentIndexBuilder.add", interrupted)
+            patched.setattr("kafkarec.state.index_builders.SegmentIndexBuilder.append", interrupted)
             writer.append(batches()[1])
     with SegmentWriter(folder) as writer:
         assert writer.next_offset == ends()[1]

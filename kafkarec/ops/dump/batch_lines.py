@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 from kafkarec.format import checksum, layout
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.java_integers import increment_sequence, wrapped
-from kafkarec.format.layout import MessageHeader, V2Header
+from kafkarec.format.layout import V2Header
 from kafkarec.format.single_fields import FieldFault
 from kafkarec.sources.files import ByteSource
 
@@ -48,7 +48,7 @@ class DumpedBatch(NamedTuple):
 
 def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
     """The batch of a frame. KafkaRecordError if the file has no whole header there."""
-    raw = memoryview(piece.data)[frame.at : frame.at + frame.size]
+    raw = piece.data[frame.at : frame.at + frame.size]
     position = piece.position + frame.at
     header: Any
     if frame.magic >= layout.BATCH_MAGIC:
@@ -59,47 +59,43 @@ def batch_at(source: ByteSource, piece: FilePiece, frame: Frame) -> DumpedBatch:
             refuse(source, position, fault, frame.offset)
         header = layout.v2_header(stored)
     else:
-        fields = layout.MESSAGES[frame.magic != 0].unpack_from(raw)
-        header = MessageHeader._make((*fields, -1)[:6])
+        header = layout.message_header(raw)
     return DumpedBatch(source, position, raw, header)
 
 
-def check(batch: DumpedBatch) -> None:
-    """KafkaRecordError for a magic or codec for which Kafka's tool cannot print a line."""
+def check(batch: DumpedBatch) -> int:
+    """The codec. KafkaRecordError for a magic or codec for which Kafka's tool cannot print a line."""
+    codec = batch.codec
     if batch.header.magic < 0:
         batch.refuse(FieldFault("unsupported_magic", layout.LATEST_MAGIC, batch.header.magic))
-    if batch.codec > layout.LATEST_CODEC:
-        batch.refuse(FieldFault("unsupported_codec", layout.LATEST_CODEC, batch.codec))
+    if codec > layout.LATEST_CODEC:
+        batch.refuse(FieldFault("unsupported_codec", layout.LATEST_CODEC, codec))
+    return codec
 
 
 def batch_line(batch: DumpedBatch) -> str:
-    check(batch)
-    header, raw = batch.header, batch.raw
+    codec, header, raw = check(batch), batch.header, batch.raw
     if isinstance(header, V2Header):
-        start, timestamp = _start_of_line(header), header.max_timestamp
-        valid = len(raw) >= layout.V2_OVERHEAD and checksum.batch_checksums(raw, layout.BATCH_MAGIC)[1] == header.crc
+        start, timestamp, magic = _start_of_line(header), header.max_timestamp, layout.BATCH_MAGIC
     else:
-        start, timestamp = f"offset: {header.offset}", header.timestamp
-        valid = checksum.batch_checksums(raw, header.magic)[1] == header.crc
+        start, timestamp, magic = f"offset: {header.offset}", header.timestamp, header.magic
+    computed = checksum.checksum(raw[layout.CHECKED_FROM[magic] :], magic)
+    valid = computed == header.crc and (magic < layout.BATCH_MAGIC or len(raw) >= layout.V2_OVERHEAD)
     return (
         f"{start} position: {batch.position} {batch.timestamp_type}: {timestamp} size: {len(raw)} "
-        f"magic: {header.magic} compresscodec: {CODEC_NAMES[batch.codec]} crc: {header.crc} isvalid: {BOOL[valid]}\n"
+        f"magic: {header.magic} compresscodec: {CODEC_NAMES[codec]} crc: {header.crc} isvalid: {BOOL[valid]}\n"
     )
 
 
 def _start_of_line(header: V2Header) -> str:
-    offset, delta, sequence, attributes = (
-        header.base_offset,
-        header.last_offset_delta,
-        header.base_sequence,
-        header.attributes,
-    )
-    horizon = header.base_timestamp if attributes & layout.DELETE_HORIZON else None
+    horizon = header.base_timestamp if header.attributes & layout.DELETE_HORIZON else None
+    sequence = header.base_sequence
     return (
-        f"baseOffset: {offset} lastOffset: {wrapped(offset + delta, 64)} count: {header.record_count} "
-        f"baseSequence: {sequence} lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, delta)} "
+        f"baseOffset: {header.base_offset} lastOffset: {wrapped(header.base_offset + header.last_offset_delta, 64)} "
+        f"count: {header.record_count} baseSequence: {sequence} "
+        f"lastSequence: {-1 if sequence == -1 else increment_sequence(sequence, header.last_offset_delta)} "
         f"producerId: {header.producer_id} producerEpoch: {header.producer_epoch} "
         f"partitionLeaderEpoch: {header.partition_leader_epoch} "
-        f"isTransactional: {BOOL[bool(attributes & layout.TRANSACTIONAL)]} "
-        f"isControl: {BOOL[bool(attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
+        f"isTransactional: {BOOL[bool(header.attributes & layout.TRANSACTIONAL)]} "
+        f"isControl: {BOOL[bool(header.attributes & layout.CONTROL)]} deleteHorizonMs: {optional_long(horizon)}"
     )

@@ -33,7 +33,7 @@ class FilePiece(NamedTuple):
     """Consecutive whole batches from byte `position` of the file on."""
 
     position: int
-    data: bytes
+    data: memoryview
     frames: list[Frame]
 
 
@@ -56,7 +56,7 @@ def pieces(source: ByteSource, start: int, end: int, window: int = WINDOW) -> It
                 refuse(source, position, _SHORTER)
             frames, at, _ = _frames(data, end - position)
         if frames:
-            yield FilePiece(position, data, frames)
+            yield FilePiece(position, memoryview(data), frames)
         position += at
         if not needed and position < end - UP_TO_MAGIC:
             offset, size, _, _ = START.unpack_from(data, at)

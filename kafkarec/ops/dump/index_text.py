@@ -21,7 +21,7 @@ from kafkarec.sources.files import ByteSource
 from .batch_lines import DumpedBatch, batch_at, check
 from .batch_reader import pieces, refuse
 from .log_text import records_of
-from .messages01 import messages, timestamp_of
+from .messages01 import messages
 from .mismatches import Mismatches
 
 _WARM_BYTES = 8192
@@ -143,9 +143,9 @@ def _latest(batch: DumpedBatch, limit: int) -> int:
     if not is_batch or batch.header.record_count:
         check(batch)  # of a batch without records Kafka does not read the payload
     if is_batch:
-        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps if stamp is not None]
+        stamps = [stamp for records in records_of(batch, limit) for stamp in records.timestamps]
     else:
-        stamps = [timestamp_of(batch, message) for message in messages(batch, limit)]
+        stamps = [message.timestamp for message in messages(batch, limit)]
     return max(-1, -1, *stamps)
 
 

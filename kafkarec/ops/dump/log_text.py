@@ -7,14 +7,16 @@ an uncompressed batch that the engine refuses the records are read one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise, takewhile
+from operator import sub
+from typing import Any, NamedTuple
 
 from kafkarec.damage import relocated
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout, single_fields
-from kafkarec.format.java_integers import INT_MAX, wrapped
+from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
 from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 from kafkarec.format.single_fields import FieldFault
@@ -47,7 +49,7 @@ def log_text(
     name: str,
     options: LogTextOptions,
     consecutive: Consecutive,
-    progress: Callable[[int], object] = lambda end: None,
+    progress: Callable[[int], object],
 ) -> Iterator[str]:
     """The text after the file's heading. KafkaRecordError at what Kafka's tool cannot read, after the whole lines
     before it. `progress`: called with the position up to which the text is complete."""
@@ -64,10 +66,11 @@ def log_text(
             if not isinstance(batch.header, V2Header):
                 yield from message_lines(batch, options.style, consecutive, options.limit)
                 continue
-            for some in records.of(number, batch):
+            with_content = options.style.content or bool(batch.header.attributes & layout.CONTROL)
+            for some in records.of(number, batch, with_content):
                 consecutive.note(some.offsets)
                 yield from record_lines(batch, some, options.style)
-        position = piece.position + piece.frames[-1].at + piece.frames[-1].size
+        position = batch.position + len(batch.raw)
         progress(position)
     if whole and end > position:
         yield f"Found {end - position} invalid bytes at the end of {name}\n"
@@ -78,27 +81,25 @@ class _PieceRecords:
 
     def __init__(self, piece: FilePiece, limit: int) -> None:
         self._piece, self._limit = piece, limit
-        self._decoder: _Decoder | None = None
+        self._decoder = _Decoder(b"", limit)
         self._end = 0  # the frame at which the decoder ends
 
-    def of(self, number: int, batch: DumpedBatch) -> Iterator[Records]:
+    def of(self, number: int, batch: DumpedBatch, with_content: bool) -> Iterable[Records]:
         """The records of the batch in this frame. The frames are asked for in order."""
-        if self._decoder is None or number >= self._end:
-            data, frames = self._piece.data, self._piece.frames
-            rest = range(number, len(frames))
-            self._end = next((i for i in rest if not _is_plain(data, frames[i])), len(frames))
-            if self._end == number:
-                return records_of(batch, self._limit)
-            last = frames[self._end - 1]
-            self._decoder = _Decoder(data[frames[number].at : last.at + last.size], self._limit)
+        data, frames = self._piece.data, self._piece.frames
+        if number >= self._end:
+            run = list(takewhile(partial(_is_plain, data), frames[number:]))
+            start, self._end = frames[number].at, number + len(run)
+            self._decoder = _Decoder(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
         try:
-            return iter(list(self._decoder.take(batch.header.record_count)))
+            if number < self._end:
+                return list(self._decoder.take(batch.header.record_count, with_content))
         except KafkaRecordError:
-            self._decoder = None
-            return records_of(batch, self._limit)
+            self._end = 0
+        return records_of(batch, self._limit)
 
 
-def _is_plain(data: bytes, frame: Frame) -> bool:
+def _is_plain(data: memoryview, frame: Frame) -> bool:
     """Whether the engine reads a batch as Kafka's tool does: it has records and a known magic and codec."""
     if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
         return False
@@ -112,7 +113,7 @@ class _Decoder:
     data   bytes, not a memoryview: an exception would keep a view exported
     """
 
-    COLUMNS = ("offset", "timestamp", "key", "value", "headers")
+    COLUMNS = ("offset", "timestamp", "key", "value", "sequence", "headers")
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._pieces = reader.stream(
@@ -123,37 +124,57 @@ class _Decoder:
             timestamp_unit="int64",
             max_decompressed_bytes=limit,
         )
-        self._rows = Records((), (), (), (), ())
+        self._columns: list[Sequence[Any]] = [()]  # those of Records, of one piece
         self._at = 0
 
-    def take(self, count: int) -> Iterator[Records]:
-        """The next `count` records. An error in any of them is raised before the first one."""
+    def take(self, count: int, with_content: bool) -> Iterator[Records]:
+        """The next `count` records, with their keys and values or without. An error in any of them is raised before the
+        first one."""
         while count:
-            if self._at == len(self._rows.offsets):
-                piece = next(self._pieces)
-                columns = [piece.column(name) for name in self.COLUMNS[:-1]]
-                self._rows, self._at = Records._make([*columns, _header_names(piece)]), 0
-            some = min(count, len(self._rows.offsets) - self._at)
-            if some:
-                yield Records._make(column[self._at : self._at + some] for column in self._rows)
-            self._at += some
-            count -= some
+            if self._at == len(self._columns[0]):
+                self._piece, self._at = next(self._pieces), 0
+                numbers = (_without_nulls(self._piece.column(name)) for name in ("offset", "timestamp", "sequence"))
+                sizes = (_sizes(self._piece, self.COLUMNS.index(name)) for name in ("key", "value"))
+                offsets, timestamps, sequences = numbers
+                self._columns = [offsets, timestamps, *sizes, sequences, _header_names(self._piece)]
+            if with_content and len(self._columns) < len(Records._fields):
+                self._columns += map(self._piece.column, ("key", "value"))
+            stop = min(self._at + count, len(self._columns[0]))
+            if stop > self._at:
+                yield Records(*[column[self._at : stop] for column in self._columns])
+            count -= stop - self._at
+            self._at = stop
+
+
+def _without_nulls(numbers: list[int | None]) -> Sequence[int | None]:
+    return [-1 if number is None else number for number in numbers] if None in numbers else numbers
+
+
+def _sizes(piece: RecordColumns, column: int) -> list[int]:
+    """The size of each key or value, -1 for null: without the bytes, which `piece.column` would copy."""
+    found: list[int] = []
+    for chunk in piece._chunks:
+        validity, borders, _ = chunk.column(column, 0)
+        ends = borders.cast("i").tolist()
+        sizes: Iterable[int] = map(sub, ends[1:], ends)
+        if validity is not None:
+            sizes = [size or (validity[row >> 3] >> (row & 7) & 1) - 1 for row, size in enumerate(sizes)]
+        found += sizes
+    return found
 
 
 def _header_names(piece: RecordColumns) -> list[str]:
     """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
     found: list[str] = []
-    for chunk, start, stop in piece._pieces:
-        _, lists, _ = chunk.column(_Decoder.COLUMNS.index("headers"), 0)
-        ends = lists.cast("i")[start : stop + 1].tolist()
-        if ends[0] == ends[-1]:
-            found += [""] * (stop - start)
+    for chunk in piece._chunks:
+        ends = chunk.column(_Decoder.COLUMNS.index("headers"), 0)[1].cast("i").tolist()
+        if not ends[-1]:
+            found += [""] * len(chunk)
             continue
-        key_ends, keys, _, _, _ = chunk.headers()
-        borders = key_ends.cast("i")[ends[0] : ends[-1] + 1].tolist()
-        blob, first = bytes(keys or b""), ends[0]
-        names = [blob[a:b].decode() for a, b in pairwise(borders)]
-        found += [names[a - first] if b - a == 1 else ",".join(names[a - first : b - first]) for a, b in pairwise(ends)]
+        key_ends, keys, *_ = chunk.headers()
+        blob = bytes(keys or b"")
+        names = [blob[a:b].decode() for a, b in pairwise(key_ends.cast("i").tolist())]
+        found += [names[a] if b - a == 1 else ",".join(names[a:b]) for a, b in pairwise(ends)]
     return found
 
 
@@ -168,32 +189,36 @@ def records_of(batch: DumpedBatch, limit: int) -> Iterator[Records]:
         return  # Kafka ignores the payload
     raw[layout.V2_AT.magic] = layout.LATEST_MAGIC  # as which Kafka reads later ones; it is outside of the checksum
     try:
-        yield from list(_Decoder(bytes(raw), limit).take(header.record_count))
+        yield from list(_Decoder(bytes(raw), limit).take(header.record_count, True))
     except KafkaRecordError as error:
         if not batch.codec:
-            yield from _readable(batch, header)
+            yield from _readable(batch)
         raise relocated(error, position=batch.position, file=batch.source.name) from None
 
 
-def _readable(batch: DumpedBatch, header: V2Header) -> Iterator[Records]:
+def _readable(batch: DumpedBatch) -> Iterator[Records]:
     """The records of an uncompressed batch up to the first one that cannot be read, each alone. The last one is not
     read if bytes follow it."""
-    at, stop = layout.V2_OVERHEAD, len(batch.raw)
+    header, at, stop = batch.header, layout.V2_OVERHEAD, len(batch.raw)
     for index in range(header.record_count):
         read = single_fields.record(batch.raw, at, stop)
         is_last = index == header.record_count - 1
         if read.fault or read.stop is None or (is_last and read.stop < stop):
             return
         values = read.values()
+        delta, base = values["offset_delta"], header.base_sequence
         timestamp = wrapped(header.base_timestamp + values["timestamp_delta"], 64)
         if batch.timestamp_type == "LogAppendTime":
             timestamp = header.max_timestamp
-        names = [java_text(bytes(one.value)) for one in read.fields if one.name.endswith("].key")]
-        yield Records(
-            (wrapped(header.base_offset + values["offset_delta"], 64),),
-            (timestamp,),
-            (read.blob("key"),),
-            (read.blob("value"),),
-            (",".join(names),),
+        columns = (
+            wrapped(header.base_offset + delta, 64),
+            timestamp,
+            max(-1, values["key_length"]),
+            max(-1, values["value_length"]),
+            -1 if base < 0 else increment_sequence(base, delta),
+            ",".join([java_text(value) for name, value in values.items() if name.endswith("].key")]),
+            values.get("key"),
+            values.get("value"),
         )
+        yield Records._make([one] for one in columns)
         at = read.stop

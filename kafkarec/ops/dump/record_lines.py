@@ -2,18 +2,17 @@
 
     | offset: 7 CreateTime: 1700000000000 keySize: 1 valueSize: 5 sequence: -1 headerKeys: [] key: k payload: value
 
-A million lines should take about two seconds, so those of a batch are formatted together.
+A million lines should take about two seconds, so those of a batch are formatted by one call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format import layout
-from kafkarec.format.java_integers import INT_MAX, increment_sequence, wrapped
-from kafkarec.format.layout import V2Header
 from kafkarec.format.messages import java_text
 
 from .batch_lines import DumpedBatch
@@ -21,16 +20,27 @@ from .control_text import control_record_text
 
 Blob = bytes | None
 Decode = Callable[[Blob, Blob, int], tuple[str | None, str | None]]
+Format = tuple[str, tuple[Iterable[object], ...]]
+"""A line with %s in it, and for each %s a column."""
 
 
 class Records(NamedTuple):
-    """Some records of one batch in columns. `header_names`: those of a record, joined by commas."""
+    """Some records of one batch in columns, in the order of a line.
+
+    timestamps, sequences   -1 for none
+    key_sizes, value_sizes  -1 for null
+    header_names            those of a record, joined by commas
+    keys, values            empty if no line shows them
+    """
 
     offsets: Sequence[int]
-    timestamps: Sequence[int | None]
-    keys: Sequence[Blob]
-    values: Sequence[Blob]
+    timestamps: Sequence[int]
+    key_sizes: Sequence[int]
+    value_sizes: Sequence[int]
+    sequences: Sequence[int]
     header_names: Sequence[str]
+    keys: Sequence[Blob] = ()
+    values: Sequence[Blob] = ()
 
 
 class LineOptions(NamedTuple):
@@ -46,76 +56,56 @@ def record_lines(batch: DumpedBatch, records: Records, style: LineOptions) -> It
 
     KafkaRecordError, after the lines before it, for a record that its decoder refuses.
     """
-    heads = _heads(batch, records) if style.metadata else [""] * len(records.offsets)
-    contents = _contents(batch, records, style)
-    if isinstance(contents, list):
-        yield "".join([f"{head}{text}\n" for head, text in zip(heads, contents, strict=True)])
-        return
-    lines: list[str] = []
+    line, columns = _contents(batch, records, style)
+    if style.metadata:
+        line = f"| offset: %s {batch.timestamp_type}: %s keySize: %s valueSize: %s sequence: %s headerKeys: [%s]{line}"
+        columns = (*records[:-2], *columns)
+    cells: list[object] = []
+    refused = None
     try:
-        for head, text in zip(heads, contents, strict=True):
-            lines.append(f"{head}{text}\n")
-    except KafkaRecordError:
-        yield "".join(lines)
-        raise
-    yield "".join(lines)
+        cells.extend(chain.from_iterable(zip(*columns, strict=True)))
+    except KafkaRecordError as error:
+        refused = error
+    yield f"{line}\n" * (len(cells) // len(columns)) % tuple(cells)
+    if refused:
+        raise refused
 
 
-def _heads(batch: DumpedBatch, records: Records) -> list[str]:
-    kind = batch.timestamp_type
-    sequences = _sequences(batch.header, records.offsets)
-    timestamps = records.timestamps
-    if None in timestamps:
-        timestamps = [-1 if timestamp is None else timestamp for timestamp in timestamps]
-    columns = records.offsets, timestamps, _sizes(records.keys), _sizes(records.values)
-    return [
-        f"| offset: {offset} {kind}: {timestamp} keySize: {key_size} valueSize: {value_size} "
-        f"sequence: {sequence} headerKeys: [{names}]"
-        for offset, timestamp, key_size, value_size, sequence, names in zip(
-            *columns, sequences, records.header_names, strict=True
+def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Format:
+    is_control = batch.header.attributes & layout.CONTROL
+    if is_control and style.metadata:
+        return "%s", (map(control_record_text, records.keys, records.values),)
+    if is_control or not style.content:
+        return "%s", ([""] * len(records.offsets),)
+    return contents(records.keys, records.values, records.offsets, style)
+
+
+def contents(keys: Sequence[Blob], values: Sequence[Blob], offsets: Sequence[int], style: LineOptions) -> Format:
+    """Keys and values of lines, after their metadata or, without metadata, after a bar."""
+    columns: tuple[Iterable[object], ...]
+    if style.decode:
+        decoded = map(style.decode, keys, values, offsets)
+        words = (
+            f"{'' if key is None else f' key: {key}'}{'' if value is None else f' payload: {value}'}"
+            for key, value in decoded
         )
-    ]
+        line, columns = "%s", (words,)
+    else:
+        (key_format, key_texts), (value_format, value_texts) = _texts(" key: ", keys), _texts(" payload: ", values)
+        line, columns = key_format + value_format, (key_texts, value_texts)
+    if style.metadata:
+        return line, columns
+    if ":" in line:  # all have a key, or all have a value
+        return f"|{line}", columns
+    return "%s", ((f"|{text}" if text else "" for text in map(line.__mod__, zip(*columns, strict=True))),)
 
 
-def _sizes(blobs: Sequence[Blob]) -> Iterable[int]:
-    return [-1 if blob is None else len(blob) for blob in blobs]
-
-
-def _sequences(header: V2Header, offsets: Sequence[int]) -> Iterable[int]:
-    """base sequence + offset delta (an int) of each record; 0 follows 2^31-1."""
-    base, shift = header.base_sequence, header.base_sequence - header.base_offset
-    if base < 0:
-        return [-1] * len(offsets)
-    if header.base_offset <= min(offsets) and max(offsets) + shift <= INT_MAX:
-        return [offset + shift for offset in offsets]
-    return [increment_sequence(base, wrapped(offset - header.base_offset, 32)) for offset in offsets]
-
-
-def _contents(batch: DumpedBatch, records: Records, style: LineOptions) -> Iterable[str]:
-    pairs = zip(records.keys, records.values, strict=True)
-    if batch.header.attributes & layout.CONTROL and style.metadata:
-        return (control_record_text(key, value) for key, value in pairs)
-    if batch.header.attributes & layout.CONTROL or not style.content:
-        return [""] * len(records.offsets)
-    if style.decode or not style.metadata:
-        return (content(key, value, offset, style) for (key, value), offset in zip(pairs, records.offsets, strict=True))
+def _texts(label: str, blobs: Sequence[Blob]) -> tuple[str, Sequence[str | None]]:
+    """As Kafka's StringDecoder, each after a label; nothing for null."""
     try:
-        return [
-            f"{'' if key is None else f' key: {key.decode()}'}{'' if value is None else f' payload: {value.decode()}'}"
-            for key, value in pairs
-        ]
+        texts = [None if blob is None else blob.decode() for blob in blobs]
     except UnicodeDecodeError:
-        columns = zip(records.keys, records.values, records.offsets, strict=True)
-        return [content(key, value, offset, style) for key, value, offset in columns]
-
-
-def content(key: Blob, value: Blob, offset: int, style: LineOptions) -> str:
-    """Key and value of a line, after its metadata or, without metadata, after the bar."""
-    key_text, payload = (style.decode or _as_text)(key, value, offset)
-    words = f"{'' if key_text is None else f' key: {key_text}'}{'' if payload is None else f' payload: {payload}'}"
-    return f"|{words}" if words and not style.metadata else words
-
-
-def _as_text(key: Blob, value: Blob, offset: int) -> tuple[str | None, str | None]:
-    """As Kafka's StringDecoder."""
-    return None if key is None else java_text(key), None if value is None else java_text(value)
+        texts = [None if blob is None else java_text(blob) for blob in blobs]
+    if all(texts):
+        return f"{label}%s", texts
+    return "%s", ["" if text is None else label + text for text in texts]

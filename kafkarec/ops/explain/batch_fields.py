@@ -27,15 +27,13 @@ def walk(writer: SpanWriter, length_fault: FieldFault | None, cap: int, most_rec
     stop = len(writer.data)
     read = single_fields.header(writer.data, stop)
     crc_note, crc_fault = checked(writer.data, layout.BATCH_MAGIC, length_fault)
+    notes: dict[str, Note] = _NOTES | {"crc": crc_note}
     faults = {"batch_length": length_fault, "crc": crc_fault}
     if read.fault:
         too_small = FieldFault("batch_too_small", layout.V2_OVERHEAD, stop)
-        writer.add_fields(
-            read._replace(fault=too_small), _NOTES | {"crc": crc_note}, stop, faults=faults, rest="header"
-        )
+        writer.add_fields(read._replace(fault=too_small), notes, stop, faults=faults, rest="header")
         return []
     head = V2Header(**read.values())
-    notes: dict[str, Note] = _NOTES | {"crc": crc_note}
     if head.record_count < 0:
         faults["record_count"] = FieldFault("record_count_negative", 0, head.record_count)
     elif not head.record_count and writer.left == layout.V2_OVERHEAD:

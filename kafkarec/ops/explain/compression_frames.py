@@ -53,7 +53,8 @@ def decompressed(
     if content is not None:
         note += f", {len(content)} decompressed"
         note += f" ({len(content) / len(payload):.2f} to 1)" if payload else ""
-    writer.spans[first] = writer.spans[first]._replace(note=joined(note, writer.spans[first].note))
+    span = writer.spans[first]
+    writer.spans[first] = span._replace(note=joined(note, span.note))
     return content
 
 

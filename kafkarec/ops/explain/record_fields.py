@@ -75,13 +75,12 @@ def _notes(head: V2Header) -> dict[str, Note]:
     return _NOTES | {"timestamp_delta": timestamp, "offset_delta": offset}
 
 
-_LENGTH: Note = lambda value, _: value_descriptions.sized(value)  # noqa: E731
 _KINDS = {int(kind): kind.name for kind in control.ControlRecordType if kind >= 0}
 _NOTES: dict[str, Note] = {
     "attributes": lambda value, _: "unused, but set: ignored" if value else "unused",
-    "key_length": _LENGTH,
-    "value_length": _LENGTH,
-    ".value_length": _LENGTH,  # of a header
+    "key_length": value_descriptions.sized,
+    "value_length": value_descriptions.sized,
+    ".value_length": value_descriptions.sized,  # of a header
     "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.3: ignored"),
     "key.rest": "added by a newer version, or not a control key",
     "value.coordinator_epoch": "epoch of the transaction coordinator",
@@ -93,14 +92,14 @@ def _control_parts(read: Fields) -> tuple[Fields, dict[str, Note]]:
     record, text = None, ""
     if not read.fault:
         try:
-            record = control.parse(read.blob("key"), read.blob("value"))
+            record = control.parse(*map(read.values().get, ("key", "value")))
             text = json.dumps(control.as_json(record))
         except KafkaRecordError as error:
             text = f"ODD: {error}"
     sizes = {"key": {"version": 2, "type": 2}, "value": {"version": 2}}
     if isinstance(record, control.EndTxnMarker):
         sizes["value"]["coordinator_epoch"] = 4
-    parts = [part for field in read.fields for part in _split(field, sizes.get(field.name))]
+    parts = [part for field in read.fields for part in _split(field, sizes.get(field[0]))]
     return read._replace(fields=parts), {"length": text}
 
 
@@ -108,11 +107,9 @@ def _split(field: ReadField, sizes: dict[str, int] | None) -> Iterator[ReadField
     if sizes is None:
         yield field
         return
-    at = field.start
-    if sum(sizes.values()) <= field.stop - at:
-        for name, size in sizes.items():
-            number = int.from_bytes(field.value[at - field.start :][:size], "big", signed=True)
-            yield ReadField(f"{field.name}.{name}", at, at + size, number)
-            at += size
-    rest = "rest" if field.name == "key" else "message"
-    yield ReadField(f"{field.name}.{rest}", at, field.stop, field.value[at - field.start :])
+    name, end, left, _ = field
+    if sum(sizes.values()) <= len(left):
+        for part, size in sizes.items():
+            left, number = left[size:], int.from_bytes(left[:size], "big", signed=True)
+            yield f"{name}.{part}", end - len(left), number, False
+    yield f"{name}.{'rest' if name == 'key' else 'message'}", end, left, False

@@ -134,20 +134,19 @@ class SpanWriter:
         rest     the path of the bytes that cannot be read, without `path`
         """
         prefix = f"{path}." if path else ""
-        for name, start, end, value, padded in read.fields:
+        for name, end, value, padded in read.fields:
+            start = self.at
             if start == end:
                 continue  # an empty key or value
-            note = notes.get(name) or notes.get(name.rpartition("]")[2], "")
+            note = notes.get(name[name.rfind("]") + 1 :], "")
             text = note if isinstance(note, str) else note(value, read)
             if padded:
                 text = joined(text, "longer than necessary")
-            if isinstance(value, int):
-                shown = f"0x{value & (1 << 8 * (end - start)) - 1:0{2 * (end - start)}x}" if name in _HEX else value
-                self.spans.append(Span(start, end - start, prefix + name, shown, text))
-            else:
-                self.spans.append(Span(start, end - start, prefix + name, bytes(value), text, PAYLOAD))
-            if faults:
-                self.add_fault(faults.get(name))
+            shown = f"0x{self.data[start:end].hex()}" if name in _HEX else value
+            kind = FIELD if isinstance(value, int) else PAYLOAD
+            self.spans.append(Span(start, end - start, prefix + name, shown, text, kind))
+            if name in faults:
+                self.add_fault(faults[name])
             self.at = end
         if read.fault and read.of_last:
             self.add_fault(read.fault)
@@ -172,7 +171,7 @@ class SpanWriter:
             self.add_fault(fault)
 
 
-_HEX = ("crc", "crc_or_leader_epoch", "attributes")
+_HEX = {"crc", "crc_or_leader_epoch", "attributes"}
 
 
 def joined(*notes: str, between: str = "\n") -> str:

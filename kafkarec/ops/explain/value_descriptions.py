@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from kafkarec.format.enums import CODEC_NAMES
 from kafkarec.format.layout import BATCH_MAGIC, CODEC_MASK, LATEST_CODEC, USED_BITS
@@ -34,6 +35,7 @@ _BITS = (
 """What attribute bits 3 to 6 mean when they are clear and set; a message of magic 1 has only the first one."""
 
 
+@lru_cache(64)  # many messages have the same
 def attributes(value: int, magic: int) -> str:
     """The attributes of a batch or message, one line per bit or group (KIP-32, KIP-98, KIP-534)."""
     size = 16 if magic >= BATCH_MAGIC else 8
@@ -47,7 +49,7 @@ def attributes(value: int, magic: int) -> str:
     return "\n".join(f"{where:<9} {bits:<9} {what}" for where, bits, what in rows)
 
 
-def sized(value: int) -> str:
+def sized(value: int, _: object) -> str:
     """The note of a length where every negative value means null."""
     if value >= 0:
         return ""

@@ -130,7 +130,7 @@ class ActiveSegment:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self.size)
             raise
-        self.index_builder.add(batches.columns.__getitem__, batches.appended_to(self._states))
+        self.index_builder.append(batches.index_columns(), batches.appended_to(self._states))
         if self._first_timestamp is None:
             self._first_timestamp = _number(batches.headers[0].max_timestamp)
         self.size = at

@@ -10,7 +10,7 @@ transactions                no plain batch of a producer whose transaction is op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkarec import damage
@@ -84,14 +84,11 @@ class CheckedBatches(NamedTuple):
     def __len__(self) -> int:
         return len(self.headers)
 
-    @property
-    def columns(self) -> dict[str, Sequence[Any]]:
-        """The values of each field."""
-        columns: dict[str, Sequence[Any]] = dict(
-            zip(AppendedHeader._fields, zip(*self.headers, strict=True), strict=True)
-        )
-        columns["position"] = [position + self.moved for position in columns["position"]]
-        return columns
+    def index_columns(self) -> Iterator[tuple[int | None, ...]]:
+        """Yields of each batch what SegmentIndexBuilder.append takes."""
+        for one in self.headers:
+            numbers = one.base_offset, one.last_offset, one.max_timestamp, one.partition_leader_epoch
+            yield one.position + self.moved, *numbers
 
     def appended_to(self, states: ProducerStates) -> list[EndedTransaction]:
         """Appends the batches to the state of their producers; returns the transactions that they end."""

@@ -194,7 +194,7 @@ def _read_segment(
         if unreadable is not None:
             raise OSError(errno.EIO, f"{unreadable.detail}; {_ADVICE}", segment.path)
         _check_batches(segment, step, recovered, damage)
-        recovered.index_builder.add(step.column, recovered.states.take(step).aborted)
+        recovered.index_builder.add(step.rows, recovered.states.take(step).aborted)
     recovered.cut = segment.size - recovered.size
     if damage and not is_last:
         _refuse_damage(segment, damage[0])

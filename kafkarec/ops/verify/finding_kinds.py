@@ -219,7 +219,7 @@ KINDS: dict[str, Kind] = {
         "the file ends with an incomplete batch: it was still being written or copied",
         "a broker truncates it",
     ),
-    "no_log": Kind(_NOTE, "a file without any batch", "kafkarec ls lists the files of a folder"),
+    "no_log": Kind((NOTE, ERROR), "a file without any batch", "kafkarec ls lists the files of a folder"),
     "empty_file": Kind(_NOTE, "the file is empty", "nothing to do if the log was just rolled"),
     "removed_meanwhile": Kind(
         _NOTE,

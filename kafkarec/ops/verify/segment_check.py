@@ -22,9 +22,11 @@ from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import is_gone, read_failure
+from kafkarec.storage import other_file_types
 
 from . import audit_findings, header_checks, marker_checks
 from .epoch_checks import FileEpochs
+from .finding_kinds import ERROR, NOTE
 from .findings import FindingPlace, Findings
 from .log_checks import LogCheck
 from .offset_checks import APART, EPOCH, HEADER, FileOffsets
@@ -198,8 +200,11 @@ class SegmentCheck:
             self.unreadable_bytes += self.unread
         if not self.size and not self.is_unread:
             self.findings.add("snapshot_incomplete" if is_snapshot else "empty_file", "no bytes")
-        if self.damage and not self.batches:
-            self.findings.add("no_log", f"no batch in the whole file{_looks_like(segment)}")
+        other = None if self.batches else other_file_types.of_segment(segment)
+        if not self.batches and (self.damage or other is not None):
+            detail = "no batch in the whole file"
+            detail += "" if other is None else f"; it {other.sentence(self.path, 'verify')}"
+            self.findings.add("no_log", detail, severity=NOTE if self.damage else ERROR)
         self.zeros = list(_zeros(segment, self.damage[:_MAX_ZERO_CHECKS]))
         if self.remaining:
             at = self.size - self.remaining
@@ -267,25 +272,6 @@ class SegmentCheck:
         if self.remaining:
             found.append(ByteRange(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
         return tuple(found)
-
-
-# First bytes of other file types that users may take for a log.
-_OTHER_FILE_TYPES = {
-    b"\x1f\x8b": "a gzip file: rename it to .log.gz",
-    b"\x28\xb5\x2f\xfd": "a zstd file: rename it to .log.zst",
-    b"\x04\x22\x4d\x18": "an lz4 file: decompress it first",
-    b"PK\x03\x04": "a zip archive: unpack it first",
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
-}
-
-
-def _looks_like(segment: Any) -> str:
-    try:
-        head = bytes(segment.raw(0, 8))
-    except OSError:
-        return ""
-    return next((f"; it looks like {what}" for start, what in _OTHER_FILE_TYPES.items() if head.startswith(start)), "")
 
 
 def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:

@@ -151,7 +151,7 @@ def csv_of(
     sink: Any = SimpleNamespace(write=written.extend, flush=lambda: None)
     decoder: Any = SimpleNamespace(texts=lambda piece: decoded) if decoded else None
     source: Any = SimpleNamespace(**{"topic": None, "partition": None, "file": None} | (known or {}), path="f")
-    CsvWriter(sink, names, False, forms, decoder, spreadsheet, iso_times).write(SelectedRows(source, table, rows))
+    CsvWriter(sink, names, forms, decoder, spreadsheet, iso_times).write(SelectedRows(source, table, rows))
     titles, lines_ = bytes(written).split(b"\r\n", 1)
     assert titles.startswith(b"\xef\xbb\xbf") == spreadsheet
     return lines_

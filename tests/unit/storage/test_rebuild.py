@@ -164,6 +164,22 @@ def test_offsets_that_no_entry_can_hold(tmp_path: Path) -> None:
     assert len(parts[0].problems) == 2 and "does not fit an index" in parts[0].problems[0]
 
 
+@pytest.mark.core
+def test_the_first_batch_with_a_lower_epoch(tmp_path: Path) -> None:
+    """Over all segments; a batch without an epoch does not count."""
+    offset = 0
+    for segment in ((3, -1, 3), (4, 4), (-1, 2), (1,)):
+        batches = [builders.good_batch(1, base_offset=offset + n, leader_epoch=one) for n, one in enumerate(segment)]
+        (tmp_path / f"{offset:020d}.log").write_bytes(b"".join(batches))
+        offset += len(segment)
+    *_, log = rebuilt(tmp_path)[1]
+    assert log.lower_epoch == (6, 2, 4)
+    for base in (5, 7):
+        (tmp_path / f"{base:020d}.log").unlink()
+    *_, log = rebuilt(tmp_path)[1]
+    assert log.lower_epoch is None
+
+
 def test_an_empty_folder_segment(tmp_path: Path) -> None:
     (tmp_path / f"{0:020d}.log").write_bytes(b"")
     made, parts = rebuilt(tmp_path)
@@ -180,12 +196,14 @@ def test_emptied_markers_keep_their_epochs_except_as_in_recovery() -> None:
     assert {k: v for k, v in ours.items() if k != 5} == {k: v for k, v in kafkas.items() if k != 5}
 
 
-def test_pieces_of_any_size_give_the_same_files() -> None:
+def test_single_batches_give_the_same_files() -> None:
     folder = VECTORS / "segments" / "txn-0"
     segment = kafkarec.open(folder).segments[0]
     (step,) = walk([segment], asked(MARKERS))
     maker, states = SegmentIndexBuilder(0, interval=256), ProducerStates()
-    for row in range(len(step)):
-        ended = states.take(step, row, row + 1).aborted
-        maker.add(lambda name, row=row: step.column(name)[row : row + 1], ended)  # type: ignore[misc]
-    assert maker.finish().offset_index == (folder / f"{0:020d}.index").read_bytes()
+    names = ("position", "base_offset", "last_offset", "max_timestamp", "partition_leader_epoch")
+    for row, batch in enumerate(zip(*map(step.column, names), strict=True)):
+        maker.append([batch], states.take(step, row, row + 1).aborted)
+    assert maker.finish().files == {
+        suffix: (folder / f"{0:020d}{suffix}").read_bytes() for suffix in (".index", ".timeindex")
+    }

@@ -1,0 +1,144 @@
+"""Files that hold no record batches: each verb says what kind of file it is, and what shows it."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Here, own_process
+from paths import SEGMENTS
+
+TXN = SEGMENTS / "txn-0"
+LOG, FOLLOWING = f"{0:020}", f"{30:020}"
+VERBS = ("verify", "ls", "cat", "scan", "txn", "explain", "study")
+# A file of a partition folder -> its kind, and the command that shows it.
+SIDE_FILES = {
+    f"{LOG}.index": ("an offset index", "name its .log file, or print it: kafkarec dump "),
+    f"{LOG}.timeindex": ("a time index", "name its .log file, or print it: kafkarec dump "),
+    f"{FOLLOWING}.txnindex": ("a transaction index", "name its .log file, or print it: kafkarec dump "),
+    f"{FOLLOWING}.snapshot": ("a producer snapshot", "name its .log file, or print it: kafkarec dump "),
+    "leader-epoch-checkpoint": ("the first offset of each leader epoch", "it is text: less "),
+    "partition.metadata": ("the topic's id", "it is text: less "),
+}
+
+
+@pytest.mark.parametrize("name", SIDE_FILES)
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_side_file_is_named_by_its_kind_with_the_command_that_shows_it(run: Here, verb: str, name: str) -> None:
+    ran, (kind, shown) = run(verb, TXN / name), SIDE_FILES[name]
+    assert ran.status == 2
+    assert kind in ran.complaint
+    assert ran.complaint.endswith(f"{shown}{TXN / name}")
+    command, _, _ = shown.rpartition(": ")[2].partition(" ")
+    if command == "kafkarec":
+        assert run("dump", TXN / name).status == 0
+
+
+@pytest.mark.parametrize("state", [".deleted", ".swap", ".cleaned"])
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_side_file_that_a_broker_renamed_is_no_log(run: Here, tmp_path: Path, verb: str, state: str) -> None:
+    path = shutil.copy(TXN / f"{LOG}.index", tmp_path / f"{LOG}.index{state}")
+    ran = run(verb, path)
+    assert (ran.status, ran.out) == (2, b"")
+    assert ran.complaint.endswith("is an offset index and holds no records; name its .log file")
+
+
+def test_verify_and_ls_do_not_take_a_copied_index_for_batches(run: Here, tmp_path: Path) -> None:
+    """The bytes of an .index can look like the header of a batch."""
+    shutil.copytree(TXN, tmp_path / "txn-0")
+    lost = tmp_path / "txn-0" / "lost+found"
+    lost.mkdir()
+    for place in (tmp_path / "txn-0" / "copy of 0.index", lost / f"{LOG}.index"):
+        shutil.copy(TXN / f"{LOG}.index", place)
+    assert b"record batches" not in run("verify", tmp_path / "txn-0", "--all").out
+    assert b"an offset index, by its suffix, but not a name that Kafka gives" in run("ls", tmp_path / "txn-0").out
+
+
+def parquet(path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pyarrow_table(), path)
+
+
+def arrow_file(path: Path) -> None:
+    ipc = pytest.importorskip("pyarrow").ipc
+    with ipc.new_file(path, pyarrow_table().schema) as writer:
+        writer.write(pyarrow_table())
+
+
+def arrow_stream(path: Path) -> None:
+    ipc = pytest.importorskip("pyarrow").ipc
+    with ipc.new_stream(path, pyarrow_table().schema) as writer:
+        writer.write(pyarrow_table())
+
+
+def pyarrow_table() -> Any:
+    return pytest.importorskip("pyarrow").table({"key": [b"k"] * 100, "value": [b"v" * 40] * 100})
+
+
+def zip_archive(path: Path) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(TXN / f"{FOLLOWING}.log")
+
+
+def gzip_file(path: Path) -> None:
+    path.write_bytes(gzip.compress((TXN / f"{FOLLOWING}.log").read_bytes()))
+
+
+# How a file of another type is made, and what is said of it.
+OTHER_TYPES = {
+    parquet: "looks like a Parquet file, not a Kafka log",
+    arrow_file: "looks like an Arrow file, not a Kafka log",
+    arrow_stream: "looks like an Arrow stream, not a Kafka log",
+    zip_archive: "looks like a zip archive: unzip -p {} | kafkarec cat -",
+    gzip_file: "looks like a gzip file: zcat {} | kafkarec cat -",
+}
+
+
+@pytest.mark.parametrize("make", OTHER_TYPES)
+@pytest.mark.parametrize("verb", [verb for verb in VERBS if verb != "verify"])
+def test_a_file_of_another_type_is_refused_with_what_it_looks_like(
+    run: Here, tmp_path: Path, verb: str, make: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "export"
+    make(path)
+    ran = run(verb, path)
+    assert (ran.status, ran.out) == (2, b"")
+    assert ran.complaint.endswith(f"{path} {OTHER_TYPES[make].format(path)}")
+
+
+@pytest.mark.parametrize("make", OTHER_TYPES)
+def test_verify_reports_a_file_of_another_type(run: Here, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "export")
+    ran = run("verify", tmp_path / "export")
+    assert ran.status == 1
+    assert OTHER_TYPES[make].partition(":")[0].encode() in ran.out
+
+
+@pytest.mark.parametrize("make", OTHER_TYPES)
+def test_a_segment_that_was_replaced_by_a_file_of_another_type_is_damage(
+    run: Here, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    """By its name it is a log, so it may be a damaged one."""
+    make(tmp_path / f"{LOG}.log")
+    ran = run("cat", tmp_path / f"{LOG}.log", "--errors", "skip")
+    assert ran.status == 1
+    assert OTHER_TYPES[make].format(tmp_path / f"{LOG}.log") in ran.complaint
+
+
+def test_standard_input_of_another_type_is_refused() -> None:
+    ran = own_process("cat", "-", stdin=gzip.compress((TXN / f"{LOG}.log").read_bytes()))
+    assert (ran.status, ran.out) == (2, b"")
+    assert ran.complaint == "kafkarec: standard input looks like a gzip file: zcat FILE | kafkarec cat -"
+
+
+def test_a_wiped_block_at_the_start_of_a_file_is_no_arrow_stream(run: Here, tmp_path: Path) -> None:
+    path = tmp_path / "block"
+    path.write_bytes(b"\xff" * 512 + (TXN / f"{LOG}.log").read_bytes())
+    ran = run("cat", path, "--errors", "skip")
+    assert ran.status == 1
+    assert len(ran.rows) == 30
