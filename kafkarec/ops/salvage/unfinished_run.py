@@ -15,17 +15,19 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
 from kafkarec._version import __version__
 from kafkarec.errors import KafkaRecordError
+from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.log_reading import tables
 from kafkarec.storage.output_rules import Refused
+from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import make_folder, sync_folder, write_file
+from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 
 from .output_folder import is_empty
 from .partition_sources import SalvagePartition
@@ -141,13 +143,16 @@ class PartitionNote:
         return [path for path in paths if os.path.isfile(path)]
 
     def begin(self, plans: list[PartitionPlan]) -> None:
-        """Notes the files that will be written, and removes those of an earlier run that will not."""
-        names = [path for plan in plans for path, _ in files(plan)]
-        stale = set(self._found.get("names", ())) | set(self._found.get("states", ()))
-        self._run._write(self._name, {"sources": self._sources, "names": sorted({*names, *stale})})
-        for path in stale - set(names):
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._out, path))
+        """Notes the files that will be written, and removes those of an earlier run that are not planned: side files
+        are written again."""
+        planned = {path for plan in plans for path, _ in files(plan)}
+        earlier = set(self._found.get("names", ())) | set(self._found.get("states", ()))
+        names = planned.union(earlier, *map(_side_files, plans))
+        self._run._write(self._name, {"sources": self._sources, "names": sorted(names)})
+        for path in earlier - planned:
+            for name in (path, path + PART):
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(self._out, name))
 
     def finish(self, plans: list[PartitionPlan], states: dict[str, State]) -> None:
         """Notes that all files are on the disk."""
@@ -178,6 +183,16 @@ def _states_of(partition: SalvagePartition) -> list[list[Any]]:
             except OSError:
                 found.append([segment.path, segment.size, 0])
     return found
+
+
+def _side_files(plan: PartitionPlan) -> Iterator[str]:
+    """Yields the side files that may be written for a plan, by their paths in the output."""
+    bases = [name.removesuffix(".log") for name in plan.folder.files if name.endswith(".log")]
+    bases.append(filename_prefix(plan.report.next_offset or 0))
+    yield f"{plan.report.folder}/{leader_epochs.NAME}"
+    for base in bases:
+        for suffix in (offset_index.SUFFIX, time_index.SUFFIX, txn_index.SUFFIX, producer_snapshot.SUFFIX):
+            yield f"{plan.report.folder}/{base}{suffix}"
 
 
 def _segment(path: str) -> SegmentFile:

@@ -199,18 +199,24 @@ def test_a_result_with_more_batches_than_the_sources_have_now_stays(tmp_path: Pa
         assert any(f"{out}/orders-0 was written by an earlier run" in text for text in one.problems)
 
 
-def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path: Path) -> None:
-    """Killed while its last segment was written; then the source has none of its batches twice, and fewer segments."""
-    parts = [batch(5 * i, 5) for i in range(4)]
-    folder, out = log(tmp_path / "data" / "orders-0", parts[:2], parts[2:]), tmp_path / "out"
-    unfinished_when_done(tmp_path / "data", out)
-    second = out / "orders-0" / f"{10:020}.log"
-    assert second.exists()
-    (folder / NAME).write_bytes(b"".join(parts))
-    (folder / second.name).unlink()
-    report = salvage(tmp_path / "data", out)
-    assert report.ok and not second.exists() and not second.with_suffix(".index").exists()
-    assert (out / "orders-0" / NAME).read_bytes() == b"".join(parts)
+@pytest.mark.parametrize("as_partition", [False, True])
+def test_a_file_of_an_earlier_run_that_is_not_made_again_is_removed(tmp_path: Path, as_partition: bool) -> None:
+    """Killed at any moment; then the source has the same batches in one segment less."""
+    parts, data = [batch(5 * i, 5) for i in range(4)], tmp_path / "data"
+    out, second = tmp_path / "out", data / "orders-0" / f"{10:020}.log"
+    for calls in range(10, 200, 3):
+        shutil.rmtree(data, ignore_errors=True)
+        folder = log(data / "orders-0", parts[:2], parts[2:])
+        if not unfinished_at(calls, data, out, as_partition=as_partition):
+            break
+        (folder / NAME).write_bytes(b"".join(parts))
+        second.unlink()
+        assert salvage(data, out, as_partition=as_partition).ok
+        salvage(data, tmp_path / "whole", as_partition=as_partition)
+        assert result(out) == result(tmp_path / "whole"), calls
+        shutil.rmtree(out)
+        shutil.rmtree(tmp_path / "whole")
+    assert 50 < calls < 199
 
 
 def unfinished_when_done(source: Path, out: Path) -> None:
