@@ -88,23 +88,27 @@ class _PieceRecords:
         """The records of the batch in this frame. The frames are asked for in order."""
         data, frames = self._piece.data, self._piece.frames
         if number >= self._end:
-            run = list(takewhile(partial(_is_plain, data), frames[number:]))
-            start, self._end = frames[number].at, number + len(run)
+            rest = map(frames.__getitem__, range(number, len(frames)))
+            run = list(takewhile(partial(_is_plain, data), rest))
+            if not run:
+                return records_of(batch, self._limit)
+            start, self._end = run[0].at, number + len(run)
             self._decoder = _Decoder(bytes(data[start : start + sum(frame.size for frame in run)]), self._limit)
         try:
-            if number < self._end:
-                return list(self._decoder.take(batch.header.record_count, with_content))
+            return list(self._decoder.take(batch.header.record_count, with_content))
         except KafkaRecordError:
             self._end = 0
-        return records_of(batch, self._limit)
+            return records_of(batch, self._limit)
 
 
 def _is_plain(data: memoryview, frame: Frame) -> bool:
-    """Whether the engine reads a batch as Kafka's tool does: it has records and a known magic and codec."""
+    """Whether the engine reads a batch as Kafka's tool does: of a known magic and codec, with records or without bytes
+    of any."""
     if frame.magic not in layout.BATCH_MAGICS or frame.size < layout.V2_OVERHEAD:
         return False
     header = layout.v2_header(data, frame.at)
-    return header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC and header.record_count > 0
+    is_read = header.record_count > 0 or (header.record_count == 0 and frame.size == layout.V2_OVERHEAD)
+    return is_read and header.attributes & layout.CODEC_MASK <= layout.LATEST_CODEC
 
 
 class _Decoder:

@@ -72,6 +72,17 @@ def test_everything_before_the_first_unreadable_record_is_printed(tmp_path: Path
     assert dumped.out.splitlines()[-1].startswith("baseOffset: 0 ")
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("payload", [b"", b"ignored"])
+@pytest.mark.parametrize(("count", "status"), [(0, 0), (-1, 1), (1, 1)])
+def test_a_batch_without_records(tmp_path: Path, count: int, status: int, payload: bytes, before: int) -> None:
+    empty = builders.batch(count=count, payload=payload, base_offset=1)
+    dumped = ours([log(tmp_path, builders.good_batch(1) * before, empty, builders.good_batch(2))], print_data=True)
+    kinds = [line.split(" ")[0] for line in dumped.out.splitlines()[2:]]
+    after = [] if status else ["baseOffset:", "|", "|"]
+    assert (dumped.status, kinds) == (status, ["baseOffset:", "|"] * before + ["baseOffset:"] + after)
+
+
 def test_preallocated_zeros_end_the_dump_as_in_kafkas_tool(tmp_path: Path) -> None:
     dumped = ours([log(tmp_path, builders.good_batch(1), bytes(4096))], deep=True)
     assert (dumped.status, dumped.out.count("\n")) == (1, 4)
