@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from kafkarec.errors import KafkaRecordError
 from kafkarec.support.command_line import as_operand, quoted
 
-from .segment_file import SegmentFile
+if TYPE_CHECKING:  # the help of the command line does not load the core
+    from .segment_file import SegmentFile
 
 _HEAD = 8
 # The first 8 bytes of a type -> what it is, the command that prints its content (empty: that is no log, either).
@@ -43,6 +45,6 @@ def by_head(head: bytes) -> OtherFileType | None:
 
 def of_segment(segment: SegmentFile) -> OtherFileType | None:
     """The type of a file that was opened as a segment; None: it may be a log, or cannot be read."""
-    with suppress(OSError):
+    with suppress(OSError, KafkaRecordError):
         return by_head(bytes(segment.raw(0, _HEAD)))
     return None

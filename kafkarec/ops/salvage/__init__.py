@@ -12,7 +12,7 @@ plan               what is written for one partition, with
   kraft_snapshots    KRaft snapshots of a metadata log
   lost_markers       markers of transactions that damage destroyed
   open_transactions  batches that a broker fails on
-writing            writes a plan, and reads it back
+plan_writing       writes a plan, and reads it back
   copying            copies bytes from file to file
   side_file_writer   indexes, producer snapshots, leader epochs
 unfinished_run     what a later run knows of one that did not finish

@@ -26,7 +26,7 @@ from . import good_batches
 from .copying import Unreadable
 from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
-from .planned_files import PlannedFile, PlannedFolder
+from .planned_files import FilePlan, PlannedFolder
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 INCOMPLETE = "snapshot_incomplete"
@@ -104,7 +104,7 @@ def _copy(folder: PlannedFolder, segment: SegmentFile, good: list[GoodBatch], re
         source, position = folder.kept(segment, 0, segment.size)
     except Unreadable:
         return False
-    folder.add(PlannedFile(segment.name)).copy(source, position, segment.size)
+    folder.add(FilePlan(segment.name)).copy(source, position, segment.size)
     records = sum(row.records or 0 for row in good)
     report.snapshots.append(OutputFile(segment.name, segment.size, "", len(good), records, good[0].base, good[-1].last))
     return True

@@ -16,7 +16,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 from .copying import Unreadable
 from .good_batches import GoodBatch, SetAsideBatch
 from .merge import DUPLICATE, MergedBatch
-from .planned_files import PlannedFile, PlannedFolder, batch_hash
+from .planned_files import FilePlan, PlannedFolder, batch_hash
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 _INT32_MAX = 2**31 - 1  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
@@ -36,7 +36,7 @@ class PlanBuilder:
     ) -> None:
         self.report, self.folder = report, folder
         self._base_offsets, self._roll = base_offsets, roll
-        self._plan: PlannedFile | None = None
+        self._plan: FilePlan | None = None
         self._base = 0
 
     def add(self, merged: MergedBatch | SetAsideBatch) -> None:
@@ -100,11 +100,11 @@ class PlanBuilder:
         file.first_offset = row.base if file.first_offset is None else file.first_offset
         file.last_offset = row.last
 
-    def _new_segment(self, base: int) -> PlannedFile:
+    def _new_segment(self, base: int) -> FilePlan:
         self._base = base
         name = filename_prefix(base) + ".log"
         self.report.files.append(OutputFile(name, 0, "", 0, 0, None, None))
-        return self.folder.add(PlannedFile(name))
+        return self.folder.add(FilePlan(name))
 
     def empty_segment(self, base: int) -> None:
         """Adds an empty segment, for a source whose last segment is empty. Its name has the log end offset."""

@@ -58,7 +58,7 @@ def batch_hash(last: int, crc: int, size: int) -> int:
     return hash((last, crc, size))
 
 
-class PlannedFile:
+class FilePlan:
     """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
 
     size      bytes
@@ -131,9 +131,9 @@ class PlannedFile:
             else:
                 output.copy(source, position, count)
 
-    def changed(self, changes: Sequence[RemovedBatch | InsertedBatch]) -> PlannedFile:
+    def changed(self, changes: Sequence[RemovedBatch | InsertedBatch]) -> FilePlan:
         """The file with the changes, which are in the order of their positions."""
-        new, at = PlannedFile(self.name), 0
+        new, at = FilePlan(self.name), 0
         new.hashes = self.hashes
         for one in changes:
             new._copy_parts(self, at, one.position - at)
@@ -147,14 +147,14 @@ class PlannedFile:
         new._copy_parts(self, at, self.size - at)
         return new
 
-    def _copy_parts(self, other: PlannedFile, position: int, length: int) -> None:
+    def _copy_parts(self, other: FilePlan, position: int, length: int) -> None:
         for source, first, count in other._parts(position, length):
             if isinstance(source, bytes):
                 self.append(source[first : first + count])
             else:
                 self.copy(source, first, count)
 
-    def copy_range(self, other: PlannedFile, position: int, size: int) -> None:
+    def copy_range(self, other: FilePlan, position: int, size: int) -> None:
         """Appends a range of another planned file."""
         self._copy_parts(other, position, size)
 
@@ -176,20 +176,20 @@ class PlannedFolder:
 
     def __init__(self, path: str, spool: Spool | None = None, unread: Sequence[ReadFailure] = ()) -> None:
         self.path, self._spool, self._unread = path, spool, unread
-        self.files: dict[str, PlannedFile | bytes] = {}
-        self.set_aside: dict[str, PlannedFile] = {}
+        self.files: dict[str, FilePlan | bytes] = {}
+        self.set_aside: dict[str, FilePlan] = {}
 
-    def add(self, file: PlannedFile) -> PlannedFile:
+    def add(self, file: FilePlan) -> FilePlan:
         self.files[file.name] = file
         return file
 
     def write(self, name: str, data: bytes) -> None:
         self.files[name] = data
 
-    def aside(self, name: str) -> tuple[str, PlannedFile]:
+    def aside(self, name: str) -> tuple[str, FilePlan]:
         """A file of batches that are set aside: its path in the output, and itself."""
         path = f"{SET_ASIDE}/{os.path.basename(self.path)}/{name}"
-        return path, self.set_aside.setdefault(path, PlannedFile(name))
+        return path, self.set_aside.setdefault(path, FilePlan(name))
 
     def kept(self, segment: SegmentFile, position: int, size: int) -> tuple[SegmentFile, int]:
         """Where these bytes of a source are read when they are written: there, or in the spool. Raises Unreadable."""
@@ -204,7 +204,7 @@ class PlannedFolder:
         files = {file.name: file for file in report.files}
         for name, group in groupby(sorted(changes, key=lambda one: (one.name, one.position)), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
-            assert isinstance(old, PlannedFile)
+            assert isinstance(old, FilePlan)
             for one in in_file:
                 if isinstance(one, RemovedBatch):
                     saved_as, target = self.aside(f"{reason}-0.log")
@@ -231,17 +231,17 @@ class PlannedFolder:
 
     def read(self, name: str) -> bytes | None:
         file = self.files.get(name)
-        return file.read_at(0, file.size) if isinstance(file, PlannedFile) else file
+        return file.read_at(0, file.size) if isinstance(file, FilePlan) else file
 
     def open(self, name: str, disk: bool = False) -> ByteSource:
         file = self.files.get(name)
-        if not isinstance(file, PlannedFile):
+        if not isinstance(file, FilePlan):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
         return planned_source(file, self.join(name))
 
     def close(self) -> None:
         for file in (*self.files.values(), *self.set_aside.values()):
-            if isinstance(file, PlannedFile):
+            if isinstance(file, FilePlan):
                 file.close()
 
 
@@ -250,7 +250,7 @@ class _PlannedSource(FileObject):
         self._file.close()
 
 
-def planned_source(file: PlannedFile, path: str) -> ByteSource:
+def planned_source(file: FilePlan, path: str) -> ByteSource:
     """A planned file as a source of bytes."""
     return _PlannedSource(file, path)
 

@@ -25,11 +25,11 @@ from .good_batches import ReadProgress, no_progress
 from .output_folder import check_space
 from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
 from .plan import PartitionPlan, SalvageOptions, plan
+from .plan_writing import State, read_back, write
 from .planned_files import SET_ASIDE
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
-from .writing import State, read_back, write
 
 _AT_ONCE = 8  # partitions: each waits for the disk most of the time
 

@@ -32,9 +32,9 @@ from kafkarec.support.durable import PART, make_folder, sync_folder, write_file
 from .output_folder import is_empty
 from .partition_sources import SalvagePartition
 from .plan import PartitionPlan
-from .planned_files import PlannedFile, planned_source
+from .plan_writing import State, files, state_of
+from .planned_files import FilePlan, planned_source
 from .salvaged_partition import SalvagedPartition
-from .writing import State, files, state_of
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
 _RUN = "run.json"
@@ -134,7 +134,7 @@ class PartitionNote:
         written = _batches(map(_segment, self._written()))
         if not written:
             return True
-        planned = (file for plan in plans for _, file in files(plan) if isinstance(file, PlannedFile))
+        planned = (file for plan in plans for _, file in files(plan) if isinstance(file, FilePlan))
         sources = (planned_source(one, one.name) for one in planned)
         return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
 

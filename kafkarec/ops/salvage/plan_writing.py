@@ -25,7 +25,7 @@ from kafkarec.support.durable import FileGroup
 from . import side_file_writer
 from .copying import Output
 from .plan import PartitionPlan
-from .planned_files import PlannedFile, batch_hash
+from .planned_files import FilePlan, batch_hash
 
 State = tuple[int, str]
 """Size of a file, and its SHA-256 in hexadecimal."""
@@ -55,7 +55,7 @@ def write(plan: PartitionPlan, out: str, stopped: Callable[[], None]) -> None:
         group.drop()
 
 
-def files(plan: PartitionPlan) -> Iterator[tuple[str, PlannedFile | bytes]]:
+def files(plan: PartitionPlan) -> Iterator[tuple[str, FilePlan | bytes]]:
     """Yields the files of a plan, by their paths in the output."""
     for name, file in plan.folder.files.items():
         yield f"{plan.report.folder}/{name}", file
@@ -91,7 +91,7 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
             group.drop()
         for file in report.files:
             planned = plan.folder.files[file.name]
-            assert isinstance(planned, PlannedFile)
+            assert isinstance(planned, FilePlan)
             if (planned.hashes, file.batches) != (found[file.name], counts[file.name]):
                 raise other_bytes(os.path.join(path, file.name), "other batches than were written")
     for name, planned in files(plan):
