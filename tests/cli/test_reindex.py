@@ -8,11 +8,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from command import ENVIRONMENT, Here
 from paths import SEGMENTS
+from unlistable_folders import refuse_listing
 
 from kafkarec.cli import reindex
 
@@ -227,17 +227,9 @@ def test_without_a_readable_log_nothing_is_written(run: Here, tmp_path: Path) ->
 
 
 def test_a_folder_that_cannot_be_listed_is_reported(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated, as root may list every folder."""
     for name in ("a-0", "b-0"):
         shutil.copytree(TXN, tmp_path / name)
-    real = os.scandir
-
-    def scandir(path: Any) -> Any:
-        if str(path).endswith("a-0"):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    refuse_listing(monkeypatch, "a-0", errno.EACCES)
     ran = run("reindex", tmp_path, "--dry-run")
     assert ran.status == 3
     assert ran.complaint == "kafkarec: a-0 is left out: cannot be listed: permission denied"

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import builders
 import pytest
@@ -18,6 +16,7 @@ import transaction_logs as txns
 from command import Here, own_process
 from paths import SEGMENTS
 from transaction_logs import ABORT, COMMIT, DATA, PLAIN, Event
+from unlistable_folders import refuse_listing
 
 from kafkarec.cli.txn import duration
 from kafkarec.format.side_files import SnapshotEntry
@@ -296,17 +295,9 @@ def test_a_log_that_cannot_be_read_does_not_hide_the_others(run: Here, tmp_path:
 
 
 def test_a_folder_that_cannot_be_listed_is_status_3(run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated, as root may list every folder."""
     shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0")
     (tmp_path / "orders-0").mkdir()
-    real = os.scandir
-
-    def scandir(path: Any) -> Any:
-        if str(path).endswith("orders-0"):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    refuse_listing(monkeypatch, "orders-0", errno.EACCES)
     ran = run("txn", tmp_path)
     assert (ran.status, ran.err) == (3, "kafkarec: orders-0 is left out: cannot be listed: permission denied\n")
     assert ran.out.startswith(b"txn-0: ")

@@ -22,6 +22,7 @@ import pytest
 from killed_writer import Disk
 from plain_logs import batch, log
 from salvage_runs import LARGE, WRITING, content, count_calls, logs, make_source, run_in_child
+from unlistable_folders import refuse_listing
 
 import kafkarec
 from kafkarec.ops.salvage import copying, salvage
@@ -353,14 +354,7 @@ def test_a_file_that_cannot_be_opened_is_damage(source: Path, tmp_path: Path, mo
 def test_a_folder_that_cannot_be_listed_is_reported(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = os.scandir
-
-    def scandir(path: Any) -> Any:
-        if str(path).endswith("orders-0"):
-            raise OSError(errno.EIO, "Input/output error", path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    refuse_listing(monkeypatch, "orders-0", errno.EIO)
     report = salvage(source, tmp_path / "out")
     assert [one.folder for one in report.partitions] == ["other-1"]
     assert (str(source / "orders-0"), "cannot be listed: input/output error") in report.left_out

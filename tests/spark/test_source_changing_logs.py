@@ -3,6 +3,7 @@ missing."""
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -16,6 +17,7 @@ import pytest
 from log_cleaning import RepeatingThread
 from source_rows import Read, read
 from stream_broker import Broker
+from unlistable_folders import refuse_listing
 
 from kafkarec.sources import folders, remote
 from spark_udfs.source import folder_borders, listing
@@ -125,15 +127,8 @@ def test_an_unreadable_folder_is_reported(
 ) -> None:
     broker.write(10)
     broker.write(10, partition=1)
-    real = os.scandir
     unreadable = str(broker.root / "orders-1")
-
-    def scandir(path: str) -> Any:
-        if path == unreadable:
-            raise PermissionError(13, "Permission denied", path)
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    refuse_listing(monkeypatch, unreadable, errno.EACCES)
     with pytest.raises(PermissionError, match=f"Permission denied: '{unreadable}'"):
         read(broker.root)
     assert {row["partition"] for row in read(broker.root, failOnDataLoss="false")} == {0}

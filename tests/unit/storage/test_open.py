@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import itertools
@@ -18,6 +19,7 @@ import pytest
 import reading
 import subprocesses
 from paths import SEGMENTS
+from unlistable_folders import refuse_listing
 
 import kafkarec
 from kafkarec.logs import logs_of
@@ -261,14 +263,7 @@ def test_a_data_folder(tmp_path: Path) -> None:
 def test_an_unlistable_folder_does_not_hide_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("txn-0", "all-codecs-0"):
         shutil.copytree(SEGMENTS / name, tmp_path / name)
-    real = os.scandir
-
-    def scandir(path: str) -> Any:
-        if str(path).endswith("txn-0"):
-            raise OSError(5, "Input/output error", str(path))
-        return real(path)
-
-    monkeypatch.setattr(os, "scandir", scandir)
+    refuse_listing(monkeypatch, "txn-0", errno.EIO)
     folder = kafkarec.open(tmp_path)
     assert isinstance(folder, kafkarec.LogDir)
     assert [log.topic for log in folder] == ["all-codecs"]
