@@ -155,7 +155,7 @@ def _print(report: SalvageReport, form: str, spool: str | None) -> None:
     """Print the report. spool: the removed file that standard input was copied to, which is not named."""
     with output_files.standard_output() as sink:
         if spool is None:
-            output_files.write_rendered(sink, form, document(report), [report.to_dict()])
+            output_files.write_rendered(sink, form, document(report), map(SalvageReport.to_dict, [report]))
             return
         printed = json.dumps(report.to_dict()) if form == "json" else str(report)
         for line in printed.split("\n"):

@@ -59,7 +59,11 @@ def run(args: argparse.Namespace) -> int:
             progress=(lambda path, end, size: tick(path, end)) if progress.is_terminal() else None,
         )
     output_files.write_report(
-        args, document(report, args.all), [report.to_dict()], indent=2, page=document(report, page=True)
+        args,
+        document(report, args.all),
+        map(verify.Report.to_dict, [report]),
+        indent=2,
+        page=document(report, page=True) if args.html else None,
     )
     return report.exit_status(args.strict) if report.files or not report.ok else COULD_NOT
 

@@ -7,7 +7,6 @@ is truncated to its previous size and Unreadable is raised. If writing fails, OS
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import sys
 from typing import Any
@@ -117,15 +116,3 @@ def _sendfile(source: int, target: int, position: int, length: int, at: int) -> 
 
 # What copies from file to file in the kernel; sendfile does only on Linux.
 _KERNEL = [_copy_file_range] * hasattr(os, "copy_file_range") + [_sendfile] * (sys.platform == "linux")
-
-
-def digest(path: str) -> str:
-    """The SHA-256 of a file, in hexadecimal, as read from the disk: its cached pages are dropped first
-    (POSIX_FADV_DONTNEED)."""
-    hasher = hashlib.sha256()
-    with open(path, "rb") as file:
-        if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-        while piece := file.read(_PIECE):
-            hasher.update(piece)
-    return hasher.hexdigest()

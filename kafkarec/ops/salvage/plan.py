@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from kafkarec.damage import Damage, Restored
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.recorded_ends import DELETED, Witness
+from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile
 
 from . import (
@@ -33,12 +33,12 @@ from .copying import Spool
 from .good_batches import DamageCollector, ReadProgress, no_progress
 from .merge import merge
 from .partition_sources import SalvagePartition
-from .plan_builder import PlanBuilder
+from .plan_builder import MAX_SEGMENT, PlanBuilder
 from .planned_files import PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
 
-_ROLL_UNORDERED, _NO_ROLL = 1 << 30, 2**31 - 1
+_ROLL_UNORDERED = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def plan(
 ) -> list[PartitionPlan]:
     """The folders of a partition: one, or several for a file without a known name that has several logs.
 
-    spool        see PlanBuilder
+    spool        see Spool
     new_folder   makes a name for one more folder
     """
     if partition.topic is None and partition.sources[0].unordered:
@@ -82,7 +82,7 @@ def plan(
     beside: list[BesideFile] = []
     made = _read(partition, options, spool)
     if partition.fillers:
-        _set_end(partition, made, witnesses, replace(options, keep_end=False))
+        _compare_end(partition, made.report, witnesses)
         missing = made.report
         if missing.ends_in_damage:
             missing = replace(missing, lost=[*missing.lost, (missing.next_offset, None)])
@@ -94,7 +94,7 @@ def plan(
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
         kraft_snapshots.plan_snapshot(made.folder, copies, options.max_decompressed_bytes, made.report)
-    _set_end(partition, made, witnesses, options)
+    _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
     _finish(partition, made, options)
     return [made]
 
@@ -133,7 +133,7 @@ def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | N
     """The good batches of all sources, as one log."""
     made = _new(partition, options, spool, partition.folder)
     report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
-    roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else _NO_ROLL
+    roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
     reading = _Reading(made, builder, options)
     streams = good_batches.batch_streams(partition.main_sources, cap, reading.collector)
@@ -212,12 +212,9 @@ def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None
         builder.empty_segment(base)
 
 
-def _set_end(
-    partition: SalvagePartition, made: PartitionPlan, witnesses: Sequence[Witness], options: SalvageOptions
-) -> None:
-    """Compares the log's end with the witnesses; with `keep_end` adds an empty segment at the highest one. Nothing is
-    missing if it was only not read, as it is above a limit."""
-    report = made.report
+def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
+    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets it.
+    Nothing is missing if it was only not read, as it is above a limit."""
     if any(one["reason"] == "limit_exceeded" for one in report.damage):
         witnesses = ()
     report.proofs = proofs_of_loss(partition, report.missing)
@@ -225,7 +222,13 @@ def _set_end(
         report.gaps_end > beside_files.log_start(partition) and not report.compacted and was_never_cleaned(partition)
     )
     ends = [report.next_offset or 0, end_without_segments(partition, witnesses), *_base_offsets(partition)]
-    end = report.set_end(max(ends), witnesses)
+    return report.set_end(max(ends), witnesses)
+
+
+def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, options: SalvageOptions) -> None:
+    """Says what a start offset above the log's end means; with `keep_end` adds an empty segment at the highest recorded
+    end."""
+    report = made.report
     if not end.higher:
         return
     if end.higher[-1].meaning == DELETED:

@@ -19,7 +19,9 @@ from .merge import DUPLICATE, MergedBatch
 from .planned_files import FilePlan, PlannedFolder, batch_hash
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
-_INT32_MAX = 2**31 - 1  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
+MAX_SEGMENT = (
+    2**31 - 1
+)  # limit of a segment's bytes, and of its offsets relative to the base offset: an index has int32
 _MOST_GAPS = 1000  # a compacted log has millions; only those of logs that were never compacted are used
 
 
@@ -32,7 +34,7 @@ class PlanBuilder:
     """
 
     def __init__(
-        self, report: SalvagedPartition, folder: PlannedFolder, base_offsets: list[int], roll: int = _INT32_MAX
+        self, report: SalvagedPartition, folder: PlannedFolder, base_offsets: list[int], roll: int = MAX_SEGMENT
     ) -> None:
         self.report, self.folder = report, folder
         self._base_offsets, self._roll = base_offsets, roll
@@ -79,7 +81,7 @@ class PlanBuilder:
             self._plan is None
             or begins
             or self._plan.size + row.size > self._roll
-            or row.last - self._base > _INT32_MAX
+            or row.last - self._base > MAX_SEGMENT
         ):
             # A segment that begins because of `roll` is named after its first batch.
             self._plan = self._new_segment(base_offset if base_offset >= 0 and begins else row.base)

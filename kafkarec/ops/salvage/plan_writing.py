@@ -7,7 +7,6 @@ read_back   one walk of each new log: its batches are those of the plan, their c
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -93,7 +92,7 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
             planned = plan.folder.files[file.name]
             assert isinstance(planned, FilePlan)
             if (planned.hashes, file.batches) != (found[file.name], counts[file.name]):
-                raise other_bytes(os.path.join(path, file.name), "other batches than were written")
+                raise side_file_writer.other_bytes(os.path.join(path, file.name), "other batches than were written")
     for name, planned in files(plan):
         if name in states:
             continue
@@ -101,15 +100,10 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
         state = folder.states.get(base) if directory == report.folder else None
         states[name] = state or state_of(os.path.join(out, name))
         if states[name][0] != (len(planned) if isinstance(planned, bytes) else planned.size):
-            raise other_bytes(os.path.join(out, name), f"{states[name][0]} bytes")
+            raise side_file_writer.other_bytes(os.path.join(out, name), f"{states[name][0]} bytes")
     for file in (*report.files, *report.snapshots):
         file.sha256 = states[f"{report.folder}/{file.name}"][1]
     return states
-
-
-def other_bytes(path: str, what: str) -> OSError:
-    """The error for a file that is not as it was written."""
-    return OSError(errno.EIO, f"the copy is damaged ({what}); the disk is not reliable", path)
 
 
 class _ReadBack(LocalFolder):

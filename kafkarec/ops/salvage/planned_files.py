@@ -136,7 +136,7 @@ class FilePlan:
         new, at = FilePlan(self.name), 0
         new.hashes = self.hashes
         for one in changes:
-            new._copy_parts(self, at, one.position - at)
+            new.copy_range(self, at, one.position - at)
             at = one.position
             if isinstance(one, InsertedBatch):
                 new.append(one.data)
@@ -144,19 +144,16 @@ class FilePlan:
             else:
                 at += one.size
                 new.hashes -= batch_hash(one.last, one.crc, one.size)
-        new._copy_parts(self, at, self.size - at)
+        new.copy_range(self, at, self.size - at)
         return new
 
-    def _copy_parts(self, other: FilePlan, position: int, length: int) -> None:
+    def copy_range(self, other: FilePlan, position: int, length: int) -> None:
+        """Appends a range of another planned file."""
         for source, first, count in other._parts(position, length):
             if isinstance(source, bytes):
                 self.append(source[first : first + count])
             else:
                 self.copy(source, first, count)
-
-    def copy_range(self, other: FilePlan, position: int, size: int) -> None:
-        """Appends a range of another planned file."""
-        self._copy_parts(other, position, size)
 
     def close(self) -> None:
         for source in self._sources:
@@ -237,7 +234,7 @@ class PlannedFolder:
         file = self.files.get(name)
         if not isinstance(file, FilePlan):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.join(name))
-        return planned_source(file, self.join(name))
+        return PlannedSource(file, self.join(name))
 
     def close(self) -> None:
         for file in (*self.files.values(), *self.set_aside.values()):
@@ -245,22 +242,22 @@ class PlannedFolder:
                 file.close()
 
 
-class _PlannedSource(FileObject):
+class PlannedSource(FileObject):
+    """A planned file as a source of bytes."""
+
     def close(self) -> None:
         self._file.close()
 
 
-def planned_source(file: FilePlan, path: str) -> ByteSource:
-    """A planned file as a source of bytes."""
-    return _PlannedSource(file, path)
-
-
 def _count(one: RemovedBatch | InsertedBatch, file: OutputFile, report: SalvagedPartition) -> None:
-    removed = isinstance(one, RemovedBatch)
+    if isinstance(one, RemovedBatch):
+        batches, records, size = -1, -one.records, -one.size
+    else:
+        batches, records, size = 1, 1, len(one.data)
     for counts in (file, report):
-        counts.batches += -1 if removed else 1
-        counts.records += -one.records if isinstance(one, RemovedBatch) else 1
-        counts.size += -one.size if isinstance(one, RemovedBatch) else len(one.data)
+        counts.batches += batches
+        counts.records += records
+        counts.size += size
 
 
 def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """What a later run knows of one that did not finish: a note for each partition, in OUT/.unfinished
 
-    run.json            {"kafkarec": version, "given": [...], "options": {...}}    the run; the folder is locked
+    run.json            {"kafkarec": version, "given": [...], "options": [...]}    the run; the folder is locked
     orders-0.json       {"sources": [[path, size, mtime], ...], "names": [...]}    written before its files are
                         {..., "reports": [...], "states": {path: [size, SHA-256]}}     when they are on the disk
 
@@ -33,7 +33,7 @@ from .output_folder import is_empty
 from .partition_sources import SalvagePartition
 from .plan import PartitionPlan
 from .plan_writing import State, files, state_of
-from .planned_files import FilePlan, planned_source
+from .planned_files import FilePlan, PlannedSource
 from .salvaged_partition import SalvagedPartition
 
 UNFINISHED, REPORT = ".unfinished", "salvage.json"
@@ -42,17 +42,20 @@ _Batch = tuple[int, int]  # CRC and size: what no header field that the checksum
 
 
 class UnfinishedRun:
-    """The notes in an output folder, which is locked until `close`."""
+    """The notes in an output folder, which is locked until `close`.
+
+    out, folder   the output folder, the folder of the notes
+    """
 
     def __init__(self, out: str, given: list[str], options: list[Any]) -> None:
-        self._out, self._folder = out, os.path.join(out, UNFINISHED)
+        self.out, self.folder = out, os.path.join(out, UNFINISHED)
         if os.path.lexists(os.path.join(out, REPORT)):
             raise Refused(f"{out} contains a finished salvage ({REPORT}); choose another folder")
-        fresh = not os.path.isdir(self._folder)
+        fresh = not os.path.isdir(self.folder)
         if fresh and not is_empty(out):
             raise Refused(f"{out} is not empty; choose a new folder")
-        make_folder(self._folder)
-        self._descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        make_folder(self.folder)
+        self._descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             try:
                 fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,30 +67,31 @@ class UnfinishedRun:
             raise
 
     def _begin(self, run: dict[str, Any]) -> None:
-        begun = _read(os.path.join(self._folder, _RUN))
+        begun = _read(os.path.join(self.folder, _RUN))
         if begun is None:
-            if any(name != UNFINISHED for name in os.listdir(self._out)):
-                raise Refused(f"{self._out} is not empty; choose a new folder")
-            self._write(_RUN, run)
+            if any(name != UNFINISHED for name in os.listdir(self.out)):
+                raise Refused(f"{self.out} is not empty; choose a new folder")
+            self.write(_RUN, run)
         elif begun != run:
             raise Refused(
-                f"{self._out} contains the unfinished run of another salvage, with other sources or options; choose "
+                f"{self.out} contains the unfinished run of another salvage, with other sources or options; choose "
                 "another folder"
             )
 
-    def _write(self, name: str, data: dict[str, Any]) -> None:
-        write_file(self._folder, name, json.dumps(data).encode())
-        sync_folder(self._folder)
+    def write(self, name: str, data: dict[str, Any]) -> None:
+        """Writes a note durably."""
+        write_file(self.folder, name, json.dumps(data).encode())
+        sync_folder(self.folder)
 
     def note(self, partition: SalvagePartition) -> PartitionNote:
         return PartitionNote(self, partition)
 
     def finish(self) -> None:
         """Removes the notes. The report must be written first."""
-        for name in os.listdir(self._folder):
-            os.unlink(os.path.join(self._folder, name))
-        os.rmdir(self._folder)
-        sync_folder(self._out)
+        for name in os.listdir(self.folder):
+            os.unlink(os.path.join(self.folder, name))
+        os.rmdir(self.folder)
+        sync_folder(self.out)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -100,10 +104,10 @@ class PartitionNote:
     """
 
     def __init__(self, run: UnfinishedRun, partition: SalvagePartition) -> None:
-        self._run, self._out = run, run._out
+        self._run, self._out = run, run.out
         self._name = f"{partition.folder}.json"
         self._sources = _states_of(partition)
-        self._found = _read(os.path.join(run._folder, self._name)) or {}
+        self._found = _read(os.path.join(run.folder, self._name)) or {}
         self.why_again = ""
 
     def finished(self) -> list[SalvagedPartition] | None:
@@ -135,7 +139,7 @@ class PartitionNote:
         if not written:
             return True
         planned = (file for plan in plans for _, file in files(plan) if isinstance(file, FilePlan))
-        sources = (planned_source(one, one.name) for one in planned)
+        sources = (PlannedSource(one, one.name) for one in planned)
         return written <= _batches(SegmentFile(one.name, one.name, source=one) for one in sources)
 
     def _written(self) -> list[str]:
@@ -148,7 +152,7 @@ class PartitionNote:
         planned = {path for plan in plans for path, _ in files(plan)}
         earlier = set(self._found.get("names", ())) | set(self._found.get("states", ()))
         names = planned.union(earlier, *map(_side_files, plans))
-        self._run._write(self._name, {"sources": self._sources, "names": sorted(names)})
+        self._run.write(self._name, {"sources": self._sources, "names": sorted(names)})
         for path in earlier - planned:
             for name in (path, path + PART):
                 with suppress(FileNotFoundError):
@@ -158,7 +162,7 @@ class PartitionNote:
         """Notes that all files are on the disk."""
         reports = [one.report.to_dict() for one in plans]
         note = {"sources": self._sources, "names": sorted(states), "reports": reports, "states": states}
-        self._run._write(self._name, note)
+        self._run.write(self._name, note)
 
 
 def _read(path: str) -> dict[str, Any] | None:

@@ -86,8 +86,12 @@ def test_another_replica_may_have_the_rest(tmp_path: Path) -> None:
     assert not salvage([first, cut_golden(tmp_path / "c")], tmp_path / "short").ok
 
 
-def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path: Path) -> None:
-    made(tmp_path / "data", {0: [good(0)]})
+@pytest.mark.parametrize("with_deleted", [False, True])
+def test_the_start_offset_above_the_end_is_in_the_plan(tmp_path: Path, with_deleted: bool) -> None:
+    """Said once, also if a file was looked into for what is missing."""
+    folder = made(tmp_path / "data", {0: [good(0)]})
+    if with_deleted:
+        (folder / f"{60:020}.log.deleted").write_bytes(good(60))
     data_folder(tmp_path / "data", log_start="orders 0 50")
     report = salvage(tmp_path / "data", tmp_path / "out", as_partition=True)
     [problem] = [one for one in report.partitions[0].problems if "log-start" in one]
