@@ -11,7 +11,7 @@ from typing import Any
 
 
 class WholeWrites:
-    """A context manager. The first Ctrl-C within `write()` takes effect when that ends; a second one at once."""
+    """A context manager. The first Ctrl-C within `write()` or an import takes effect at the next `check()`; a second one at once."""
 
     def __init__(self) -> None:
         self._writing = self._interrupted = False
@@ -35,11 +35,13 @@ class WholeWrites:
             self._writing = False
 
     def check(self) -> None:
-        """Raise KeyboardInterrupt if Ctrl-C came during the last write."""
+        """Raise KeyboardInterrupt if Ctrl-C came during the last write, or an import."""
         if self._interrupted:
             raise KeyboardInterrupt
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self._interrupted or not self._writing:
+        again, self._interrupted = self._interrupted, True
+        # An exception within Python's import machinery may be printed and swallowed: its locks are freed by callbacks.
+        importing = frame is not None and frame.f_code.co_filename.startswith("<frozen importlib")
+        if again or not (self._writing or importing):
             raise KeyboardInterrupt
-        self._interrupted = True

@@ -18,6 +18,7 @@ from paths import ROOT, SEGMENTS
 import kafkarec
 from kafkarec.cli import app, progress
 from kafkarec.cli.app import VERBS
+from kafkarec.cli.whole_writes import WholeWrites
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 
@@ -199,6 +200,17 @@ def test_an_interrupt_leaves_no_files(long_log: Path, tmp_path: Path) -> None:
     written, complaints = child.communicate(timeout=30)
     assert (child.returncode, written, complaints) == (130, b"", b"")
     assert os.listdir(tmp_path) == []
+
+
+def test_an_interrupt_within_an_import_is_not_lost() -> None:
+    """Python prints and swallows what is raised in the callbacks of its import locks."""
+    code = compile("signal.raise_signal(signal.SIGINT)", "<frozen importlib._bootstrap>", "exec")
+    with WholeWrites() as writes:
+        exec(code, {"signal": signal})
+        with pytest.raises(KeyboardInterrupt):
+            writes.check()
+        with pytest.raises(KeyboardInterrupt):  # a second one: at once
+            exec(code, {"signal": signal})
 
 
 @pytest.mark.parametrize(
