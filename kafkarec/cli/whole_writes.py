@@ -11,8 +11,8 @@ from typing import Any
 
 
 class WholeWrites:
-    """A context manager. The first Ctrl-C within `write()` or an import takes effect at the next `check()`, a second one
-    at once."""
+    """A context manager. The first Ctrl-C within `write()` or an import takes effect at the next `check()`, a second
+    one at once."""
 
     def __init__(self) -> None:
         self._writing = self._interrupted = False

@@ -162,7 +162,7 @@ def test_killed_again_and_again(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     rng = random.Random(11)
     for attempt in range(200):
-        call_number = rng.randint(5, 60 + 4 * attempt)  # a whole run makes some 220 calls, most for its larger partition
+        call_number = rng.randint(5, 60 + 4 * attempt)  # a whole run makes some 220 calls
 
         def action(call_number: int = call_number) -> None:
             def at(number: int, name: str) -> None:
