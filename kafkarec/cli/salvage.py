@@ -48,7 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-partition",
         action="store_true",
-        help="write folders that a broker can start on, with epochs, snapshots, topic id",
+        help="write folders that a broker of the same cluster can start on, with epochs, snapshots, topic id",
+    )
+    parser.add_argument(
+        "--new-cluster",
+        action="store_true",
+        help="write folders for another cluster: without producer ids, which mean other producers there, aborted data "
+        "and markers; offsets and records stay",
     )
     parser.add_argument(
         "--undecided",
@@ -60,7 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-end",
         action="store_true",
-        help="if snapshots, indexes or checkpoints show that the log was longer, add an empty segment where it ended",
+        help="if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, by a batch "
+        "without records: a broker does not use these offsets again, and consumers reach the end",
     )
     parser.add_argument(
         "--merge-different",
@@ -111,6 +118,7 @@ def run(args: argparse.Namespace) -> int:
                 sources,
                 out,
                 as_partition=args.as_partition,
+                new_cluster=args.new_cluster,
                 keep_end=args.keep_end,
                 merge_different=args.merge_different,
                 dry_run=args.dry_run,

@@ -43,7 +43,7 @@ def test_the_printed_commands_lead_to_a_log_that_verifies(
     command = run("verify", short).out.decode().rpartition("next: kafkarec ")[2]
     ran = run(*shlex.split(command))
     assert ran.status == 1 and f"  {HEADLINE}\n" in ran.out.decode()
-    assert "--keep-end adds an empty segment at 865" in ran.out.decode()
+    assert "--keep-end lets the log end at 865" in ran.out.decode()
     [following] = [line for line in ran.out.decode().splitlines() if line.startswith("next: kafkarec verify")]
     assert run(*shlex.split(following)[2:]).status == 0
     assert run("salvage", short, "-o", "kept", "--keep-end").status == 1

@@ -87,7 +87,7 @@ def test_any_file_name_is_accepted(run: Here, tmp_path: Path) -> None:
 def test_as_partition_prints_the_next_steps(run: Here, tmp_path: Path) -> None:
     ran = run("salvage", TXN, "-o", tmp_path / "out", "--as-partition")
     assert ran.status == 0
-    assert f"NEW={tmp_path}/out\n" in ran.out.decode() and "  7. # start the broker\n" in ran.out.decode()
+    assert f"NEW={tmp_path}/out\n" in ran.out.decode() and "  9. # start the broker; later" in ran.out.decode()
     assert (tmp_path / "out/txn-0/partition.metadata").exists()
 
 

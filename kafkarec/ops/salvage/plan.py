@@ -5,7 +5,9 @@
     snapshots   of the metadata log, copied if they are complete              kraft_snapshots
     end         compared with what other files say of it                      source_witnesses
     markers     of transactions, where damage destroyed them                  lost_markers
+    end         with keep_end: a batch without records where the log ended
     startable   without what a broker fails on, with its small files          open_transactions, side_file_writer
+    or          for another cluster: without producers                        new_cluster
 
 A dry run ends here. What is written is this plan, byte for byte.
 """
@@ -17,15 +19,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkarec.damage import Damage, Restored
+from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.storage.log_reading import last_batch
+from kafkarec.storage.names import CLUSTER_METADATA
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.write.header import BatchHeader
 
 from . import (
     beside_files,
     good_batches,
     kraft_snapshots,
     lost_markers,
+    new_cluster,
     open_transactions,
     side_file_writer,
 )
@@ -34,7 +41,7 @@ from .good_batches import DamageCollector, ReadProgress, no_progress
 from .merge import merge
 from .partition_sources import SalvagePartition
 from .plan_builder import MAX_SEGMENT, PlanBuilder
-from .planned_files import PlannedFolder
+from .planned_files import InsertedBatch, PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
 
@@ -47,6 +54,7 @@ class SalvageOptions:
 
     out: str
     as_partition: bool = False
+    new_cluster: bool = False
     max_decompressed_bytes: int = 128 << 20
     undecided: str = "abort"
     keep_end: bool = False
@@ -58,10 +66,14 @@ class SalvageOptions:
 
 @dataclass
 class PartitionPlan:
-    """One folder of the output: its files, and what the report says of it."""
+    """One folder of the output: its files, and what the report says of it.
+
+    least_end   (keep_end) the offset at which the new log has to end, or above
+    """
 
     report: SalvagedPartition
     folder: PlannedFolder
+    least_end: int = 0
 
     def log(self) -> PartitionFiles:
         """The log that it becomes."""
@@ -226,22 +238,43 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
 
 
 def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, options: SalvageOptions) -> None:
-    """Says what a start offset above the log's end means; with `keep_end` adds an empty segment at the highest recorded
-    end."""
+    """Says what a start offset above the log's end means; with `keep_end` the log will end where it ended."""
     report = made.report
-    if not end.higher:
-        return
-    if end.higher[-1].meaning == DELETED:
+    if end.higher and end.higher[-1].meaning == DELETED:
         report.problems.append(
             f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
             "starts with that file deletes every segment"
         )
     if not options.keep_end or partition.topic is None:
         return
-    top = max(one.end for one in end.higher)
-    report.ends_in_damage = False  # the missing offsets have an end now
-    report.lost.append((report.log_end if report.next_offset is None else report.next_offset, top - 1))
-    PlanBuilder(report, made.folder, []).empty_segment(top)
+    made.least_end = max([report.log_end, *(one.end for one in end.higher)])
+    if end.higher:
+        report.ends_in_damage = False  # the missing offsets have an end now
+        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, made.least_end - 1))
+
+
+def _reach(made: PartitionPlan, end: int) -> None:
+    """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
+    to it. A log without batches gets an empty segment."""
+    report = made.report
+    with made.log() as log:
+        before = next(filter(None, map(last_batch, reversed(log.segments))), None)
+    if before is None:
+        if (report.next_offset or 0) < end:
+            PlanBuilder(report, made.folder, []).empty_segment(end)
+        return
+    if before["last_offset"] >= end - 1:
+        return
+    last = [file for file in report.files if file.base_offset < end][-1]
+    if end - 1 - last.base_offset > MAX_SEGMENT:
+        PlanBuilder(report, made.folder, []).empty_segment(end - 1)
+        last = report.files[-1]
+    epoch = before["partition_leader_epoch"]
+    header = BatchHeader(
+        base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
+    )
+    data = empty_batch(header, before["max_timestamp"])
+    made.folder.change(report, [InsertedBatch(last.name, last.size, data)])
 
 
 def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOptions) -> None:
@@ -249,17 +282,26 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
     report, folder = made.report, made.folder
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
-    if not report.files:
-        return
-    if lost_markers.may_have_lost(partition, report):
+    if report.files and lost_markers.may_have_lost(partition, report):
         with made.log() as log:
             report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
             changes = lost_markers.changes(log, report.markers)
-        folder.change(report, changes, lost_markers.REASON)
-    if options.as_partition:
+        folder.change(report, changes)
+    if made.least_end:
+        _reach(made, made.least_end)
+    if not report.files:
+        return
+    if options.new_cluster and partition.topic != CLUSTER_METADATA:
+        end = report.next_offset or 0
+        with made.log() as log:
+            changed = list(new_cluster.changes(log))
+        folder.change(report, changed)
+        report.problems.append(new_cluster.sentence(changed))
+        _reach(made, end)
+    elif options.as_partition:
         with made.log() as log:
             report.problems += side_file_writer.copy_from_sources(log, folder.write, partition)
         with made.log() as log:
             plain = open_transactions.find_plain_batches(log)
-        folder.change(report, plain, open_transactions.REASON)
+        folder.change(report, plain)
         report.problems += open_transactions.sentences(plain)

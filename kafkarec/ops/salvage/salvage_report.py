@@ -32,6 +32,7 @@ REASONS = {
     "stale_epoch": "its leader epoch is below that of an earlier batch",
     "outside_of_segment": "its offsets are outside of its segment's range",
     "transaction_undecided": "how its transaction ended is not known, as the marker is lost",
+    "transaction_not_ended": "its transaction is open, and cannot be ended in another cluster",
     "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
     "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
     "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
@@ -67,6 +68,7 @@ class SalvageReport:
     left_out: list[tuple[str, str]] = field(default_factory=list)
     unread: list[ReadFailure] = field(default_factory=list)
     source_ids: list[str] = field(default_factory=list)
+    new_cluster: bool = False
     version: str = __version__
 
     @property
@@ -166,10 +168,11 @@ def _next(report: SalvageReport) -> Iterator[Block]:
     if not report.as_partition:
         records = suggested_output("records.jsonl", [*report.sources, report.out])
         steps += [command("cat", [folder], ("-o", records))]
-        steps += ["(a folder that a broker starts on: salvage with --as-partition)"]
+        steps += ["(folders that a broker starts on: --as-partition for the same cluster, else --new-cluster)"]
     yield Commands("next", [("", step) for step in steps])
     if report.as_partition:
-        yield from serve_plan.lines(report.out, [one.folder for one in saved], report.source_ids)
+        folders = [one.folder for one in saved]
+        yield from serve_plan.lines(report.out, folders, report.source_ids, report.new_cluster)
 
 
 def _possible_partition(report: SalvageReport, one: SalvagedPartition) -> Iterator[str]:
@@ -248,7 +251,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         yield f"  {one.end.headline}"
         if one.beyond_end and one.next_offset in (one.log_end, None):
             top = max(each["end"] for each in one.recorded_ends)
-            yield f"    --keep-end adds an empty segment at {top}, so that a broker does not use these offsets again"
+            yield f"    --keep-end lets the log end at {top}, so that a broker does not use these offsets again"
     for reason in sorted({each.reason for each in one.set_aside}):
         ranges = [each for each in one.set_aside if each.reason == reason]
         size, count = sum(each.size for each in ranges), sum(each.batches for each in ranges)
