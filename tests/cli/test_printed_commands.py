@@ -264,7 +264,7 @@ def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, configure
 
 STUB = """#!/bin/sh
 echo NAME >> "$CALLS"
-[ "$(PATH="$REAL" grep -cx NAME "$CALLS")" != "$FAIL_NAME" ] || { PATH="$REAL" cp -r "$DATA_FOLDER" "$LEFT"; exit 1; }
+[ "NAME $(PATH="$REAL" grep -cx NAME "$CALLS")" != "$FAILS" ] || { PATH="$REAL" cp -r "$DATA_FOLDER" "$LEFT"; exit 1; }
 PATH="$REAL" exec NAME "$@"
 """
 
@@ -298,7 +298,7 @@ def test_a_step_of_the_serve_plan_fails(
         shutil.copytree(tmp_path / "saved", data)
         calls.write_text("")
         paths = {"PATH": f"{tmp_path}/stubs:{real}", "REAL": real, "CALLS": str(calls), "LEFT": str(left)}
-        paths |= {"DATA_FOLDER": str(data), f"FAIL_{command}": str(number)}
+        paths |= {"DATA_FOLDER": str(data), "FAILS": f"{command} {number}"}
         ran = subprocess.run([*shell.split(), "-c", script], env=paths, cwd=tmp_path, capture_output=True, check=False)
         called = calls.read_text().split()
         called = called[: called.index("again")]
