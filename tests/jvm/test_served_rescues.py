@@ -8,15 +8,19 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import plain_logs
 import pytest
 from broker import Broker
 from command import Here
+from confluent_kafka import Consumer, TopicPartition
 from jvm_oracle import Oracle
 from jvm_reading import consumer_lines
+from paths import ROOT
 
 import kafkarec
 from kafkarec.support.command_line import quoted
@@ -176,6 +180,48 @@ def test_a_consumer_reaches_the_end_that_is_kept(run: Here, kafka: Oracle, tmp_p
         broker.serve(kafka, {"kept": out / "orders-0"})
         *consumed, ended = ask(kafka, "consume", broker.address, "kept", "read_uncommitted")
         assert consumed == consumer_lines(out / "orders-0", "read_uncommitted") and ended == f"end {end}"
+        place = TopicPartition("kept", 0, 0)
+        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "one"})  # librdkafka
+        consumer.assign([place])
+        deadline = time.monotonic() + 60
+        while consumer.position([place])[0].offset < end and time.monotonic() < deadline:
+            consumer.poll(0.2)
+        assert consumer.position([place])[0].offset == end
         assert ask(kafka, "produce", broker.address, "kept", 1)[0] == str(end)
+        message = consumer.poll(30)
+        assert message is not None and message.offset() == end
+        consumer.close()
+    finally:
+        broker.stop()
+
+
+def test_the_producer_of_the_page_sends_every_byte_or_fails(kafka: Oracle, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "back-into-kafka.md").read_text()
+    send, count = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with kafkarec.RecordBatchBuilder() as builder:
+        builder.append(1000, None, None)
+        builder.append(2000, b'\0\xff\n\t"', b"\xfe\r\n", [("h\u00e9", b"\0"), ("n", None), ("n", b"")])
+        builder.append(3000, b"", b"", [("", b"x")])
+        builder.append(4000, b"tombstone", None)
+        builder.append(5000, None, b"v" * 3000)
+        log = plain_logs.log(tmp_path / "new" / "orders-0", [builder.build()])
+    broker = Broker(tmp_path / "broker")
+    try:
+        broker.start()
+        ask(kafka, "create", broker.address, "orders", "small:max.message.bytes=1000")
+
+        def run(code: str) -> subprocess.CompletedProcess[str]:
+            code = code.replace("localhost:9092", broker.address)
+            words = [sys.executable, "-c", code]
+            return subprocess.run(
+                words, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}
+            )
+
+        assert run(send).stdout == "5 records sent\n"
+        assert run(count).stdout == "5 records arrived\n"
+        *consumed, _ = ask(kafka, "consume", broker.address, "orders", "read_committed")
+        assert consumed == consumer_lines(log, "read_committed")
+        refused = run(send.replace('"orders"', '"small"'))
+        assert refused.returncode and " records did not arrive: " in refused.stderr
     finally:
         broker.stop()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from kafkarec._writer import RecordInput
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.write.header import BatchHeader
-from kafkarec.write.record_input import record_input_of
+from kafkarec.write.record_input import RecordInput, record_input_of
 
 from .batches import SourceBatch
 

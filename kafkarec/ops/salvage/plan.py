@@ -255,25 +255,23 @@ def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, 
 
 def _reach(made: PartitionPlan, end: int) -> None:
     """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
-    to it. A log without batches gets an empty segment."""
+    to it. A log without segments gets an empty one."""
     report = made.report
     with made.log() as log:
-        before = next(filter(None, map(last_batch, reversed(log.segments))), None)
-    if before is None:
-        if (report.next_offset or 0) < end:
-            PlanBuilder(report, made.folder, []).empty_segment(end)
+        before = next(filter(None, map(last_batch, reversed(log.segments))), {})
+    if before.get("last_offset", -1) >= end - 1:
         return
-    if before["last_offset"] >= end - 1:
-        return
-    last = [file for file in report.files if file.base_offset < end][-1]
-    if end - 1 - last.base_offset > MAX_SEGMENT:
-        PlanBuilder(report, made.folder, []).empty_segment(end - 1)
+    last = next((file for file in reversed(report.files) if file.base_offset < end), None)
+    if last is None or end - 1 - last.base_offset > MAX_SEGMENT:
+        PlanBuilder(report, made.folder, []).empty_segment(end if last is None else end - 1)
+        if last is None:
+            return
         last = report.files[-1]
-    epoch = before["partition_leader_epoch"]
+    epoch = before.get("partition_leader_epoch")
     header = BatchHeader(
         base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
     )
-    data = empty_batch(header, before["max_timestamp"])
+    data = empty_batch(header, before.get("max_timestamp", -1))
     made.folder.change(report, [InsertedBatch(last.name, last.size, data)])
 
 
@@ -295,8 +293,9 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
         end = report.next_offset or 0
         with made.log() as log:
             changed = list(new_cluster.changes(log))
-        folder.change(report, changed)
-        report.problems.append(new_cluster.sentence(changed))
+        if changed:
+            folder.change(report, changed)
+            report.problems.append(new_cluster.sentence(changed))
         _reach(made, end)
     elif options.as_partition:
         with made.log() as log:

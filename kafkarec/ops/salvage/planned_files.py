@@ -297,4 +297,4 @@ def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Itera
     named = [file.base_offset for file in report.files]  # an empty segment's name has the log's end
     begins = [file.first_offset for file in report.files if file.first_offset is not None]
     ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
-    report.start_offset, report.next_offset = min(begins or named), max(*named, *ends)
+    report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])

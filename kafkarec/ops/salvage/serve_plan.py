@@ -86,11 +86,8 @@ def _steps(out: str, each: str, folders: Sequence[str], source_ids: Sequence[str
     runs = 'awk -v i="$i" \'$6 ~ (":" i "$") { found = 1 } END { exit found }\' /proc/locks'
     held = f'[ ! -e "$DATA/.lock" ] || {{ i="$(stat -c %i "$DATA/.lock")" && {runs}; }}'
     yield _step("STOPPED", 3, f"{held} || {_stop('a broker is running on $DATA')}")
-    exists = (
-        f'[ -e "$DATA/$p" ] || {_stop("$DATA/$p does not exist: create the topic first, or name the data folder that has it")}; '
-        if new_cluster
-        else ""
-    )
+    missing = _stop("$DATA/$p does not exist: create the topic first, or name the data folder that has it")
+    exists = f'[ -e "$DATA/$p" ] || {missing}; ' if new_cluster else ""
     yield _step(
         "COPIED",
         5,

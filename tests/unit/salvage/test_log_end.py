@@ -56,8 +56,8 @@ def test_keep_end_lets_the_log_end_where_it_ended(name: str, tmp_path: Path) -> 
     assert not report.ok and (one.next_offset, one.log_end) == (top, before.end.end.offset)
     assert one.lost[-1] == (before.end.end.offset, top - 1)
     out = tmp_path / "out" / one.folder
-    *_, last = kafkarec.open(out).scan()
-    assert (last["last_offset"], last["record_count"], last["producer_id"]) == (top - 1, 0, None), "it can be reached"
+    batches = list(kafkarec.open(out).scan())
+    assert batches[-1]["last_offset"] == top - 1 if batches else name == "all segments gone", "consumers reach the end"
     after = verified(out)
     assert after.exit_status() == 0 and after.partitions[0].end.end.offset == top
 
