@@ -23,7 +23,7 @@ from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
-from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
@@ -86,11 +86,6 @@ class SalvagePartition:
     @property
     def size(self) -> int:
         return sum(known_size(segment) for source in self.sources for segment in (*source.segments, *source.snapshots))
-
-    @property
-    def in_steps(self) -> bool:
-        """Whether each segment is salvaged as a separate step, which needs one source with ordered batches."""
-        return len(self.sources) == 1 and not self.sources[0].unordered
 
 
 @dataclass
@@ -225,14 +220,6 @@ def _explained(folder: str, one: LeftOut) -> LeftOut:
         f"{command('verify', [path])}/*"
     )
     return one._replace(name=path, why=why)
-
-
-def known_size(segment: SegmentFile) -> int:
-    """The size of a file; 0 if it cannot be opened to learn it."""
-    try:
-        return segment.size
-    except (OSError, KafkaRecordError):
-        return 0
 
 
 def _unreadable(path: str, error: OSError) -> LeftOut:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from kafkarec.damage import is_unchecked
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
 from kafkarec.storage.output_rules import STANDARD_INPUT
@@ -12,7 +13,7 @@ from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
 from .finding_kinds import ANOMALY, ERROR, INDEX_FILE, KINDS, REINDEX, REPLICA, SALVAGE, TXN
-from .report_data import PartitionReport, ReportData, is_no_damage
+from .report_data import PartitionReport, ReportData
 
 _MAX_COMMANDS = 3
 _REBUILT_BY_REINDEX = ("index", ".snapshot")
@@ -167,7 +168,7 @@ def _needs_salvage(one: PartitionReport) -> bool:
     have offsets that it lacks."""
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
-    damaged = any(not is_no_damage(each.reason) for each in one.damage)
+    damaged = any(not is_unchecked(each.reason) for each in one.damage)
     return damaged or one.damage_left_out > 0 or in_other_file or _has_step(one, SALVAGE, ERROR)
 
 

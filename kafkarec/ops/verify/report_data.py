@@ -13,8 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkarec.damage import Damage, Restored, is_read_failure
-from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+from kafkarec.damage import Damage, Restored, is_read_failure, is_unchecked
 from kafkarec.sources.read_failures import DISK, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
@@ -278,13 +277,8 @@ class ReportData:
 
 def _state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
     reasons, severities = {one.reason for one in damage}, {one.severity for one in findings}
-    if left_out or not all(map(is_no_damage, reasons)):
+    if left_out or not all(map(is_unchecked, reasons)):
         return "damaged"
     if ERROR in severities:
         return ERROR
     return "unchecked" if reasons else ANOMALY if ANOMALY in severities else "ok"
-
-
-def is_no_damage(reason: str) -> bool:
-    """Whether the reason is a limit or a missing library, which is no damage."""
-    return issubclass(REASONS[reason].error, LimitExceededError | MissingCodecError)
