@@ -18,7 +18,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import DISK_ERRORS, of_one_file, read_failure
+from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
 from kafkarec.storage import names, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
@@ -180,6 +180,39 @@ def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
     return [f"{name}={next(iter(found[name]))}" for name in names_found if len(found[name]) == 1 or name[0] == "c"]
 
 
+def unread_side_files(partition: SalvagePartition) -> list[ReadFailure]:
+    """The side files of the sources that cannot be read. What is written does not need them all; but a disk that fails
+    in one of them is named as `verify` names it."""
+    failures = []
+    for source in partition.main_sources:
+        folder = LocalFolder(source.path)
+        if not os.path.isdir(folder.path):
+            continue
+        if source.log is None:
+            beside = [names.sidecar(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
+        else:
+            beside = [name for name in folder.names() if name in names.TEXT_FILES or _is_side_file(name)]
+        failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
+    return failures
+
+
+def _is_side_file(name: str) -> bool:
+    parsed = names.segment(name)
+    return parsed is not None and parsed.suffix in names.SIDECARS and not (parsed.state or parsed.packed_suffix)
+
+
+def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
+    """Why a file cannot be read; None: it can, or does not exist."""
+    try:
+        folder.read(name)
+    except OSError as error:
+        if not of_one_file(error):
+            raise
+        failure = read_failure(error, folder.join(name))
+        return failure._replace(why=f"cannot be read: {failure.why}")
+    return None
+
+
 def _had_segments(log: PartitionFiles) -> bool:
     """Whether files say that a partition folder without segments had some, or may have them: .swap, .deleted."""
     if log.topic is None or log.partition is None:
@@ -194,12 +227,16 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
         found = sorted(os.listdir(folder))
     except OSError:  # a URL, or several folders together
         return []
-    explained = ((os.path.join(folder, name), names.explain(name)) for name in found)
-    return [
-        LeftOut(path, f"not copied: {what.sentence}", what.kind)
-        for path, what in explained
-        if what.kind == "file" and os.path.isfile(path)
-    ]
+    left_out = []
+    for name in found:
+        path, what = os.path.join(folder, name), names.explain(name)
+        if what.kind == "file" and os.path.isfile(path):
+            unread = _failure(LocalFolder(folder), name)
+            if unread is None:
+                left_out.append(LeftOut(path, f"not copied: {what.sentence}", what.kind))
+            else:
+                left_out.append(LeftOut(path, unread.why, names.UNREADABLE, False, unread.cause))
+    return left_out
 
 
 def _explained(folder: str, one: LeftOut) -> LeftOut:

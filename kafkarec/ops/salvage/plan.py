@@ -32,7 +32,7 @@ from . import (
 )
 from .copying import Spool
 from .merge import merge
-from .partition_sources import SalvagePartition, SalvageSource
+from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder
 from .planned_files import PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
@@ -86,6 +86,7 @@ def plan(
     if partition.topic is None and partition.sources[0].unordered:
         return _unordered(partition, options, spool, new_folder)
     recorded = options.witnesses.of(partition)
+    unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
     made, ends = _read(partition, options, spool)
     if is_followed(partition, ends, recorded):
@@ -100,6 +101,7 @@ def plan(
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
             made, _ = _read(partition, options, spool)
+    made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():

@@ -130,7 +130,8 @@ def _left_out(report: SalvageReport) -> Iterator[str]:
     known += [one for one in report.left_out if one[0] not in report.unreadable and _may_hold_records(one[0])]
     for path, why in known[:_MAX_LINES]:
         yield f"not read: {path}: {why}"
-    small = [os.path.basename(path) for path, _ in report.left_out if _kind(path) == "file"]
+    left_out = [path for path, _ in report.left_out if path not in report.unreadable]
+    small = [os.path.basename(path) for path in left_out if _kind(path) == "file"]
     if small:
         yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
     more = len(report.left_out) - min(len(known), _MAX_LINES) - len(small)
@@ -228,7 +229,8 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         if len(one.damage) > _MAX_LINES:
             yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more range')}"
     elif one.lost and (one.unread or one.set_aside):
-        why = "a file could not be read" if one.unread else "batches there were set aside"
+        is_unread = any(each.path in one.sources for each in one.unread)
+        why = "a file could not be read" if is_unread else "batches there were set aside"
         yield f"  not in the new log, as {why}: {_spans(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
