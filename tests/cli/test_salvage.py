@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
+from witness_folders import golden
 
 TXN = SEGMENTS / "txn-0"
 
@@ -185,3 +187,24 @@ def test_a_file_beside_the_log_is_used_when_it_is_named(run: Here, tmp_path: Pat
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 2 batches")
     assert "not used" not in ran.out.decode()
     assert run("salvage", folder, "-o", beside, "--use", beside).status == 2
+
+
+def test_many_deleted_files_are_one_line_behind_what_matters(run: Here, tmp_path: Path) -> None:
+    folder = golden(tmp_path / "data", "txn-0")
+    (folder / "partition.metadata").unlink()
+    for number in range(8):
+        for suffix in (".log", ".index"):
+            shutil.copy(folder / f"{0:020}{suffix}", folder / f"{number:020}{suffix}.deleted")
+    shutil.copytree(folder, tmp_path / "data" / "gone-0.0123456789abcdef0123456789abcdef-delete")
+    ran = run("salvage", tmp_path / "data", "-o", tmp_path / "out", "--as-partition")
+    lines = ran.out.decode().splitlines()
+    [unused] = [line for line in lines if line.startswith("  not used: ")]
+    first = folder / f"{0:020}.log.deleted"
+    assert unused == f"  not used: {first} and 7 more: offsets 0 to 29 are in the log already"
+    assert all(lines.index(line) < lines.index(unused) for line in lines if line.startswith("  note: "))
+    assert lines[lines.index(unused) + 1] == "    --use FILE adds such a file nevertheless"
+    assert not any(".index.deleted" in line for line in lines)
+    [_] = [line for line in lines if line.startswith("not read: ") and "-delete: a partition that was deleted" in line]
+    assert "not read: 8 more names, listed in salvage.json" in lines
+    report = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert len(report["partitions"][0]["other_files"]) == 8 and len(report["left_out"]) == 9
