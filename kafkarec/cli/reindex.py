@@ -16,8 +16,9 @@ from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, ti
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
-from kafkarec.support import text_table
+from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
+from kafkarec.support.text_table import system_reason
 
 from . import input_logs, output_files, progress
 from .problems import COULD_NOT, DAMAGED, FINE, say
@@ -233,18 +234,14 @@ class _Folder:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            durable.fsync(descriptor, path)
 
     def finish(self) -> None:
         """Sync the new files and their folders to disk."""
         if self.path is None:
             return
         for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
-            descriptor = os.open(folder or ".", os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            durable.sync_folder(folder or ".")
 
     def remove(self, log: str) -> None:
         """Remove the folder of a log, if there is one."""
@@ -275,7 +272,7 @@ def _folder(path: str | None) -> Iterator[_Folder]:
     except BaseException as error:
         folder.undo()
         if isinstance(error, OSError) and error.filename is None:
-            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{path}: {system_reason(error)}") from error
         raise
 
 
@@ -297,7 +294,7 @@ class _StandardOutput:
         except BrokenPipeError:
             self._closed = True
         except OSError as error:
-            raise CouldNot(f"standard output: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"standard output: {system_reason(error)}") from error
 
     def finish(self) -> None:
         if self._closed:
