@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 import signal
+import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
 from witness_folders import golden
+
+from kafkarec.ops.salvage import copying
 
 TXN = SEGMENTS / "txn-0"
 
@@ -208,3 +213,50 @@ def test_many_deleted_files_are_one_line_behind_what_matters(run: Here, tmp_path
     assert "not read: 8 more names, listed in salvage.json" in lines
     report = json.loads((tmp_path / "out" / "salvage.json").read_text())
     assert len(report["partitions"][0]["other_files"]) == 8 and len(report["left_out"]) == 9
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])
+def test_a_folder_that_cannot_be_synced(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int
+) -> None:
+    """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    source, out = log(tmp_path / "Orders-0", [batch(0, 10)]), tmp_path / "Out"
+    ran = run("salvage", source, "-o", out)
+    assert ran.status == status
+    assert (out / "salvage.json").exists() == (status == 0)
+    assert status == 0 or f"{tmp_path}: fsync of the folder failed: input/output error" in ran.err
+
+
+def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, spoiled = copying.Output.rename, [f"{10:020}.log"]
+
+    def rename(self: Any) -> None:
+        real(self)
+        if self.name in spoiled:
+            data = bytearray(Path(self.path).read_bytes())
+            data[70] ^= 1
+            Path(self.path).write_bytes(data)
+
+    monkeypatch.setattr(copying.Output, "rename", rename)
+    log(tmp_path / "Data" / "Other-0", [batch(0, 10)])
+    log(tmp_path / "Data" / "Orders-0", [batch(0, 10)], [batch(10, 10)])
+    out = tmp_path / "Rescued"
+    for _ in range(2):
+        ran = run("salvage", tmp_path / "Data", "-o", out)
+        assert ran.status == 3
+        assert ran.complaint.startswith(f"kafkarec: {out / 'Orders-0'}: the copy is damaged (")
+        assert f" in {out / 'Orders-0' / f'{10:020}.log'} at byte 0 " in ran.complaint
+        assert "salvage to a folder on another disk" in ran.complaint and "continues" not in ran.complaint
+    spoiled.clear()
+    assert run("salvage", tmp_path / "Data", "-o", out).status == 0
+    assert run("verify", out).status == 0
