@@ -15,6 +15,7 @@ from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
+from kafkarec.storage import names
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
 from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
@@ -366,7 +367,9 @@ class TextReport:
         if self._folder is not None:
             where = f"written to {text_table.safe(self._folder)}"
         self._out.line(f"{text_table.counted(made, 'file')} ({counts}), {where}")
-        if self._folder is not None and self._counts[EQUAL] < made and is_whole:
+        named = names.folder(os.path.basename(os.path.abspath(self._titles[0]))) if self._titles else None
+        is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
+        if self._folder is not None and self._counts[EQUAL] < made and is_whole and (is_served or self._several):
             source = f"{quoted(as_operand(self._folder))}/*"
             to = quoted(as_operand(os.path.join(self._titles[0], "")))
             files = f"-r {source} to the logs' folders" if self._several else f"{source} {to}"

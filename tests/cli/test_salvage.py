@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -260,3 +261,19 @@ def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
     spoiled.clear()
     assert run("salvage", tmp_path / "Data", "-o", out).status == 0
     assert run("verify", out).status == 0
+
+
+def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tmp_path: Path) -> None:
+    source = tmp_path / "D24"
+    deleted = source / "orders-0.0123456789abcdef0123456789abcdef-delete"
+    log(deleted, [batch(0, 10)])
+    ran = run("salvage", source, "-o", tmp_path / "out")
+    assert ran.status == 2 and ran.complaint.endswith(f"no .log file was found; name what is to be read: {deleted}")
+    assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
+    [typed] = shlex.split(ran.complaint.rpartition(": ")[2])
+    ran = run("salvage", typed, "-o", tmp_path / "out")
+    assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
+    assert "cp " not in run("reindex", deleted, "-o", tmp_path / "indexes").out.decode()
+    (tmp_path / "empty").mkdir()
+    complaint = run("salvage", tmp_path / "empty", "-o", tmp_path / "new").complaint
+    assert complaint.endswith("no .log file was found, and no other file that begins with a batch")

@@ -19,7 +19,7 @@ from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
-from kafkarec.storage import names, opening, recorded_ends
+from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
@@ -29,6 +29,8 @@ from kafkarec.support.text_table import counted
 
 from .salvage_report import LOST_AND_FOUND
 from .salvaged_partition import BesideFile
+
+_MOST_NAMED = 3  # files and folders, in a message
 
 
 @dataclass
@@ -123,13 +125,26 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        folder = os.path.dirname(left_out[0].name) if left_out else ""
-        such = f", such as {quoted(as_operand(folder))}/*" if folder else ""
-        raise Refused(
-            f"there is nothing to salvage: no .log file was found; other files must be named one by one{such}"
-        )
+        raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
     _set_folder_names(partitions)
     return SalvageInput(partitions, left_out)
+
+
+def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
+    """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
+    batches."""
+    found: list[str] = []
+    for one in left_out:
+        base = os.path.basename(one.name)
+        parsed, folder = names.segment(base), names.folder(base)
+        if folder is not None if one.is_folder else parsed is not None and parsed.suffix == ".log":
+            found.append(one.name)
+        elif one.kind == names.FOREIGN:
+            found += [path for path, _ in unnamed_files.files_with_batches(one.name)]
+    if not found:
+        return ", and no other file that begins with a batch"
+    more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""
+    return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
 def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:

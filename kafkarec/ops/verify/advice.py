@@ -117,6 +117,8 @@ class _Commands:
             steps.append(f"({one.name} lacks offset {base}, where the file begins)")
         included = {path for path, _, _ in wanted}
         rest = [path for path, _ in left_out if path not in included]
+        if not report.files:  # folders of deleted partitions
+            rest += [one.file for one in report.findings if one.kind == "file_left_out" and one.file]
         if rest and (report.state in ("damaged", ERROR) or not report.files):
             steps.append(command("verify", rest[:_MAX_COMMANDS]))
             steps += [f"(and {len(rest) - _MAX_COMMANDS} more files)"] if len(rest) > _MAX_COMMANDS else []
