@@ -14,6 +14,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
+from kafkarec.ops.salvage.side_file_writer import DamagedCopy
 from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
@@ -37,6 +38,7 @@ rest is saved), 2 wrong usage, 3 failed, or a file could not be read (the rest i
 
 OUTPUT = output_files.FOLDER
 _STDIN = "standard input"
+_ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same command writes this partition again)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -139,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
         raise CouldNot(str(error)) from error
     except ValueError as error:  # Refused, or the name of a file without batches
         raise WrongUse(str(error)) from error
+    except DamagedCopy as error:
+        raise CouldNot(f"{input_logs.reason(error, out)}{_ON_ANOTHER_DISK}") from error
     except OSError as error:
         raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
     except KeyboardInterrupt:

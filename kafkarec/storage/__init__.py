@@ -14,6 +14,7 @@ batch_frames      fingerprints and checksums of single batches, preallocated zer
 follower          reads a log while a broker writes to it
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+good_batches      the good batches of a log in offset order, others set apart
 recorded_ends     what other files say of how far a log reached
 rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names

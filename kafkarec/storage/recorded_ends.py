@@ -38,7 +38,6 @@ from kafkarec.support.text_table import counted
 
 from . import names
 from .data_folder import DataFolderFiles
-from .log_reading import last_batch
 from .partition_folder import PartitionFiles
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
@@ -288,20 +287,6 @@ class EndVerdict(NamedTuple):
             f"{'' if first.meaning == LOST else 'the log was longer: '}at least {counted(self.missing, 'offset')} "
             f"{where} {is_or_are} missing, according to {first.file}"
         )
-
-
-def scanned_end(log: PartitionFiles) -> LogEnd | None:
-    """The end of a log by the headers of its last segments alone; None: the last one cannot be read."""
-    for segment in reversed(log.segments):
-        try:
-            row = last_batch(segment)
-        except (OSError, KafkaRecordError):
-            return None
-        if row is not None:
-            position = row["position"] + row["size_in_bytes"] if segment is log.segments[-1] else 0
-            end = int(row["next_offset"])
-            return LogEnd(max(end, log.segments[-1].base_offset or 0), position, end - 1)
-    return LogEnd(log.segments[-1].base_offset or 0 if log.segments else 0, 0, None)
 
 
 def credible(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:

@@ -1,6 +1,6 @@
 """Plans what is written for one partition: reads the sources, and writes nothing.
 
-    read        the good batches of all sources, merged to one log           good_batches, merge, plan_builder
+    read        the good batches of all sources, merged to one log           storage.good_batches, merge, plan_builder
     fill        again, with other files that have what is missing            beside_files
     snapshots   of the metadata log, copied if they are complete              kraft_snapshots
     end         compared with what other files say of it                      source_witnesses
@@ -15,11 +15,13 @@ A dry run ends here. What is written is this plan, byte for byte.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from kafkarec.damage import Damage, Restored
 from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.storage import good_batches
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd, no_progress
 from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.names import CLUSTER_METADATA
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -29,7 +31,6 @@ from kafkarec.write.header import BatchHeader
 
 from . import (
     beside_files,
-    good_batches,
     kraft_snapshots,
     lost_markers,
     new_cluster,
@@ -37,13 +38,19 @@ from . import (
     side_file_writer,
 )
 from .copying import Spool
-from .good_batches import DamageCollector, ReadProgress, no_progress
 from .merge import merge
-from .partition_sources import SalvagePartition
+from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder
 from .planned_files import InsertedBatch, PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
-from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
+from .source_witnesses import (
+    SourceWitnesses,
+    credible,
+    end_without_segments,
+    is_followed,
+    proofs_of_loss,
+    was_never_cleaned,
+)
 
 _ROLL_UNORDERED = 1 << 30
 
@@ -90,9 +97,13 @@ def plan(
     """
     if partition.topic is None and partition.sources[0].unordered:
         return _unordered(partition, options, spool, new_folder)
-    witnesses = options.witnesses.of(partition)
+    recorded = options.witnesses.of(partition)
+    unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made = _read(partition, options, spool)
+    made, ends = _read(partition, options, spool)
+    if is_followed(partition, ends, recorded):
+        made, ends = _read(partition, options, spool)
+    witnesses = credible(partition, ends, recorded)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
         missing = made.report
@@ -101,7 +112,8 @@ def plan(
         sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made = _read(partition, options, spool)
+            made, _ = _read(partition, options, spool)
+    made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
@@ -123,12 +135,12 @@ class _Reading:
         self._report = made.report
         self._damage: list[Damage] = []
         self._restored: list[Restored] | None = [] if options.restore else None
-        self.ended_in_damage: dict[int, int | None] = {}
+        self.ends: dict[int, SourceEnd] = {}
         self.collector = DamageCollector(
             self._damage,
             builder.set_aside,
             made.report.tails,
-            self.ended_in_damage,
+            self.ends,
             made.report.unread,
             self._restored,
             options.progress,
@@ -141,14 +153,16 @@ class _Reading:
         self._report.restored = [one.as_dict() for one in self._restored or ()]
 
 
-def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None) -> PartitionPlan:
-    """The good batches of all sources, as one log."""
+def _read(
+    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None
+) -> tuple[PartitionPlan, dict[int, SourceEnd]]:
+    """The good batches of all sources, as one log; index of a source -> its end."""
     made = _new(partition, options, spool, partition.folder)
     report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
     roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
     reading = _Reading(made, builder, options)
-    streams = good_batches.batch_streams(partition.main_sources, cap, reading.collector)
+    streams = _streams(partition.main_sources, cap, reading.collector)
     for number, source in enumerate(sources):
         if source.holes is not None:
             streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
@@ -160,9 +174,21 @@ def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | N
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         _keep_empty_last_segment(sources[0].segments[-1], builder)
     builder.finish()
-    end = report.next_offset or 0
-    report.ends_in_damage = any(place is None or place >= end for place in reading.ended_in_damage.values())
-    return made
+    damaged = [one.next_offset for one in reading.ends.values() if one.in_damage]
+    report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
+    return made, reading.ends
+
+
+def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
+    """One iterator per source; for an unordered source one per ascending run."""
+    iterators: list[Iterator[GoodBatch]] = []
+    for number, source in enumerate(sources):
+        if source.unordered:
+            runs = (good_batches.ascending_runs(segment, number, cap, collector) for segment in source.segments)
+            iterators += [iter(run) for found in runs for run in found]
+        else:
+            iterators.append(good_batches.ordered_batches(source.segments, number, 0, cap, collector))
+    return iterators
 
 
 def _unordered(
@@ -189,7 +215,7 @@ def _unordered(
             f"offsets go backwards {times}: this file holds parts of several logs, or one log out of order. Each part "
             "was written to its own folder; if they are one partition, --topic and --partition put them in order"
         )
-    plans[-1].report.ends_in_damage = bool(reading.ended_in_damage)
+    plans[-1].report.ends_in_damage = reading.ends[0].in_damage
     for made in plans:
         made.report.sources = [segment.path]
         _finish(partition, made, options)
@@ -225,10 +251,8 @@ def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None
 
 
 def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
-    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets it.
-    Nothing is missing if it was only not read, as it is above a limit."""
-    if any(one["reason"] == "limit_exceeded" for one in report.damage):
-        witnesses = ()
+    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets
+    it."""
     report.proofs = proofs_of_loss(partition, report.missing)
     report.never_compacted = (
         report.gaps_end > beside_files.log_start(partition) and not report.compacted and was_never_cleaned(partition)

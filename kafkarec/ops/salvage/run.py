@@ -14,6 +14,7 @@ from kafkarec.read.decode_options import checked_threads
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.good_batches import ReadProgress, no_progress
 from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
@@ -21,7 +22,6 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import beside_files, lost_markers, side_file_writer
 from .copying import Spool, Unreadable
-from .good_batches import ReadProgress, no_progress
 from .output_folder import check_space
 from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
 from .plan import PartitionPlan, SalvageOptions, plan

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from . import serve_plan
 from .salvaged_partition import SalvagedPartition
 
 _MAX_LINES = 6  # of each list
+_NUMBER = re.compile(r"\d+")
 _NEVER_COMPACTED = "by cleaner-offset-checkpoint the log was never compacted"
 LOST_AND_FOUND = "lost+found"
 
@@ -128,14 +130,16 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
 
 def _left_out(report: SalvageReport) -> Iterator[str]:
     """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
-    known = [(one.path, one.why) for one in report.unread]
-    known += [one for one in report.left_out if one[0] not in report.unreadable and _may_hold_records(one[0])]
-    for path, why in known[:_MAX_LINES]:
-        yield f"not read: {path}: {why}"
-    small = [os.path.basename(path) for path, _ in report.left_out if _kind(path) == "file"]
+    for one in report.unread[:_MAX_LINES]:
+        yield f"not read: {one.path}: {one.why}"
+    left_out = [each for each in report.left_out if each[0] not in report.unreadable]
+    known = [each for each in left_out if _may_hold_records(each[0])]
+    for line in list(_by_reason(known))[:_MAX_LINES]:
+        yield f"not read: {line}"
+    small = [os.path.basename(path) for path, _ in left_out if _kind(path) == "file"]
     if small:
         yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
-    more = len(report.left_out) - min(len(known), _MAX_LINES) - len(small)
+    more = len(left_out) - len(known) - len(small) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
     causes = {one.cause for one in report.unread}
@@ -203,6 +207,9 @@ def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
 def _may_hold_records(path: str) -> bool:
     """Whether a path may contain records: a deleted partition's folder, a .deleted segment, lost+found."""
     name = os.path.basename(path)
+    parsed = names.segment(name)
+    if parsed is not None and parsed.suffix in names.SIDECARS:
+        return False
     return name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
 
 
@@ -231,7 +238,8 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         if len(one.damage) > _MAX_LINES:
             yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more range')}"
     elif one.lost and (one.unread or one.set_aside):
-        why = "a file could not be read" if one.unread else "batches there were set aside"
+        is_unread = any(each.path in one.sources for each in one.unread)
+        why = "a file could not be read" if is_unread else "batches there were set aside"
         yield f"  not in the new log, as {why}: {_spans(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
@@ -266,12 +274,24 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     for file, position, length, kind in one.tails[:_MAX_LINES]:
         what = "an incomplete batch at its end" if kind == "cut" else _ZEROS_AT_END
         yield f"  not copied: {counted(length, 'byte')} from byte {position} of {file} on: {what}"
-    for known in sorted(one.other_files, key=lambda known: not known.used)[:_MAX_LINES]:
-        yield f"  {'used' if known.used else 'not used'}: {known.path}: {known.why}"
-    if any(not known.used and names.segment(os.path.basename(known.path)) for known in one.other_files):
-        yield "    --use FILE adds such a file nevertheless"
+    for known in [known for known in one.other_files if known.used][:_MAX_LINES]:
+        yield f"  used: {known.path}: {known.why}"
     for problem in one.problems[:_MAX_LINES]:
         yield f"  note: {problem}"
+    unused = [known for known in one.other_files if not known.used]
+    for line in list(_by_reason((known.path, known.why) for known in unused))[:_MAX_LINES]:
+        yield f"  not used: {line}"
+    if any(names.segment(os.path.basename(known.path)) for known in unused):
+        yield "    --use FILE adds such a file nevertheless"
+
+
+def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A line for the (path, why) of all files with the same reason, whatever the numbers in it."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for path, why in files:
+        reasons.setdefault(_NUMBER.sub("", why), []).append((path, why))
+    for (path, why), *others in reasons.values():
+        yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
 
 
 def _markers(markers: list[Decision], verb: str) -> Iterator[str]:
