@@ -143,7 +143,7 @@ def engine_decoder(layout: Layout, options: EngineOptions, *, skip: bool, **name
     if skip:
         whole = EngineOptions(limit=options.limit, check_inner_crc=options.check_inner_crc)
         restore = options.restore and options.check_crc == ALL_CHECKS
-        rules = restoring.AfterDamage(facts, restore, named.get("file") is not None, whole)
+        rules = restoring.AfterDamage(facts, restore, named.get("file") is not None and facts.one_log, whole)
     return Decoder(layout, options, codecs, skip=skip, rules=rules, **named)
 
 

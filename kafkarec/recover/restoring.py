@@ -85,12 +85,14 @@ class LogFacts(NamedTuple):
                  entry
     next_name    the base offset in the next segment's name; None: there is none
     epoch_at     offset -> leader epoch by the leader-epoch-checkpoint; None: not known
+    one_log      whether the offsets in it rise; False: it has pieces of several logs
     """
 
     bounds: tuple[int, int] | None = None
     last_offset: Callable[[int], int | None] = lambda position: None
     next_name: Callable[[], int | None] = lambda: None
     epoch_at: Callable[[int], int | None] = lambda offset: None
+    one_log: bool = True
 
 
 NO_FACTS = LogFacts()
@@ -110,7 +112,7 @@ class AfterDamage(NamedTuple):
 
     facts    what is known of the file
     restore  False where the caller does not want it
-    in_file  whether the order of offsets counts: not in buffers
+    in_file  whether the order of offsets counts: in files of one log
     options  EngineOptions with which a restored batch is checked
     """
 

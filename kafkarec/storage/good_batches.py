@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
-from kafkarec.format.layout import UP_TO_MAGIC
+from kafkarec.format.java_integers import increment_sequence
+from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.read.decode_options import request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
@@ -347,16 +348,48 @@ def _opens(segment: SegmentFile) -> bool:
         return False
 
 
-def ascending_runs(segment: SegmentFile, number: int, cap: int, collector: DamageCollector) -> list[list[GoodBatch]]:
-    """The batches of a file in which they may be in any order, as runs of ascending offsets. A single batch with too
-    high offsets does not end a run but is set aside."""
+def ascending_runs(
+    segment: SegmentFile, number: int, cap: int, collector: DamageCollector, several: bool = False
+) -> list[list[GoodBatch]]:
+    """The batches of a file in which they may be in any order, as runs of ascending offsets, each of one log as far as
+    offsets, leader epochs and producers tell. A single batch with too high offsets does not end a run but is set aside.
+
+    several   the file has several logs: where offsets are missing behind damage, another one may begin
+    """
     runs: list[list[GoodBatch]] = []
-    for row in read_file(segment, number, None, cap, collector):
+    sequences: dict[tuple[int, int], int] = {}
+    rows = list(read_file(segment, number, None, cap, collector))
+    for at, row in enumerate(rows):
+        if not 0 <= row.base <= row.last:  # its first bytes are in another piece of the file
+            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            continue
         run = runs[-1] if runs else []
-        if len(run) > 1 and run[-2].last < row.base <= run[-1].last:
+        if not several and len(run) > 1 and run[-2].last < row.base <= run[-1].last:
             collector.set_aside(_set_aside_batch(run.pop(), "offset_out_of_order"))
-        if not run or row.base <= run[-1].last:
+        begins = not run or row.base <= run[-1].last or _epochs_fall(rows[max(at - 2, 0) : at + 2])
+        begins = not _sequence_goes_on(row, sequences) or begins
+        if begins or (several and row.damaged and row.base != run[-1].last + 1):
             run = []
             runs.append(run)
         run.append(row)
     return runs
+
+
+def _epochs_fall(around: list[GoodBatch]) -> bool:
+    """Whether both leader epochs after a place are below both before it. One alone may be damaged."""
+    epochs = [one.epoch for one in around]
+    return len(epochs) == 4 and min(epochs[:2]) > max(epochs[2:]) >= 0
+
+
+def _sequence_goes_on(row: GoodBatch, sequences: dict[tuple[int, int], int]) -> bool:
+    """Whether the producer's sequence numbers do not fall back. sequences: (producer id, epoch) -> the last one"""
+    data = row.segment.raw(row.position, V2_OVERHEAD)
+    if len(data) < V2_OVERHEAD or start_of(data).magic < BATCH_MAGIC:
+        return True
+    header = v2_header(data)
+    if header.base_sequence < 0:
+        return True
+    producer = header.producer_id, header.producer_epoch
+    before = sequences.get(producer, -1)
+    sequences[producer] = increment_sequence(header.base_sequence, header.last_offset_delta)
+    return header.base_sequence > before or before - header.base_sequence > 1 << 30  # they begin again at 0

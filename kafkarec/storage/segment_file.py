@@ -69,11 +69,13 @@ class SegmentFile(InFolder):
         begin: int = 0,
         end: int | None = None,
         restore: bool = True,
+        one_log: bool = True,
         prepared: Callable[[SegmentFile], dict[tuple[int, int], bool]] = lambda segment: {},
     ) -> None:
         self.path, self.name = path, name
         self.topic, self.partition = topic, partition
         self.later_segment, self.begin, self.end, self.restore = later_segment, begin, end, restore
+        self.one_log = one_log
         self.base_offset = names.base_offset(name) if base_offset is None else base_offset
         self._prepared = prepared
         self._folder, self._given = folder, source
@@ -225,7 +227,7 @@ class SegmentFile(InFolder):
         """What its name and the files beside it say, for restoring."""
         base = self.base_offset if self.name.split(".")[1:2] == ["log"] else None
         if base is None:
-            return NO_FACTS
+            return NO_FACTS._replace(one_log=self.one_log)
         beside = _FilesBeside(self, base)
         return LogFacts((base, base + MAX_OFFSETS), beside.last_offset, beside.next_name, beside.epoch_at)
 
@@ -259,6 +261,7 @@ class SegmentFile(InFolder):
             "begin": self.begin,
             "end": self.end,
             "restore": self.restore,
+            "one_log": self.one_log,
             "prepared": self._prepared,
         }
         other = type(self)(**(same | changes))

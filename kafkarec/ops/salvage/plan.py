@@ -194,13 +194,19 @@ def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector)
 def _unordered(
     partition: SalvagePartition, options: SalvageOptions, spool: Spool | None, new_folder: Callable[[], str]
 ) -> list[PartitionPlan]:
-    """A file without a known name as one log, or as several if its offsets decrease. It then has pieces of several
-    partitions, or of one partition in the wrong order; only the user can know which."""
-    segment = partition.sources[0].segments[0]
-    plans = [_new(partition, options, spool, partition.folder)]
-    builder = PlanBuilder(plans[0].report, plans[0].folder, [], _ROLL_UNORDERED)
-    reading = _Reading(plans[0], builder, options)
-    runs = good_batches.ascending_runs(segment, 0, options.max_decompressed_bytes, reading.collector)
+    """A file without a known name as one log; or, if its offsets, leader epochs or sequence numbers fall, as many. It
+    then has pieces of several partitions, or of one partition in the wrong order; only the user can know which. It is
+    read once more then, as no offset tells of another one that it is wrong."""
+    given = partition.sources[0].segments[0]
+    for several in (False, True):
+        segment = given.copy(one_log=False) if several else given
+        plans = [_new(partition, options, spool, partition.folder)]
+        builder = PlanBuilder(plans[0].report, plans[0].folder, [], _ROLL_UNORDERED)
+        reading = _Reading(plans[0], builder, options)
+        cap = options.max_decompressed_bytes
+        runs = good_batches.ascending_runs(segment, 0, cap, reading.collector, several)
+        if len(runs) < 2 and not any(one.reason == "base_offset_undecided" for one in reading.collector.damage):
+            break
     reading.finish()
     for number, run in enumerate(runs):
         if number:
@@ -210,10 +216,9 @@ def _unordered(
             builder.add(merged)
         builder.finish()
     if len(runs) > 1:
-        times = "once" if len(runs) == 2 else f"{len(runs) - 1} times"
         plans[0].report.problems.append(
-            f"offsets go backwards {times}: this file holds parts of several logs, or one log out of order. Each part "
-            "was written to its own folder; if they are one partition, --topic and --partition put them in order"
+            f"this file holds {len(runs)} pieces of several logs, or of one log out of order. Each is in its own "
+            "folder; if they are one partition, --topic and --partition put them in order"
         )
     plans[-1].report.ends_in_damage = reading.ends[0].in_damage
     for made in plans:
@@ -304,7 +309,8 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
     report, folder = made.report, made.folder
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
-    if report.files and lost_markers.may_have_lost(partition, report):
+    # of a file without a name nothing tells whether it is of one log: no marker is written into two
+    if partition.topic is not None and report.files and lost_markers.may_have_lost(partition, report):
         with made.log() as log:
             report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
             changes = lost_markers.changes(log, report.markers)

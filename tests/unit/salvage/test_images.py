@@ -1,0 +1,127 @@
+"""Files without a known name that hold several logs: images of a file system, logs one behind another. All batches that
+are whole in them are saved or set aside; none is put into a log to which it does not belong."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import builders
+import pytest
+from crc32c import crc32c
+from plain_logs import batch
+from salvage_runs import LOGS
+
+import kafkarec
+from kafkarec.ops.salvage import SalvageReport, salvage
+
+_BLOCK = 4096
+
+
+def scanned(data: bytes) -> list[bytes]:
+    """What a search of each byte finds: batches of magic 2 with a right checksum, not those within others. Without the
+    bytes that no checksum covers."""
+    found, at = [], 0
+    while (at := data.find(b"\2", at + 16) - 16) >= 0:
+        size = 12 + int.from_bytes(data[at + 8 : at + 12], "big", signed=True)
+        fits = 61 <= size <= min(len(data) - at, 1 << 20)
+        if fits and crc32c(data[at + 21 : at + size]) == int.from_bytes(data[at + 17 : at + 21], "big"):
+            found.append(data[at + 17 : at + size])
+            at += size
+        else:
+            at += 1
+    return found
+
+
+def saved(out: Path) -> Counter[bytes]:
+    return Counter(one for path in out.rglob("*.log") for one in scanned(path.read_bytes()))
+
+
+def extents(data: bytes, chance: random.Random) -> list[bytes]:
+    """The blocks of a file, the last one with zeros, in pieces of 1 to 16."""
+    data += bytes(-len(data) % _BLOCK)
+    found, at = [], 0
+    while at < len(data):
+        size = _BLOCK * chance.choice((1, 1, 2, 4, 16))
+        found.append(data[at : at + size])
+        at += size
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_image_with_logs_of_kafka(tmp_path: Path, seed: int) -> None:
+    """In one piece each, or in extents in any order, with other data and free blocks between."""
+    chance = random.Random(seed)
+    files = [extents(path.read_bytes(), chance) for path in chance.sample(LOGS, min(6, len(LOGS)))]
+    pieces = [piece for file in files for piece in file]
+    if seed % 2:
+        chance.shuffle(pieces)
+    between = (bytes(_BLOCK), chance.randbytes(_BLOCK), b"", b"")
+    image = tmp_path / "disk.img"
+    image.write_bytes(b"".join(piece + chance.choice(between) for piece in pieces))
+    report = salvage(image, tmp_path / "out")
+    expected = Counter(scanned(image.read_bytes()))
+    assert expected.total() > 50
+    assert not expected - saved(tmp_path / "out")
+    counted = sum(one.batches for one in report.partitions)
+    assert counted + sum(one.batches for each in report.partitions for one in each.set_aside) >= expected.total()
+
+
+def pieces(report: SalvageReport) -> list[tuple[int | None, int | None]]:
+    return [(one.start_offset, one.next_offset) for one in report.partitions]
+
+
+def salvaged(tmp_path: Path, *parts: bytes) -> SalvageReport:
+    (tmp_path / "found").write_bytes(b"".join(parts))
+    return salvage(tmp_path / "found", tmp_path / "out")
+
+
+def test_three_logs_one_behind_another(tmp_path: Path) -> None:
+    """Where offsets fall, several logs are there; then each gap at damage may be between two."""
+    logs = [batch(0, 5), batch(5, 5)], [bytes(900), batch(100, 5)], [bytes(900), batch(7, 3), batch(10, 5)]
+    report = salvaged(tmp_path, *(part for one in logs for part in one))
+    assert pieces(report) == [(0, 10), (100, 105), (7, 15)]
+    assert "this file holds 3 pieces of several logs" in str(report)
+
+
+def test_one_log_with_damage_stays_one(tmp_path: Path) -> None:
+    report = salvaged(tmp_path, batch(0, 5), bytes(900), batch(9, 5), batch(14, 5, epoch=3), batch(19, 5))
+    assert pieces(report) == [(0, 24)], "one wrong leader epoch is no other log"
+
+
+def test_leader_epochs_that_fall_are_of_another_log(tmp_path: Path) -> None:
+    report = salvaged(tmp_path, *(batch(at, 5, epoch=4) for at in (0, 5)), *(batch(at, 5, epoch=1) for at in (70, 75)))
+    assert pieces(report) == [(0, 10), (70, 80)]
+
+
+def test_sequences_that_fall_are_of_another_log(tmp_path: Path) -> None:
+    def produced(base: int, sequence: int) -> bytes:
+        fields = {"producer_id": 9, "producer_epoch": 0, "base_sequence": sequence, "base_offset": base}
+        return builders.batch(builders.records(2), last_offset_delta=1, **fields)
+
+    parts = [produced(0, 0), produced(2, 2), produced(4, 4), produced(40, 0), produced(42, 2)]
+    assert pieces(salvaged(tmp_path, *parts)) == [(0, 6), (40, 44)]
+
+
+def test_no_marker_is_written_into_what_may_be_two_logs(tmp_path: Path) -> None:
+    """With --topic and --partition it is one log, and its transaction is ended where the marker was lost."""
+    fields = {"producer_id": 9, "producer_epoch": 0, "attributes": builders.TRANSACTIONAL}
+    data = [
+        builders.batch(builders.records(1), base_offset=at, base_sequence=seq, **fields) for at, seq in ((0, 0), (2, 1))
+    ]
+    lost = bytes(builders.end_marker(commit=True, base_offset=1, producer_id=9, producer_epoch=0)[:-1]) + b"\xff"
+    report = salvaged(tmp_path, data[0], lost, data[1])
+    assert not report.partitions[0].markers and report.partitions[0].batches == 2
+    named = salvage(tmp_path / "found", tmp_path / "named", topic="orders", partition=0)
+    assert len(named.partitions[0].markers) == 1
+
+
+def test_a_batch_whose_offset_is_in_another_piece_is_set_aside(tmp_path: Path) -> None:
+    broken = b"\xd2" + batch(5, 5)[1:]
+    report = salvaged(tmp_path, batch(50, 5), batch(0, 5), broken, batch(5, 5))
+    assert pieces(report) == [(50, 55), (0, 10)]
+    aside = [each for one in report.partitions for each in one.set_aside]
+    assert [one.reason for one in aside] == ["offset_out_of_order"]
+    assert scanned((tmp_path / "out" / aside[0].saved_as).read_bytes()) == scanned(broken)
+    assert kafkarec.verify(tmp_path / "out").exit_status() == 0
