@@ -54,7 +54,7 @@ def partition_report(
     findings, files, along = Findings(), result.files, result.along
     left_out_files.check(log, findings)
     segments = files[: len(log.all_segments)]
-    order = LogOrder(log, segments, limit) if _are_out_of_order(segments) else None
+    order = LogOrder(log, limit) if _are_out_of_order(segments) else None
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
