@@ -80,6 +80,77 @@ words are in square brackets in the report and under `kind` in the JSON.
 |---|---|---|---|
 """
 
+SIDE_FILES = """
+## Side files
+
+What each is for, what a broker (4.3) does with a bad one, and what helps. `kafkarec reindex LOG -o NEW` writes the
+first five from the batches into another folder, to be copied with the broker stopped; `kafkarec salvage --as-partition`
+writes all files of a partition's folder. No record is lost with them; only the topic's id is nowhere else.
+
+| file | for | a broker | what helps |
+|---|---|---|---|
+"""
+
+# file, what it is for, what a broker does with a bad one, what helps
+_SIDE_FILES = (
+    (
+        "`.index`",
+        "the byte at which an offset is searched",
+        "does not check it at its start: fetches begin at wrong bytes, and fail or skip records. Of a missing one "
+        "it recovers the segment: it makes all three indexes anew",
+        "`reindex`; or delete it",
+    ),
+    (
+        "`.timeindex`",
+        "the offset of a time; the age of a segment",
+        "does not check it: searches by time find other offsets, and retention deletes too early or too late. A "
+        "missing one is made empty: searches read the segment",
+        "`reindex`; or delete the `.index` beside it, too",
+    ),
+    (
+        "`.txnindex`",
+        "the aborted transactions of a segment",
+        "checks its format, and recovers the segment if that is wrong. A missing one means that nothing was "
+        "aborted: read_committed consumers get aborted records",
+        "`reindex`; or delete the `.index` beside it, too",
+    ),
+    (
+        "`.snapshot`",
+        "producers: epochs, sequences, open transactions",
+        "deletes one that is malformed, or whose checksum is wrong, takes the one before it, and reads the log "
+        "from there. It believes any other: batches are refused (OUT_OF_ORDER_SEQUENCE_NUMBER), or stored twice",
+        "`reindex`; or delete it, if there is one before it",
+    ),
+    (
+        "`leader-epoch-checkpoint`",
+        "where each leader's epoch begins: where a follower truncates (KIP-101)",
+        "takes a malformed one for a failed disk: the whole data folder goes offline. Of a missing one it knows "
+        "only the epochs of segments that it recovers, and those to come",
+        "`reindex`",
+    ),
+    (
+        "`partition.metadata`",
+        "the topic's id",
+        "takes a malformed one for a failed disk, too. A folder without one is stray for a KRaft broker, another "
+        "id is another topic",
+        "two lines of text: `version: 0` and `topic_id: ` with the id that `kafka-topics.sh --describe` prints; "
+        "or the file of a replica",
+    ),
+    (
+        "`meta.properties` of the data folder",
+        "the ids of cluster, broker and folder",
+        "does not start on the folder",
+        "copy it from a backup, or write one with these ids",
+    ),
+    (
+        "`recovery-point-offset-checkpoint` and the three other `*-checkpoint` files of the data folder",
+        "what is flushed, deleted, replicated, cleaned",
+        "takes a malformed one for a failed disk. Of missing ones: recovers every log, begins each at its first "
+        "segment, learns the high watermark again, cleans from the start",
+        "delete it: a new one is written",
+    ),
+)
+
 
 def page() -> str:
     from kafkarec import errors
@@ -99,7 +170,9 @@ def page() -> str:
         for word, kind in KINDS.items()
     ]
     tables = ("\n".join(table) + "\n" for table in (rows, found, family_rows))
-    return "".join(part for pair in zip((DAMAGE, FINDINGS, FAMILY), tables, strict=True) for part in pair)
+    side_files = "".join(f"| {' | '.join(row)} |\n" for row in _SIDE_FILES)
+    heads = (DAMAGE, FINDINGS, SIDE_FILES + side_files + FAMILY)
+    return "".join(part for pair in zip(heads, tables, strict=True) for part in pair)
 
 
 def _numbers(expected: str, found: str) -> str:

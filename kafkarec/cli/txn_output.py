@@ -212,7 +212,7 @@ def _advice(one: PartitionTransactions) -> Iterator[Block]:
     if unknown is not None:
         (purpose, line), *others = commands(one, unknown)
         yield ""
-        yield Commands("next", [("whether it hangs is not known here: ask the broker" if others else purpose, line)])
+        yield Commands("next", [("whether it hangs is not known here; ask the broker" if others else purpose, line)])
 
 
 def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ follower          reads a log while a broker writes to it
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
 good_batches      the good batches of a log in offset order, others set apart
+names_by_content  the base offsets of segments whose names are wrong
 recorded_ends     what other files say of how far a log reached
 rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names

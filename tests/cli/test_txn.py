@@ -276,7 +276,7 @@ def test_a_transaction_whose_data_was_deleted_is_reported(run: Here) -> None:
     text = run("txn", folder, "--hanging-after", "1ms").out.decode()
     assert "waits at the log's start: the transaction of offset 107 began before it" in text
     assert text.splitlines()[-2:] == [
-        "  whether it hangs is not known here: ask the broker:",
+        "  whether it hangs is not known here; ask the broker:",
         "    kafka-transactions.sh --bootstrap-server HOST:9092 find-hanging --topic deleted --partition 1063",
     ]
     assert "[begun_before]" in text

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_TO_MAGIC, start_of
 from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import good_batches, names, unnamed_files
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
-from kafkarec.storage.log_reading import last_batch, tables
+from kafkarec.storage.log_reading import last_batch
+from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
@@ -29,7 +29,6 @@ from kafkarec.support.text_table import counted
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import BesideFile, SalvagedPartition
 
-_FRAMES = 3  # that are read to learn the offsets of a segment
 _NO_END = 2**63 - 1
 
 Hole = tuple[int, int]
@@ -171,59 +170,15 @@ def _end(segment: SegmentFile) -> int | None:
 
 
 def _name_by_content(source: SalvageSource) -> list[BesideFile]:
-    """Sets the base offset of segments whose first batches are all outside of the range that their names give."""
-    offsets = sorted({one.base_offset for one in source.segments if one.base_offset is not None})
-    ends = dict(zip(offsets, (*offsets[1:], _NO_END), strict=False))
-    wrong: dict[int, tuple[SegmentFile, list[int]]] = {}
-    for segment in source.segments:
-        base, found = segment.base_offset, _first_base_offsets(segment)
-        if base is not None and found and _is_elsewhere(segment, found, base, ends[base]):
-            wrong[base] = segment, found
-    moved = []
-    for segment, found in wrong.values():
-        place = next((base for base in wrong if base <= found[0] < ends[base]), None)
-        if place is None and len(found) > 1 and found[0] not in offsets:
-            place = found[0]
-        if place is not None:
-            moved.append((segment, place))
-    if len({place for _, place in moved}) < len(moved):
-        return []
-    places = {segment: segment.copy(base_offset=place) for segment, place in moved}
-    source.segments[:] = [places.get(segment, segment) for segment in source.segments]
+    """Sets the base offset of segments whose names are wrong."""
+    places = places_by_content(source.segments)
+    moved = {segment: segment.copy(base_offset=place) for segment, place in places.items()}
+    source.segments[:] = [moved.get(segment, segment) for segment in source.segments]
     source.segments.sort(key=lambda one: one.base_offset or 0)
-    return [BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True) for one, at in moved]
-
-
-def _is_elsewhere(segment: SegmentFile, first_offsets: Sequence[int], low: int, high: int) -> bool:
-    """Whether the first batches and most others of a segment are outside of its range. Blocks of another file at its
-    start are not enough."""
-    if any(low <= each < high for each in first_offsets):
-        return False
-    inside = batches = 0
-    try:
-        for table in tables([segment], errors="skip"):
-            inside += sum(low <= last < high for last in table.column("last_offset"))
-            batches += len(table)
-    except (OSError, KafkaRecordError):
-        return False
-    return 2 * inside < batches
-
-
-def _first_base_offsets(segment: SegmentFile) -> list[int]:
-    """The base offsets of the first frames; fewer where a header is not one."""
-    found: list[int] = []
-    position = 0
-    try:
-        while len(found) < _FRAMES and len(head := segment.raw(position, UP_TO_MAGIC)) == UP_TO_MAGIC:
-            start = start_of(head)
-            size = LOG_OVERHEAD + start.batch_length
-            if not 0 <= start.magic <= LATEST_MAGIC or size < LEAST_SIZES[start.magic] or start.base_offset < 0:
-                break
-            found.append(start.base_offset)
-            position += size
-    except (OSError, KafkaRecordError):
-        return []
-    return found
+    return [
+        BesideFile(one.path, f"by its batches it is the segment of offset {at}", 0, used=True)
+        for one, at in places.items()
+    ]
 
 
 def _damaged(probed: SalvagedPartition) -> list[Hole]:

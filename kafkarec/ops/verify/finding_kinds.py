@@ -48,8 +48,13 @@ _ERROR, _ANOMALY, _NOTE = (ERROR,), (ANOMALY,), (NOTE,)
 _COPY = "copy the file again, or salvage the partition"
 _READ = "nothing is lost; find out which program wrote the batch"
 _LOST_END = "salvage the partition; look for the rest in a replica, and do not rebuild the indexes first"
-_REINDEX = "a broker that finds no index rebuilds it; `kafkarec reindex` does the same in another folder"
-_EPOCHS = "a broker that finds no leader-epoch-checkpoint rebuilds it; `kafkarec reindex` does the same elsewhere"
+_REINDEX = "`kafkarec reindex`; what a broker does with it, and what else helps, depends on the file (docs/damage.md)"
+_OFFSETS = "`kafkarec reindex`, or delete it: a broker makes a new one at its start, but does not notice a wrong one"
+_MISSING = "`kafkarec reindex`; a broker recovers a segment without .index, and makes an empty .timeindex"
+_TIMES = "`kafkarec reindex`; a broker does not notice it, and searches by time, and retention, go by it"
+_ABORTED = "`kafkarec reindex`; read_committed consumers go by it: they get aborted records, or miss committed ones"
+_PRODUCERS = "`kafkarec reindex`; a broker believes it, and refuses batches of its producers or stores them twice"
+_EPOCHS = "`kafkarec reindex`; a broker believes it: it says where replicas truncate their logs (KIP-101)"
 
 KINDS: dict[str, Kind] = {
     # offsets: UnifiedLog.append keeps them ascending, and reads by offset rely on it
@@ -249,20 +254,20 @@ KINDS: dict[str, Kind] = {
     "small_file_unreadable": Kind(
         (ERROR, ANOMALY), "the file does not follow its format, or its checksum is wrong", _REINDEX, REINDEX, INDEX_FILE
     ),
-    "index_missing": Kind(_ANOMALY, "a segment has only one of .index and .timeindex", _REINDEX, REINDEX),
-    "small_file_preallocated": Kind(_ANOMALY, "the index of a closed segment ends in preallocated zeros", _REINDEX),
+    "index_missing": Kind(_ANOMALY, "a segment has only one of .index and .timeindex", _MISSING, REINDEX),
+    "small_file_preallocated": Kind(_ANOMALY, "the index of a closed segment ends in preallocated zeros", _OFFSETS),
     "log_missing": Kind(_NOTE, "a partition in a *-checkpoint file has no folder", "nothing to do if it was moved"),
     # the same, compared with the batches
     "index_order": Kind(
-        (ERROR, NOTE), "entries of .index do not ascend in offset and position", _REINDEX, REINDEX, COMPARISON
+        (ERROR, NOTE), "entries of .index do not ascend in offset and position", _OFFSETS, REINDEX, COMPARISON
     ),
     "index_position": Kind(
-        (ERROR, ANOMALY), "an .index entry does not point to the start of a batch", _REINDEX, REINDEX, COMPARISON
+        (ERROR, ANOMALY), "an .index entry does not point to the start of a batch", _OFFSETS, REINDEX, COMPARISON
     ),
     "index_offset": Kind(
         (ERROR, ANOMALY),
         "an .index entry points to a batch without its offset, or after it",
-        _REINDEX,
+        _OFFSETS,
         REINDEX,
         COMPARISON,
     ),
@@ -274,57 +279,57 @@ KINDS: dict[str, Kind] = {
         COMPARISON,
     ),
     "index_coverage": Kind(
-        _ANOMALY, "the entries of .index end before the end of the log", _REINDEX, REINDEX, COMPARISON
+        _ANOMALY, "the entries of .index end before the end of the log", _OFFSETS, REINDEX, COMPARISON
     ),
     "time_order": Kind(
         (ERROR, NOTE),
         "entries of .timeindex do not ascend in timestamp, or descend in offset",
-        _REINDEX,
+        _TIMES,
         REINDEX,
         COMPARISON,
     ),
     "time_offset": Kind(
-        (ERROR, ANOMALY), "a .timeindex entry has an offset outside of the segment", _REINDEX, REINDEX, COMPARISON
+        (ERROR, ANOMALY), "a .timeindex entry has an offset outside of the segment", _TIMES, REINDEX, COMPARISON
     ),
     "time_largest": Kind(
         (ERROR, ANOMALY),
         "a .timeindex entry does not have the largest timestamp up to its offset",
-        _REINDEX,
+        _TIMES,
         REINDEX,
         COMPARISON,
     ),
     "time_end": Kind(
         _ANOMALY,
         "the last entry of a closed segment's .timeindex does not have the segment's largest timestamp",
-        _REINDEX,
+        _TIMES,
         REINDEX,
         COMPARISON,
     ),
     "transaction_missing": Kind(
-        (ERROR, ANOMALY), ".txnindex lacks an aborted transaction", _REINDEX, REINDEX, COMPARISON
+        (ERROR, ANOMALY), ".txnindex lacks an aborted transaction", _ABORTED, REINDEX, COMPARISON
     ),
     "transaction_unknown": Kind(
         (ERROR, ANOMALY, NOTE),
         "a .txnindex entry has no ABORT marker in the segment",
-        _REINDEX,
+        _ABORTED,
         REINDEX,
         COMPARISON,
     ),
     "transaction_differs": Kind(
         (ERROR, ANOMALY, NOTE),
         "a .txnindex entry has other offsets than the batches of its transaction",
-        _REINDEX,
+        _ABORTED,
         REINDEX,
         COMPARISON,
     ),
     "producer_differs": Kind(
         (ERROR, NOTE),
         "epoch, sequence, offset or open transaction of a producer in .snapshot are not those of the batches",
-        _REINDEX,
+        _PRODUCERS,
         "",
         COMPARISON,
     ),
-    "producer_unknown": Kind(_ANOMALY, "a producer in .snapshot has no batches in the log", _REINDEX, "", COMPARISON),
+    "producer_unknown": Kind(_ANOMALY, "a producer in .snapshot has no batches in the log", _PRODUCERS, "", COMPARISON),
     "epoch_order": Kind(
         _ERROR, "entries of leader-epoch-checkpoint do not ascend in epoch and start offset", _EPOCHS, "", COMPARISON
     ),

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kafkarec.storage.good_batches import DamageCollector, ordered_batches
+from kafkarec.storage.names_by_content import places_by_content
 from kafkarec.storage.partition_folder import PartitionFiles
 
 from .offset_checks import FileOffsets, Gap
@@ -36,14 +37,16 @@ class LogOrder:
     lost          the offsets that are missing where batches are not the log's, without damage
     """
 
-    def __init__(self, log: PartitionFiles, files: Sequence[SegmentCheck], limit: int) -> None:
-        """Reads the log again. files: the checks of its segments; limit: max decompressed bytes of a payload"""
-        numbers = {one.path: number for number, one in enumerate(files)}
-        self._offsets = [FileOffsets(one.path) for one in files]
+    def __init__(self, log: PartitionFiles, limit: int) -> None:
+        """Reads the log again. limit: max decompressed bytes of a payload"""
+        places = places_by_content(log.all_segments)
+        segments = [one.copy(base_offset=places.get(one, one.base_offset)) for one in log.all_segments]
+        segments.sort(key=lambda one: one.base_offset or 0)
+        self._numbers = numbers = {one.path: number for number, one in enumerate(segments)}
+        self._offsets = [FileOffsets(one.path) for one in segments]
         self._breaks: list[_Break] = []
-        self.next_offset = files[0].begin
+        self.next_offset = segments[0].base_offset or 0
         self.lost: list[Gap] = []
-        segments = [one.copy() for one in log.all_segments]
         collector = DamageCollector([], lambda other: None, [], {}, [], [])
         before = None
         for row in ordered_batches(segments, 0, 0, limit, collector):
@@ -66,7 +69,8 @@ class LogOrder:
         """Sets the offsets of the files, and those that their damage has lost."""
         starts = [(one.file, one.position) for one in self._breaks]
         with_damage = set()
-        for number, file in enumerate(files):
+        for file in files:
+            number = self._numbers[file.path]
             file.offsets = self._offsets[number]
             for index, one in enumerate(file.damage):
                 at = bisect_right(starts, (number, one.position))
@@ -74,7 +78,7 @@ class LogOrder:
                 lost = self._breaks[at][2:] if at < len(starts) else (self.next_offset, None)
                 file.damage[index] = one._replace(lost_from=lost[0], lost_to=lost[1])
         self.lost = [
-            Gap(files[one.file].path, one.position, one.first, one.last)
+            Gap(self._offsets[one.file].file, one.position, one.first, one.last)
             for at, one in enumerate(self._breaks)
             if at not in with_damage and one.first <= one.last
         ]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kafkarec.damage import is_unchecked
+from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -54,7 +55,7 @@ def partition_report(
     findings, files, along = Findings(), result.files, result.along
     left_out_files.check(log, findings)
     segments = files[: len(log.all_segments)]
-    order = LogOrder(log, segments, limit) if _are_out_of_order(segments) else None
+    order = _order(log, segments, limit)
     end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
@@ -166,6 +167,14 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
 
 
 # ---- the order of the segments
+
+
+def _order(log: PartitionFiles, segments: Sequence[SegmentCheck], limit: int) -> LogOrder | None:
+    """The order of the log's batches; None: as they are in its files, or it cannot be read once more."""
+    try:
+        return LogOrder(log, limit) if _are_out_of_order(segments) else None
+    except (OSError, KafkaRecordError):
+        return None
 
 
 def _are_out_of_order(files: Sequence[SegmentCheck]) -> bool:

@@ -72,6 +72,14 @@ def index_of(batches: list[bytes], entries: list[tuple[int, int]], to: Path) -> 
     return with_file(made(to, {0: batches}), f"{0:020}.index", offset_index.write(entries, 0))
 
 
+def hanging(to: Path) -> Path:
+    """A transaction of log append time, and a batch of an hour later."""
+    flags, hour = builders.LOG_APPEND, 3_600_000
+    txn = {"attributes": flags | TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    later = good(5, attributes=flags, max_timestamp=builders.NOW + hour)
+    return made(to, {0: [good(0, **txn), later]})
+
+
 TRANSACTIONAL = builders.TRANSACTIONAL
 MADE: dict[str, Callable[[Path], Path]] = {
     "base_offset_wrong": wrong_base_offset,
@@ -106,6 +114,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "snapshot_incomplete": lambda to: with_file(
         made(to, {0: [good(0)]}, "__cluster_metadata-0"), f"{5:020}-{1:010}.checkpoint", good(0)
     ),
+    "transaction_hanging": hanging,
 }
 
 
