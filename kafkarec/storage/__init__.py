@@ -15,6 +15,7 @@ follower          reads a log while a broker writes to it
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
 recorded_ends     what other files say of how far a log reached
+lost_parts        what they say of folders and first segments that are gone
 rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names
 other_file_types  files that are no logs, by their first bytes

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
-from kafkarec.storage import names, recorded_ends
+from kafkarec.storage import lost_parts, names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolder, SegmentGap, Witness
 
 from .partition_sources import SalvagePartition, SalvageSource
+from .salvaged_partition import SalvagedPartition
 
 
 class SourceWitnesses:
-    """Reads the witnesses of each partition, and the checkpoint files of each data folder once."""
+    """Reads the witnesses of each partition, and the files of each data folder once. data_folders: by their paths"""
 
-    def __init__(self) -> None:
-        self._data_folders: dict[str, DataFolder] = {}
+    def __init__(self, data_folders: dict[str, DataFolder]) -> None:
+        self._data_folders = data_folders
 
     def of(self, partition: SalvagePartition) -> list[Witness]:
         """The witnesses of all sources. The last segment of a source that ends below one of its own is marked as one
@@ -26,7 +26,7 @@ class SourceWitnesses:
             if source.unordered:
                 continue
             log = _log(partition, source)
-            witnesses = recorded_ends.read(log, self._data_folder(log))
+            witnesses = recorded_ends.read(log, DataFolder.above(log, self._data_folders))
             if not source.segments:
                 found += witnesses
                 continue
@@ -38,11 +38,16 @@ class SourceWitnesses:
             found += recorded_ends.credible(witnesses, end)
         return found
 
-    def _data_folder(self, log: PartitionFiles) -> DataFolder:
-        path = "" if log.folder is None else os.path.dirname(os.path.abspath(log.folder.path))
-        if path not in self._data_folders:
-            self._data_folders[path] = DataFolder.above(log)
-        return self._data_folders[path]
+    def add_lost_start(self, partition: SalvagePartition, report: SalvagedPartition) -> None:
+        """Adds the offsets below the first segment that are lost, and in no source: see storage.lost_parts."""
+        base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
+        for log in (_log(partition, source) for source in partition.main_sources):
+            found = lost_parts.lost_start(log, DataFolder.above(log, self._data_folders))
+            if found and found[0] < base:
+                report.missing.insert(0, (found[0], base - 1))
+                report.proofs.insert(0, found[2])
+                report.gaps += base - found[0]
+                return
 
 
 def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witness]) -> int:
