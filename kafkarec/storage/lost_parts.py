@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.cluster_topics import TOPIC
@@ -32,7 +33,7 @@ def missing_folders(folders: Collection[DataFolder], logs: Iterable[Any]) -> lis
     them and not among the logs. They are listed last: a broker makes a folder after the record that assigns it."""
     expected: dict[Any, MissingFolder] = {}
     for place, missing in (pair for one in folders for pair in _expected(one)):
-        expected[place] = max(missing, expected.get(place, missing))
+        expected[place] = max(missing, expected.get(place, missing), key=attrgetter("is_lost"))
     there = {(log.topic, log.partition) for log in logs}
     for folder in (one.folder for one in folders if one.folder and one.meta):
         there |= {named[:2] for entry in folder.entries() if (named := names.folder(entry.name))}
