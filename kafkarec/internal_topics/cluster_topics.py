@@ -19,7 +19,7 @@ class ClusterTopics:
     """
 
     def __init__(self, values: Iterable[bytes | None]) -> None:
-        self.directories: dict[int, list[str]] = {}
+        self.directories: dict[int | None, list[str]] = {}
         names: dict[str, str] = {}
         self._of_topics: dict[str, dict[Any, Any]] = {}  # topic -> setting -> value, and partition -> its fields
         for record in (read(TOPIC, None, value) for value in values):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 from kafkarec.internal_topics.cluster_topics import TOPIC
@@ -32,31 +31,32 @@ def missing_folders(folders: Collection[DataFolder], logs: Iterable[Any]) -> lis
     """The partitions that data folders which were opened as a whole should have, or once had, and that are in none of
     them and not among the logs. They are listed last: a broker makes a folder after the record that assigns it."""
     expected: dict[Any, MissingFolder] = {}
-    for place, missing in (pair for one in folders for pair in _expected(one)):
-        expected[place] = max(missing, expected.get(place, missing), key=attrgetter("is_lost"))
+    known = [(one.folder, one) for one in folders if one.folder and one.meta]
+    for folder, one in known:
+        for place, is_lost, why in _expected(one):
+            if is_lost or place not in expected or not expected[place].is_lost:
+                expected[place] = MissingFolder(is_lost, folder.join("{}-{}".format(*place)), why)
     there = {(log.topic, log.partition) for log in logs}
-    for folder in (one.folder for one in folders if one.folder and one.meta):
-        there |= {named[:2] for entry in folder.entries() if (named := names.folder(entry.name))}
+    try:
+        entries = [entry.name for folder, _ in known for entry in folder.entries()]
+    except OSError:  # a failing disk: it was listed before
+        return []
+    there |= {named[:2] for entry in entries if (named := names.folder(entry))}
     return sorted(missing for place, missing in expected.items() if place not in there)
 
 
-def _expected(one: DataFolder) -> Iterator[tuple[Any, MissingFolder]]:
-    """(topic and partition, what it means if it is missing)"""
-    if one.folder is None or one.meta is None:
-        return
-    path, broker = one.folder.join("{}-{}"), one.meta.node_id
+def _expected(one: DataFolder) -> Iterator[tuple[Any, bool, str]]:
+    """(topic and partition, whether its absence is a loss, why)"""
     for name, offsets in one.offsets.items():
         for place, offset in offsets.items():
-            yield place, MissingFolder(False, path.format(*place), f"no folder here, but {name} has offset {offset}")
-    if one.cluster is None or broker is None:
-        return
-    for at, directory in one.cluster.replicas_of(broker).items():
+            yield place, False, f"no folder here, but {name} has offset {offset}"
+    cluster, broker = one.cluster, one.meta.node_id if one.meta else None
+    for at, directory in cluster.replicas_of(broker).items() if cluster else ():
         is_lost, where = at in one.offsets.get(HIGH_WATERMARK, ()), ""
-        if directory:
-            registered = one.cluster.directories.get(broker, [directory])
+        if cluster and one.meta and directory:
+            registered = cluster.directories.get(broker, [directory])
             is_lost, where = directory == one.meta.directory_id or directory not in registered, f" in {directory}"
-        why = f"no folder here, but {TOPIC} assigns it to broker {broker}{where}"
-        yield at, MissingFolder(is_lost, path.format(*at), why)
+        yield at, is_lost, f"no folder here, but {TOPIC} assigns it to broker {broker}{where}"
 
 
 def lost_folders(lost: Sequence[str]) -> str:
@@ -68,11 +68,9 @@ def lost_folders(lost: Sequence[str]) -> str:
 def lost_start(log: PartitionFiles, data_folder: DataFolder) -> tuple[int, int, str] | None:
     """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment; None:
     there are none, or its segments were named one by one."""
-    bases = [one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"]
-    epochs = epoch_entries(log.folder) if log.folder and log.is_folder else ()
+    base = min((one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"), default=0)
+    epochs = epoch_entries(log.folder) if base and log.folder and log.is_folder and data_folder.meta else ()
     first = max((data_folder.log_start(log.topic, log.partition), *(one.start_offset for one in epochs[:1])))
-    if not epochs or first >= min(bases, default=0):
+    if not epochs or first >= base or not data_folder.cluster or not data_folder.cluster.is_only_compacted(log.topic):
         return None
-    if not data_folder.cluster or not data_folder.cluster.is_only_compacted(log.topic):
-        return None
-    return first, min(bases) - 1, f"{leader_epochs.NAME} begins at offset {first}, and the topic is only compacted"
+    return first, base - 1, f"{leader_epochs.NAME} begins at offset {first}, and the topic is only compacted"
