@@ -50,13 +50,16 @@ def _expected(one: DataFolder) -> Iterator[tuple[Any, bool, str]]:
     for name, offsets in one.offsets.items():
         for place, offset in offsets.items():
             yield place, False, f"no folder here, but {name} has offset {offset}"
-    cluster, broker = one.cluster, one.meta.node_id if one.meta else None
-    for at, directory in cluster.replicas_of(broker).items() if cluster else ():
-        is_lost, where = at in one.offsets.get(HIGH_WATERMARK, ()), ""
-        if cluster and one.meta and directory:
-            registered = cluster.directories.get(broker, [directory])
-            is_lost, where = directory == one.meta.directory_id or directory not in registered, f" in {directory}"
-        yield at, is_lost, f"no folder here, but {TOPIC} assigns it to broker {broker}{where}"
+    if one.cluster is None or one.meta is None or one.meta.node_id is None:
+        return
+    own, broker = one.meta.directory_id, one.meta.node_id
+    for at, replicas in one.cluster.replicas.items():
+        if broker in replicas:
+            directory, is_lost = replicas[broker], at in one.offsets.get(HIGH_WATERMARK, ())
+            if directory:
+                is_lost = directory == own or directory not in one.cluster.directories.get(broker, [directory])
+            where = f" in {directory}" if directory else ""
+            yield at, is_lost, f"no folder here, but {TOPIC} assigns it to broker {broker}{where}"
 
 
 def lost_folders(lost: Sequence[str]) -> str:
@@ -66,11 +69,14 @@ def lost_folders(lost: Sequence[str]) -> str:
 
 
 def lost_start(log: PartitionFiles, data_folder: DataFolder) -> tuple[int, int, str] | None:
-    """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment; None:
-    there are none, or its segments were named one by one."""
+    """(first, last, why) of the offsets below the first segment of a log of which nothing deletes a segment, as its
+    topic is only compacted, and not tiered; None: there are none, or its segments were named one by one."""
     base = min((one.base_offset for one in files_beside(log, ("", ".swap")) if one.suffix == ".log"), default=0)
     epochs = epoch_entries(log.folder) if base and log.folder and log.is_folder and data_folder.meta else ()
     first = max((data_folder.log_start(log.topic, log.partition), *(one.start_offset for one in epochs[:1])))
-    if not epochs or first >= base or not data_folder.cluster or not data_folder.cluster.is_only_compacted(log.topic):
+    if not epochs or first >= base or data_folder.cluster is None:
+        return None
+    settings = data_folder.cluster.settings.get(log.topic or "", {})
+    if settings.get("cleanup.policy") != "compact" or settings.get("remote.storage.enable") == "true":
         return None
     return first, base - 1, f"{leader_epochs.NAME} begins at offset {first}, and the topic is only compacted"

@@ -43,7 +43,7 @@ def test_a_whole_folder_lacks_nothing(tmp_path: Path) -> None:
 
 
 def test_a_lost_folder_is_said_first(tmp_path: Path) -> None:
-    root = cluster_folder(tmp_path / "data", "grouped", "txn")
+    root = cluster_folder(tmp_path / "{data}", "grouped", "txn")
     report = verified(root)
     assert str(report).splitlines()[0] == (
         "INCOMPLETE: every batch can be read; 2 partitions without a folder: grouped-0, txn-0"
