@@ -11,6 +11,7 @@ from kafkarec._version import __version__
 from kafkarec.damage import restored_text
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.report import Block, Commands, Document, ReportSection, text
+from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
 from kafkarec.storage import lost_parts, names
 from kafkarec.storage.suggested_output import suggested_output
@@ -245,8 +246,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
-        at_start = one.missing[0][1] < (one.start_offset or 0)
-        where = "before the first segment" if at_start else "between two segments"
+        where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
         yield f"  missing: {_spans(one.missing)}: in no source, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
