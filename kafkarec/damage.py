@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .errors import REASONS, KafkaRecordError, PackedFileError
+from .errors import REASONS, KafkaRecordError, LimitExceededError, MissingCodecError, PackedFileError
 
 
 class _DamageFields(NamedTuple):
@@ -145,6 +145,11 @@ def why_unreadable(code: int) -> str:
     if not code:
         return "the file is shorter now than when it was opened"
     return _PACKED_FILE_CAUSES[code] if code < 0 else os.strerror(code).lower()
+
+
+def is_unchecked(reason: str) -> bool:
+    """Whether the reason is a limit or a missing library, which is no damage."""
+    return issubclass(REASONS[reason].error, LimitExceededError | MissingCodecError)
 
 
 def is_read_failure(damage: Damage) -> bool:

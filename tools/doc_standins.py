@@ -4,7 +4,7 @@
 |---|---|
 | (always) | `kafkarec` and `python` of this checkout; a `pip` and a `make` that only check their arguments |
 | s3 | an S3 API server on loopback; the bucket `backup` holds the partitions of tests/vectors/segments |
-| producer | a module `kafka` whose KafkaProducer checks its arguments as kafka-python's does, and sends nothing |
+| producer | a module `confluent_kafka` whose Producer checks its arguments and sends nothing |
 | spark | a local Spark session `spark`; a `spark-submit` that checks the wheel's version |
 | avro | the same with Spark's from_avro, which pyspark does not contain |
 | kafka | the same with Spark's Kafka source and sink, and a real broker that pages call localhost:9092 (`doc_broker`) |
@@ -244,30 +244,43 @@ def _end_jvm() -> None:
 
 @contextlib.contextmanager
 def _producer(found: StandIns, commands: Path) -> Iterator[None]:
-    class KafkaProducer:
-        def __init__(self, *, bootstrap_servers: str) -> None:
-            assert bootstrap_servers
+    arrived = 0
 
-        def send(  # type: ignore[no-untyped-def]
-            self, topic, value=None, key=None, headers=None, partition=None, timestamp_ms=None
+    class Producer:
+        def __init__(self, settings: dict[str, object]) -> None:
+            assert settings["bootstrap.servers"]
+
+        def produce(  # type: ignore[no-untyped-def]
+            self, topic, value=None, key=None, partition=-1, on_delivery=None, timestamp=0, headers=None
         ) -> None:
+            nonlocal arrived
             assert isinstance(topic, str) and all(one is None or isinstance(one, bytes) for one in (key, value))
             assert all(isinstance(name, str) and isinstance(given, bytes | None) for name, given in headers or [])
-            assert timestamp_ms is None or isinstance(timestamp_ms, int)
+            assert isinstance(timestamp, int) and isinstance(partition, int)
+            arrived += 1
+            on_delivery(None, None)
 
-        def flush(self) -> None:
-            pass
+        def flush(self) -> int:
+            return 0
 
-    module = types.ModuleType("kafka")
-    module.KafkaProducer = KafkaProducer  # type: ignore[attr-defined]
-    before = sys.modules.get("kafka")
-    sys.modules["kafka"] = module
+    class Consumer:
+        def __init__(self, settings: dict[str, object]) -> None:
+            assert settings["bootstrap.servers"] and settings["group.id"]
+
+        def get_watermark_offsets(self, partition: tuple[str, int]) -> tuple[int, int]:
+            return 0, arrived
+
+    module = types.ModuleType("confluent_kafka")
+    for name, value in {"Producer": Producer, "Consumer": Consumer, "TopicPartition": lambda *names: names}.items():
+        setattr(module, name, value)
+    before = sys.modules.get(module.__name__)
+    sys.modules[module.__name__] = module
     try:
         yield
     finally:
-        del sys.modules["kafka"]
+        del sys.modules[module.__name__]
         if before is not None:
-            sys.modules["kafka"] = before
+            sys.modules[module.__name__] = before
 
 
 # Checks that the wheel on the command line has this version; tests/spark runs real applications.

@@ -21,6 +21,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.remote_errors import RemoteError
 from kafkarec.storage.output_rules import Refused, is_stream
 from kafkarec.support.command_line import command
+from kafkarec.support.text_table import system_reason
 
 from .output_files import FILE, ClosedPipe, demand
 from .problems import COULD_NOT, DAMAGED, FINE, INTERRUPTED, WRONG_USE, exit_status, say
@@ -118,7 +119,7 @@ def _report(error: Exception) -> int:
         say("out of memory")
     elif isinstance(error, OSError):
         where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        say(f"{where}{(error.strerror or str(error)).lower()}")
+        say(f"{where}{system_reason(error)}")
     else:
         say(f"internal error: {type(error).__name__}: {error} (please report it, with the output of --debug)")
     return COULD_NOT
@@ -135,7 +136,7 @@ def _leave(status: int) -> int:
         if sys.stdout is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, OSError) and not isinstance(error, BrokenPipeError) and status == FINE:
-            say(f"standard output: {(error.strerror or str(error)).lower()}")
+            say(f"standard output: {system_reason(error)}")
             return COULD_NOT
     return status
 

@@ -17,6 +17,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage.output_rules import is_stream
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
+from kafkarec.support.text_table import system_reason
 
 from . import input_logs, new_log, output_files, progress, shared_options
 from .problems import FINE
@@ -134,7 +135,7 @@ def _intermediate_pass(
             file.write(batches)
         file.flush()
     except OSError as error:
-        raise CouldNot(f"temporary file between two passes: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"temporary file between two passes: {system_reason(error)}") from error
     segment = passes.enter_context(
         Segment(file.name, os.path.basename(file.name), folder=LocalFolder(folder or "/tmp"))
     )

@@ -19,6 +19,7 @@ from kafkarec.logs import logs_of
 from kafkarec.ops.explain import explain
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.support.command_line import command
+from kafkarec.support.text_table import system_reason
 
 from . import explain_output, explain_page, input_logs, output_files, shared_options
 from .problems import DAMAGED, FINE
@@ -104,7 +105,7 @@ def read(place: BatchPosition) -> tuple[bytes, str]:
                 data += place.segment.raw(place.position + len(data), min(_SECTOR, length - len(data)))
         except OSError:
             where = place.position + len(data)
-            why = (error.strerror or str(error)).lower()
+            why = system_reason(error)
             return bytes(
                 data
             ), f"the file cannot be read at byte {where} ({why}): only the bytes before it are explained"

@@ -15,6 +15,7 @@ from typing import BinaryIO, cast
 
 from kafkarec.errors import InvalidArrowError
 from kafkarec.storage import other_file_types
+from kafkarec.support.text_table import system_reason
 
 from . import input_arrow, input_csv, input_json
 from .input_rows import InputRows, Refuse
@@ -34,7 +35,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         try:
             file = open(path, "rb")  # noqa: SIM115
         except OSError as error:
-            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{path}: {system_reason(error)}") from error
         with file:
             yield file
         return
@@ -79,7 +80,7 @@ def rows(
         place = {"file": name, "column": error.column, "row": error.row}
         raise InvalidArrowError(f"{name}, {error}", reason=error.reason, **place) from error
     except OSError as error:
-        raise CouldNot(f"{name}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"{name}: {system_reason(error)}") from error
 
 
 class _Peeked(io.RawIOBase):

@@ -17,6 +17,7 @@ from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.sources.read_failures import of_one_file, read_failure
 from kafkarec.storage import names, other_file_types
+from kafkarec.support.text_table import system_reason
 
 from .shared_options import CouldNot, WrongUse
 from .spool import copy
@@ -120,7 +121,7 @@ def reason(error: OSError, path: str) -> str:
     """Return a line about a file that cannot be opened or read."""
     if isinstance(error, remote.RemoteError):
         return str(error)
-    return f"{error.filename or path}: {error.strerror.lower()}" if error.strerror else str(error)
+    return f"{error.filename or path}: {system_reason(error)}" if error.strerror else str(error)
 
 
 def unlisted(opened: Log | LogDir) -> list[str]:

@@ -30,7 +30,7 @@ from kafkarec.sidecars import partition_metadata
 from kafkarec.storage import names
 from kafkarec.storage.output_rules import Inputs, is_stream
 from kafkarec.support import durable, text_table
-from kafkarec.support.text_table import byte_size, safe
+from kafkarec.support.text_table import byte_size, safe, system_reason
 
 from . import input_logs, output_files, shared_options
 from .problems import DAMAGED, exit_status, repeated, say
@@ -462,7 +462,7 @@ def opened(args: argparse.Namespace, from_folder: bool = False, *, whole: bool =
     try:
         yield log
     except OSError as error:
-        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"{path}: {system_reason(error)}") from error
     except KeyboardInterrupt:
         args.after_interrupt = log.after_interrupt
         raise

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 from kafkarec import report
 from kafkarec.storage import output_rules
 from kafkarec.storage.output_rules import Inputs, Refused, is_stream
+from kafkarec.support.text_table import system_reason
 
 from . import progress
 from .shared_options import CouldNot
@@ -53,7 +54,7 @@ class Sink:
         except BrokenPipeError:
             raise ClosedPipe from None
         except OSError as error:
-            raise CouldNot(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
         self._written += len(data)
         return len(data)
 
@@ -67,7 +68,7 @@ class Sink:
         except BrokenPipeError:
             raise ClosedPipe from None
         except OSError as error:
-            raise CouldNot(f"{self.name}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{self.name}: {system_reason(error)}") from error
 
     @property
     def closed(self) -> bool:
@@ -110,7 +111,7 @@ def demand_output_folders(args: argparse.Namespace) -> None:
         try:
             os.stat(os.path.dirname(os.path.realpath(path))) if descriptor is None else os.fstat(descriptor)
         except OSError as error:
-            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{path}: {system_reason(error)}") from error
 
 
 @contextmanager
@@ -200,7 +201,7 @@ def _temporary_file() -> BinaryIO:
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
-        raise CouldNot(f"temporary file: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"temporary file: {system_reason(error)}") from error
 
 
 class _NameTaken(Refused):
@@ -213,7 +214,7 @@ def _publish(part: str, place: str, shown: str, force: bool) -> None:
     except FileExistsError:
         raise _NameTaken(f"{shown} was created during this run and is not replaced; the output is in {part}") from None
     except OSError as error:
-        raise CouldNot(f"{place}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"{place}: {system_reason(error)}") from error
 
 
 @contextmanager
@@ -232,11 +233,11 @@ def _duplicate(descriptor: int, path: str) -> BinaryIO:
     try:
         return os.fdopen(os.dup(descriptor), "wb")
     except OSError as error:
-        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"{path}: {system_reason(error)}") from error
 
 
 def _create(place: str, flags: int, path: str) -> BinaryIO:
     try:
         return os.fdopen(os.open(place, flags, 0o666), "wb")
     except OSError as error:
-        raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+        raise CouldNot(f"{path}: {system_reason(error)}") from error

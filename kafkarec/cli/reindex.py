@@ -15,9 +15,11 @@ from kafkarec.logs import Log
 from kafkarec.sidecars import leader_epochs, offset_index, producer_snapshot, time_index, txn_index
 from kafkarec.sources.read_failures import of_one_file
 from kafkarec.state.index_builders import DEFAULT_INTERVAL
+from kafkarec.storage import names
 from kafkarec.storage.rebuild_folder import RebuiltSideFiles, rebuild_log
-from kafkarec.support import text_table
+from kafkarec.support import durable, text_table
 from kafkarec.support.command_line import as_operand, command, quoted
+from kafkarec.support.text_table import system_reason
 
 from . import input_logs, output_files, progress
 from .problems import COULD_NOT, DAMAGED, FINE, say
@@ -233,18 +235,14 @@ class _Folder:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            durable.fsync(descriptor, path)
 
     def finish(self) -> None:
         """Sync the new files and their folders to disk."""
         if self.path is None:
             return
         for folder in {self.path, *map(os.path.dirname, self._made), *map(os.path.dirname, self._folders)}:
-            descriptor = os.open(folder or ".", os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            durable.sync_folder(folder or ".")
 
     def remove(self, log: str) -> None:
         """Remove the folder of a log, if there is one."""
@@ -275,7 +273,7 @@ def _folder(path: str | None) -> Iterator[_Folder]:
     except BaseException as error:
         folder.undo()
         if isinstance(error, OSError) and error.filename is None:
-            raise CouldNot(f"{path}: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"{path}: {system_reason(error)}") from error
         raise
 
 
@@ -297,7 +295,7 @@ class _StandardOutput:
         except BrokenPipeError:
             self._closed = True
         except OSError as error:
-            raise CouldNot(f"standard output: {(error.strerror or str(error)).lower()}") from error
+            raise CouldNot(f"standard output: {system_reason(error)}") from error
 
     def finish(self) -> None:
         if self._closed:
@@ -369,7 +367,9 @@ class TextReport:
         if self._folder is not None:
             where = f"written to {text_table.safe(self._folder)}"
         self._out.line(f"{text_table.counted(made, 'file')} ({counts}), {where}")
-        if self._folder is not None and self._counts[EQUAL] < made and is_whole:
+        named = names.folder(os.path.basename(os.path.abspath(self._titles[0]))) if self._titles else None
+        is_served = named is None or not named.state  # by a broker; not the folder of a deleted partition
+        if self._folder is not None and self._counts[EQUAL] < made and is_whole and (is_served or self._several):
             source = f"{quoted(as_operand(self._folder))}/*"
             to = quoted(as_operand(os.path.join(self._titles[0], "")))
             files = f"-r {source} to the logs' folders" if self._several else f"{source} {to}"

@@ -14,6 +14,7 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.ops.salvage import NotEnoughSpace, SalvageReport, salvage
 from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
 from kafkarec.ops.salvage.salvage_report import document
+from kafkarec.ops.salvage.side_file_writer import DamagedCopy
 from kafkarec.ops.salvage.unfinished_run import REPORT, UNFINISHED
 from kafkarec.support.durable import write_file
 
@@ -37,6 +38,7 @@ rest is saved), 2 wrong usage, 3 failed, or a file could not be read (the rest i
 
 OUTPUT = output_files.FOLDER
 _STDIN = "standard input"
+_ON_ANOTHER_DISK = "; salvage to a folder on another disk (on this one, the same command writes this partition again)"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-partition",
         action="store_true",
-        help="write folders that a broker can start on, with epochs, snapshots, topic id",
+        help="write folders that a broker of the same cluster can start on, with epochs, snapshots, topic id",
+    )
+    parser.add_argument(
+        "--new-cluster",
+        action="store_true",
+        help="write folders for another cluster: without producer ids, which mean other producers there, aborted data "
+        "and markers; offsets and records stay",
     )
     parser.add_argument(
         "--undecided",
@@ -60,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--keep-end",
         action="store_true",
-        help="if snapshots, indexes or checkpoints show that the log was longer, add an empty segment where it ended",
+        help="if snapshots, indexes or checkpoints show that the log was longer, it gets the same end, by a batch "
+        "without records: a broker does not use these offsets again, and consumers reach the end",
     )
     parser.add_argument(
         "--merge-different",
@@ -111,6 +120,7 @@ def run(args: argparse.Namespace) -> int:
                 sources,
                 out,
                 as_partition=args.as_partition,
+                new_cluster=args.new_cluster,
                 keep_end=args.keep_end,
                 merge_different=args.merge_different,
                 dry_run=args.dry_run,
@@ -131,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
         raise CouldNot(str(error)) from error
     except ValueError as error:  # Refused, or the name of a file without batches
         raise WrongUse(str(error)) from error
+    except DamagedCopy as error:
+        raise CouldNot(f"{input_logs.reason(error, out)}{_ON_ANOTHER_DISK}") from error
     except OSError as error:
         raise CouldNot(f"{input_logs.reason(error, out)}{_resumption(args.sources, out)}") from error
     except KeyboardInterrupt:

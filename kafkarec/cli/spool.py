@@ -5,6 +5,8 @@ from __future__ import annotations
 import tempfile
 from typing import BinaryIO, Protocol
 
+from kafkarec.support.text_table import system_reason
+
 from . import progress
 from .shared_options import CouldNot
 
@@ -34,6 +36,6 @@ def copy(pipe: BinaryIO, spool: Writable, folder: str | None = None) -> None:
 
 
 def _failed(error: OSError, folder: str | None) -> CouldNot:
-    why = (error.strerror or str(error)).lower()
+    why = system_reason(error)
     advice = "" if folder else " (TMPDIR names another folder)"
     return CouldNot(f"copy of standard input in {folder or tempfile.gettempdir()}: {why}{advice}")

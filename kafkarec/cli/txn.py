@@ -26,8 +26,9 @@ from .txn_output import PartitionTransactions
 
 DESCRIPTION = """Lists transactions that are open, hanging (open for longer than a coordinator allows) or aborted, with
 producer, first offset and duration. Reports how far a read_committed consumer can read and since when it waits, and
-prints the command that ends a hanging transaction. Reads headers and markers only. Ages are differences of record
-timestamps, up to the newest one of the log."""
+prints the command that ends a hanging transaction. Reads headers and markers only. Ages are told by
+append times, which markers have, and records with log append time: where none tells, a transaction is open, its age
+unknown."""
 EXAMPLES = """examples:
   kafkarec txn /kafka-logs                                 every partition, the worst first
   kafkarec txn /kafka-logs/orders-0                        one partition in detail

@@ -43,8 +43,9 @@ class PartitionTransactions(NamedTuple):
 
     @property
     def stuck_ms(self) -> int | None:
-        """How long read_committed consumers have been waiting, by the log's timestamps; None: they are not waiting."""
-        ages = [txn.duration_ms or 0 for txn in self.listing.ongoing]
+        """How long read_committed consumers have been waiting at least, by append times; None: they are not waiting, or
+        no append time tells."""
+        ages = [txn.duration_ms for txn in self.listing.ongoing if txn.duration_ms is not None]
         return max(ages, default=None)
 
     @property
@@ -157,9 +158,10 @@ def _consumers(one: PartitionTransactions) -> str:
             f"a read_committed consumer waits at the log's start: the transaction of offset {first.first_offset} "
             f"began before it, in deleted segments"
         )
-    if first.duration_ms is not None:
-        text += f" since {timestamp_text(first.first_timestamp)} "
-        text += f"({duration_text(first.duration_ms)} before the newest record)"
+    if first.duration_ms is None:
+        text += " (for how long is not known: no append time tells)"
+    else:
+        text += f" for {duration_text(first.duration_ms)} or more"
     return f"{text}; {counted(one.waiting, 'offset')} from there on cannot be read"
 
 
@@ -205,6 +207,12 @@ def _advice(one: PartitionTransactions) -> Iterator[Block]:
         yield ""
         yield Commands("next", [step for txn in hanging[:_MOST_IN_DETAIL] for step in commands(one, txn)])
         yield from _more(len(hanging) - _MOST_IN_DETAIL, "hanging transaction")
+        return
+    unknown = next((txn for txn in one.listing.ongoing if txn.duration_ms is None), None)
+    if unknown is not None:
+        (purpose, line), *others = commands(one, unknown)
+        yield ""
+        yield Commands("next", [("whether it hangs is not known here: ask the broker" if others else purpose, line)])
 
 
 def commands(one: PartitionTransactions, txn: Transaction) -> list[tuple[str, str]]:

@@ -86,10 +86,10 @@ def ended_and_open(segments: Iterable[Any], *, skip: bool) -> EndedAndOpen:
     """
     matched = match(segments, raises=not skip, check_all=skip)
     marked = frozenset((*matched.ended[_PRODUCER::WIDTH], *matched.without_data[_PRODUCER::WIDTH]))
-    return EndedAndOpen(_aborted(matched), marked, tuple(txn[FIRST] for txn in matched.open.values()))
+    return EndedAndOpen(aborted_spans(matched), marked, tuple(txn[FIRST] for txn in matched.open.values()))
 
 
-def _aborted(matched: Match) -> tuple[Span, ...]:
+def aborted_spans(matched: Match) -> tuple[Span, ...]:
     ended = matched.ended
     aborted = [code == ABORT for code in ended[_CODE::WIDTH]]
     columns = (compress(ended[at::WIDTH], aborted) for at in (_PRODUCER, _FIRST, _MARKER))
@@ -154,7 +154,7 @@ def excluded_so_far(matched: Match) -> Excluded | None:
 def _excluded(matched: Match, opened: Mapping[int, Sequence[int]]) -> Excluded:
     stable = min((txn[FIRST] for txn in opened.values()), default=None)
     last_stable_offset = matched.next_offset if stable is None else stable
-    return Excluded(_aborted(matched), stable, last_stable_offset, _undecided(matched))
+    return Excluded(aborted_spans(matched), stable, last_stable_offset, _undecided(matched))
 
 
 def _undecided(matched: Match) -> tuple[UndecidedTransaction, ...]:

@@ -37,7 +37,7 @@ class Drawn(Protocol):
 
 
 Block = str | Drawn
-STATES = ("good", "damaged", "unreadable", "preallocated", "tail")
+STATES = ("good", "damaged", "unreadable", "unchecked", "preallocated", "tail")
 """Of bytes: parts of bars with colours of their own."""
 
 

@@ -14,6 +14,7 @@ batch_frames      fingerprints and checksums of single batches, preallocated zer
 follower          reads a log while a broker writes to it
 raw_batches       bytes of whole batches, unchanged
 segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
+good_batches      the good batches of a log in offset order, others set apart
 recorded_ends     what other files say of how far a log reached
 lost_parts        what they say of folders and first segments that are gone
 rebuild_folder    all side files of a log, made again

@@ -333,20 +333,6 @@ class EndVerdict(NamedTuple):
         )
 
 
-def scanned_end(log: PartitionFiles) -> LogEnd | None:
-    """The end of a log by the headers of its last segments alone; None: the last one cannot be read."""
-    for segment in reversed(log.segments):
-        try:
-            row = log_reading.last_batch(segment)
-        except (OSError, KafkaRecordError):
-            return None
-        if row is not None:
-            position = row["position"] + row["size_in_bytes"] if segment is log.segments[-1] else 0
-            end = int(row["next_offset"])
-            return LogEnd(max(end, log.segments[-1].base_offset or 0), position, end - 1)
-    return LogEnd(log.segments[-1].base_offset or 0 if log.segments else 0, 0, None)
-
-
 def credible(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
     """The witnesses without wrong index entries: those above the end that point at bytes before it."""
     return tuple(

@@ -320,3 +320,11 @@ class _FilesBeside:
 
     def epoch_at(self, offset: int) -> int | None:
         return leader_epochs.epoch_at(self._epochs, offset)
+
+
+def known_size(segment: SegmentFile) -> int:
+    """The size of a file; 0 if it cannot be opened to learn it."""
+    try:
+        return segment.size
+    except (OSError, KafkaRecordError):
+        return 0

@@ -6,20 +6,37 @@
 After a failed fsync it is unknown what is on the disk: the kernel may have dropped the dirty pages, and a second fsync
 would then succeed. So a failed fsync is never repeated.
 
+Some network filesystems and FUSE cannot sync a folder: they answer EINVAL, EBADF or "not supported". A name is then as
+durable as they make it, and no call makes it more so. PostgreSQL (fsync_fname_ext) ignores EINVAL and EBADF of a
+folder, SQLite (unixSync) every error; Kafka (Utils.flushDir) none, and does not work there. Any other error, EIO above
+all, is one of the disk, and fatal.
+
 Each fsync waits for the disk, and a disk completes many at once: `FileGroup` is for many small files.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
+from .text_table import system_reason
+
 PART = ".part"
 _SYNCS_AT_ONCE = 8
+_NO_SYNC_OF_FOLDERS = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 _GROUP_FILES, _GROUP_BYTES = 96, 64 << 20  # each file of a group keeps its descriptor
+
+
+def fsync(descriptor: int, path: str, what: str = "fsync") -> None:
+    """Syncs an open file or folder. An OSError has its path, and names `what` failed."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise OSError(error.errno, f"{what} failed: {system_reason(error)}", path) from error
 
 
 class NewFile:
@@ -60,7 +77,7 @@ class NewFile:
     def sync(self) -> None:
         """The first half of `commit`."""
         os.ftruncate(self._descriptor, self.size)
-        os.fsync(self._descriptor)
+        fsync(self._descriptor, self._part)
 
     def rename(self) -> None:
         """The second half of `commit`."""
@@ -90,10 +107,14 @@ def write_file(folder: str, name: str, data: bytes) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Syncs a folder, so that files created or renamed in it survive a power failure. OSError if that fails."""
+    """Syncs a folder, so that files created or renamed in it survive a power failure. OSError if that fails, but not
+    where folders cannot be synced."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        fsync(descriptor, path, "fsync of the folder")
+    except OSError as error:
+        if error.errno not in _NO_SYNC_OF_FOLDERS:
+            raise
     finally:
         os.close(descriptor)
 

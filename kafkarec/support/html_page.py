@@ -24,6 +24,7 @@ COLOURS: Colours = {
     "good": ("#2f9e63", "#3fb57a"),
     "damaged": ("#d6336c", "#ff5c93"),
     "unreadable": ("#e8590c", "#ff8a4c"),
+    "unchecked": ("#8a6fd1", "#a78bfa"),
     "preallocated": ("#b9c2cc", "#4a535e"),
     "tail": ("#f2b430", "#ffc94d"),
     "anomaly": ("#a66a00", "#ffc94d"),

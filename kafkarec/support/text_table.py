@@ -92,3 +92,9 @@ def timestamp_text(ms: int | None) -> str:
         return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
         return str(ms)
+
+
+def system_reason(error: OSError) -> str:
+    """Why the system refused something, within a sentence: "input/output error". A path in it is as it is."""
+    text = error.strerror or str(error)
+    return text[:1].lower() + text[1:]

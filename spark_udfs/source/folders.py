@@ -17,6 +17,7 @@ from typing import Any
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_SUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+_NO_SYNC = (errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOSYS)
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS, errno.EXDEV, errno.EACCES)
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 WRITER_LOCK = ".kafkarec.lock"
@@ -25,10 +26,14 @@ SMALL_SEGMENT = 16 << 20
 
 
 def sync(path: str) -> None:
-    """Flushes a file or folder to the disk (fsync)."""
+    """Flushes a file or folder to the disk (fsync). Some filesystems cannot flush a folder: its names are then as
+    durable as they make them."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC or not os.path.isdir(path):
+            raise
     finally:
         os.close(descriptor)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -14,6 +15,7 @@ from paths import SEGMENTS
 from plain_logs import batch, log
 from printed_commands import pasted, printed, words_of
 
+import kafkarec
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command, quoted
 
@@ -120,8 +122,9 @@ def test_of_a_missing_segment_that_fsck_found(run: Here, tmp_path: Path) -> None
 
 
 IDS = {"cluster.id": "Y7nKKCKxTaSyvLPmUGYJpQ", "node.id": "1", "directory.id": "-Xa8ENUVWplkTL1NRuyDTA"}
-REPLACED = ("recovery-point-offset-checkpoint", ".kafka_cleanshutdown")
-COMMANDS = ("grep", "mkdir", "cp", "chown", "mv", "rmdir", "rm")
+COMMANDS = ("grep", "kafka-configs.sh", "stat", "awk", "mkdir", "cp", "chown", "mv", "rmdir", "rm")
+CHECKPOINTS = ("recovery-point-offset-checkpoint", "replication-offset-checkpoint", "log-start-offset-checkpoint")
+ENTRIES = ["compacted 0 5", "other 1 9", "txn 0 7"]
 
 
 def meta_properties(folder: Path, **other: str) -> None:
@@ -130,37 +133,59 @@ def meta_properties(folder: Path, **other: str) -> None:
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> tuple[Path, Path]:
-    """A dead broker's data folder, and that of a broker with the same topics and the same ids."""
+def configured(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for kafka-configs.sh. Returns the file of its calls."""
+    folder = tmp_path_factory.mktemp("kafka")
+    (folder / "kafka-configs.sh").write_text(f'#!/bin/sh\necho "$@" >> {folder}/calls\n')
+    (folder / "kafka-configs.sh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder / "calls"
+
+
+@pytest.fixture
+def served(tmp_path: Path, configured: Path) -> tuple[Path, Path]:
+    """A dead broker's data folder, and that of a stopped broker with the same topics and the same ids."""
     dead = data_folder(tmp_path / "a disk")
     shutil.copytree(SEGMENTS / "__cluster_metadata-0", dead / "__cluster_metadata-0")
     meta_properties(dead)
     data = Path(shutil.copytree(dead, tmp_path / "data folder"))
     (data / "txn-0" / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n")
-    for name in REPLACED:
-        (data / name).write_text("0\n0\n")
+    for name in CHECKPOINTS:
+        (data / name).write_text("\n".join(["0", str(len(ENTRIES)), *ENTRIES, ""]))
+    for name in (".kafka_cleanshutdown", ".lock"):
+        (data / name).write_text("")
     return dead, data
 
 
-def steps(run: Here, dead: Path, data: Path, out: Path) -> list[str]:
-    """The lines that salvage --as-partition prints, with this data folder."""
-    lines = run("salvage", dead, "-o", out, "--as-partition").out.decode().splitlines()
-    begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from a broker"))
+def steps(run: Here, dead: Path, data: Path, out: Path, option: str = "--as-partition") -> list[str]:
+    """The lines that salvage prints, with this data folder."""
+    lines = run("salvage", dead, "-o", out, option).out.decode().splitlines()
+    begin = next(number for number, line in enumerate(lines) if line.startswith("to serve it from"))
     found = [line.strip() for line in lines[begin + 1 :]]
-    assert [step.split(".")[0] for step in found] == [str(number) for number in range(1, 8)]
-    assert "__cluster_metadata-0 is in no step" in lines[begin - 1]
+    found = [step for step in found if step[0].isdigit()]
+    assert [step.split(".")[0] for step in found] == [str(number) for number in range(1, 10)]
+    assert "__cluster_metadata is in no step" in lines[begin - 1]
     return [step.split(". ", 1)[1].replace("/var/lib/kafka;", quoted(str(data)) + ";") for step in found]
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @pytest.mark.parametrize("topics", [0, 9])
-def test_of_the_serve_plan(run: Here, served: tuple[Path, Path], tmp_path: Path, topics: int, shell: str) -> None:
+def test_of_the_serve_plan(
+    run: Here, served: tuple[Path, Path], configured: Path, tmp_path: Path, topics: int, shell: str
+) -> None:
     """Its lines, pasted with the data folder of a broker; the folders of many partitions are found by a pattern."""
     dead, data = served
     more = [log(dead / f"more-{number}", [batch(0, 3)]).name for number in range(topics)]
     before = state(data / "__cluster_metadata-0")
     script = "\n".join(steps(run, dead, data, tmp_path / "new ones"))
-    assert pasted(f"set -u\n{script}", tmp_path, shell).stdout == b"done: start the broker\n"
+    assert pasted(f"set -u\n{script}", tmp_path, shell).stdout.endswith(b"done: start the broker\n")
+    kept = "--bootstrap-server localhost:9092 --entity-type topics --entity-name=txn --alter --add-config"
+    calls = configured.read_text().splitlines()
+    assert f"{kept} retention.ms=-1,retention.bytes=-1" in calls and len(calls) == 2 * (3 + (topics > 0))
+    for name in CHECKPOINTS:  # the log start stays: records below it were deleted on purpose
+        edited = name != CHECKPOINTS[2]
+        assert (data / name).read_text() == ("0\n1\nother 1 9\n" if edited else "\n".join(["0", "3", *ENTRIES, ""]))
+        assert not edited or (tmp_path / "data folder.replaced" / name).read_text().split()[1] == "3"
     for name in ("all-codecs-0", "txn-0", "compacted-0", *more):
         new = state(tmp_path / "new ones" / name)
         now = state(data / name)
@@ -169,8 +194,8 @@ def test_of_the_serve_plan(run: Here, served: tuple[Path, Path], tmp_path: Path,
         }
         assert name in more or state(tmp_path / "data folder.replaced" / name).keys() >= {f"{0:020}.log"}
     assert "AAAAAAAAAAAAAAAAAAAAAA" in (data / "txn-0" / "partition.metadata").read_text()
-    names = ["__cluster_metadata-0", "all-codecs-0", "compacted-0", "meta.properties", *more, "txn-0"]
-    assert sorted(path.name for path in data.iterdir()) == names
+    names = [".lock", "__cluster_metadata-0", "all-codecs-0", "compacted-0", "meta.properties", *more, "txn-0"]
+    assert sorted(path.name for path in data.iterdir()) == sorted([*names, *CHECKPOINTS])
     assert state(data / "__cluster_metadata-0") == before
 
 
@@ -194,13 +219,40 @@ def test_the_serve_plan_of_another_broker_or_cluster(
         (data / "meta.properties").unlink(missing_ok=True)
 
 
-def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, tmp_path: Path) -> None:
+def test_the_serve_plan_of_a_running_broker(run: Here, served: tuple[Path, Path], tmp_path: Path) -> None:
+    """A broker holds a lock on a file of its data folder (FileLock: fcntl)."""
+    dead, data = served
+    script = "\n".join(steps(run, dead, data, tmp_path / "new"))
+    before = state(data)
+    with open(data / ".lock", "r+b") as held:
+        fcntl.lockf(held, fcntl.LOCK_EX)
+        ran = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False)
+    assert ran.returncode and state(data) == before
+    assert f"STOP: a broker is running on {data}\n" in ran.stderr.decode()
+
+
+def test_the_serve_plan_of_another_cluster(run: Here, served: tuple[Path, Path], tmp_path: Path) -> None:
+    """The topics must be there; the ids of the source do not matter."""
+    dead, data = served
+    meta_properties(data, cluster_id="other")
+    lines = steps(run, dead, data, tmp_path / "new", "--new-cluster")
+    for name in ("txn-0", "compacted-0"):
+        (data / name).rename(tmp_path / name)
+    ran = subprocess.run(["sh", "-c", "\n".join(lines)], cwd=tmp_path, capture_output=True, check=False)
+    assert ran.returncode and f"STOP: {data}/compacted-0 does not exist: create the topic" in ran.stderr.decode()
+    for name in ("txn-0", "compacted-0"):
+        (tmp_path / name).rename(data / name)
+    assert pasted("\n".join(lines), tmp_path, "sh").stdout.endswith(b"done: start the broker\n")
+    assert {one["producer_id"] for one in kafkarec.open(data / "txn-0").scan()} == {None}
+
+
+def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, configured: Path, tmp_path: Path) -> None:
     """The ids of the target are printed; there must be some."""
     dead, data = data_folder(tmp_path / "a disk"), data_folder(tmp_path / "data folder")
     script = "\n".join(
         step.split(". ", 1)[1].replace("/var/lib/kafka;", quoted(str(data)) + ";")
         for step in run("salvage", dead, "-o", tmp_path / "out", "--as-partition").out.decode().splitlines()
-        if step.startswith("  ") and step.strip()[:2] in {f"{number}." for number in range(1, 8)}
+        if step.startswith("  ") and step.strip()[:2] in {f"{number}." for number in range(1, 10)}
     )
     before = state(tmp_path)
     assert subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, check=False).returncode
@@ -212,7 +264,7 @@ def test_the_serve_plan_of_a_source_without_meta_properties(run: Here, tmp_path:
 
 STUB = """#!/bin/sh
 echo NAME >> "$CALLS"
-[ "$(PATH="$REAL" grep -cx NAME "$CALLS")" != "$FAIL_NAME" ] || { PATH="$REAL" cp -r "$DATA_FOLDER" "$LEFT"; exit 1; }
+[ "NAME $(PATH="$REAL" grep -cx NAME "$CALLS")" != "$FAILS" ] || { PATH="$REAL" cp -r "$DATA_FOLDER" "$LEFT"; exit 1; }
 PATH="$REAL" exec NAME "$@"
 """
 
@@ -229,8 +281,9 @@ def test_a_step_of_the_serve_plan_fails(
         log(dead / f"more-{number}", [batch(0, 3)])
         log(data / f"more-{number}", [batch(0, 1)])
     lines = steps(run, dead, data, tmp_path / "new")
-    again = [f'[ "${name}" ] || {lines[at]}' for name, at in (("SAME", 1), ("COPIED", 3), ("MOVED", 4))]
-    script = "\n".join([*lines, 'echo again >> "$CALLS"', *again, lines[5]])
+    done = {"SAME": 1, "KEPT": 2, "STOPPED": 4, "COPIED": 5, "MOVED": 6}
+    again = [f'[ "${name}" ] || {lines[at]}' for name, at in done.items()]
+    script = "\n".join([*lines, 'echo again >> "$CALLS"', *again, lines[7]])
     before, calls, left, real = state(data), tmp_path / "calls", tmp_path / "left", os.environ["PATH"]
     (tmp_path / "stubs").mkdir()
     for name in COMMANDS:
@@ -245,14 +298,15 @@ def test_a_step_of_the_serve_plan_fails(
         shutil.copytree(tmp_path / "saved", data)
         calls.write_text("")
         paths = {"PATH": f"{tmp_path}/stubs:{real}", "REAL": real, "CALLS": str(calls), "LEFT": str(left)}
-        paths |= {"DATA_FOLDER": str(data), f"FAIL_{command}": str(number)}
+        paths |= {"DATA_FOLDER": str(data), "FAILS": f"{command} {number}"}
         ran = subprocess.run([*shell.split(), "-c", script], env=paths, cwd=tmp_path, capture_output=True, check=False)
         called = calls.read_text().split()
         called = called[: called.index("again")]
         if called.count(command) < number:
             break
         assert called[-1] == command, called
-        assert (b"STOP: " in ran.stderr) == (command != "rm") and ran.stdout == b"done: start the broker\n"
+        assert (b"STOP: " in ran.stderr) == ("rmdir" not in called[:-1])
+        assert ran.stdout.endswith(b"done: start the broker\n") and ran.stdout.count(b"done") == 1
         if "mv" not in called:
             kept = {name: digest for name, digest in state(left).items() if not name.startswith("rescued.tmp")}
             assert kept == before, "what the broker has is not touched"

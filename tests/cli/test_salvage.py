@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import shlex
+import shutil
 import signal
+import stat
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import Here, interruptible, own_process
 from paths import SEGMENTS
 from plain_logs import batch, log
+from witness_folders import golden
+
+from kafkarec.ops.salvage import copying
 
 TXN = SEGMENTS / "txn-0"
 
@@ -87,7 +95,7 @@ def test_any_file_name_is_accepted(run: Here, tmp_path: Path) -> None:
 def test_as_partition_prints_the_next_steps(run: Here, tmp_path: Path) -> None:
     ran = run("salvage", TXN, "-o", tmp_path / "out", "--as-partition")
     assert ran.status == 0
-    assert f"NEW={tmp_path}/out\n" in ran.out.decode() and "  7. # start the broker\n" in ran.out.decode()
+    assert f"NEW={tmp_path}/out\n" in ran.out.decode() and "  9. # start the broker; later" in ran.out.decode()
     assert (tmp_path / "out/txn-0/partition.metadata").exists()
 
 
@@ -185,3 +193,87 @@ def test_a_file_beside_the_log_is_used_when_it_is_named(run: Here, tmp_path: Pat
     assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 2 batches")
     assert "not used" not in ran.out.decode()
     assert run("salvage", folder, "-o", beside, "--use", beside).status == 2
+
+
+def test_many_deleted_files_are_one_line_behind_what_matters(run: Here, tmp_path: Path) -> None:
+    folder = golden(tmp_path / "data", "txn-0")
+    (folder / "partition.metadata").unlink()
+    for number in range(8):
+        for suffix in (".log", ".index"):
+            shutil.copy(folder / f"{0:020}{suffix}", folder / f"{number:020}{suffix}.deleted")
+    shutil.copytree(folder, tmp_path / "data" / "gone-0.0123456789abcdef0123456789abcdef-delete")
+    ran = run("salvage", tmp_path / "data", "-o", tmp_path / "out", "--as-partition")
+    lines = ran.out.decode().splitlines()
+    [unused] = [line for line in lines if line.startswith("  not used: ")]
+    first = folder / f"{0:020}.log.deleted"
+    assert unused == f"  not used: {first} and 7 more: offsets 0 to 29 are in the log already"
+    assert all(lines.index(line) < lines.index(unused) for line in lines if line.startswith("  note: "))
+    assert lines[lines.index(unused) + 1] == "    --use FILE adds such a file nevertheless"
+    assert not any(".index.deleted" in line for line in lines)
+    [_] = [line for line in lines if line.startswith("not read: ") and "-delete: a partition that was deleted" in line]
+    assert "not read: 8 more names, listed in salvage.json" in lines
+    report = json.loads((tmp_path / "out" / "salvage.json").read_text())
+    assert len(report["partitions"][0]["other_files"]) == 8 and len(report["left_out"]) == 9
+
+
+@pytest.mark.parametrize(("code", "status"), [(errno.EINVAL, 0), (errno.EIO, 3)])
+def test_a_folder_that_cannot_be_synced(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, status: int
+) -> None:
+    """EINVAL: some network filesystems and FUSE cannot; EIO: the disk did not."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    source, out = log(tmp_path / "Orders-0", [batch(0, 10)]), tmp_path / "Out"
+    ran = run("salvage", source, "-o", out)
+    assert ran.status == status
+    assert (out / "salvage.json").exists() == (status == 0)
+    assert status == 0 or f"{tmp_path}: fsync of the folder failed: input/output error" in ran.err
+
+
+def test_a_damaged_copy_names_its_path_as_it_is_and_another_disk(
+    run: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, spoiled = copying.Output.rename, [f"{10:020}.log"]
+
+    def rename(self: Any) -> None:
+        real(self)
+        if self.name in spoiled:
+            data = bytearray(Path(self.path).read_bytes())
+            data[70] ^= 1
+            Path(self.path).write_bytes(data)
+
+    monkeypatch.setattr(copying.Output, "rename", rename)
+    log(tmp_path / "Data" / "Other-0", [batch(0, 10)])
+    log(tmp_path / "Data" / "Orders-0", [batch(0, 10)], [batch(10, 10)])
+    out = tmp_path / "Rescued"
+    for _ in range(2):
+        ran = run("salvage", tmp_path / "Data", "-o", out)
+        assert ran.status == 3
+        assert ran.complaint.startswith(f"kafkarec: {out / 'Orders-0'}: the copy is damaged (")
+        assert f" in {out / 'Orders-0' / f'{10:020}.log'} at byte 0 " in ran.complaint
+        assert "salvage to a folder on another disk" in ran.complaint and "continues" not in ran.complaint
+    spoiled.clear()
+    assert run("salvage", tmp_path / "Data", "-o", out).status == 0
+    assert run("verify", out).status == 0
+
+
+def test_a_deleted_partitions_folder_is_named_as_it_is_to_be_typed(run: Here, tmp_path: Path) -> None:
+    source = tmp_path / "D24"
+    deleted = source / "orders-0.0123456789abcdef0123456789abcdef-delete"
+    log(deleted, [batch(0, 10)])
+    ran = run("salvage", source, "-o", tmp_path / "out")
+    assert ran.status == 2 and ran.complaint.endswith(f"no .log file was found; name what is to be read: {deleted}")
+    assert run("verify", source).out.decode().splitlines()[-1] == f"next: kafkarec verify {deleted}"
+    [typed] = shlex.split(ran.complaint.rpartition(": ")[2])
+    ran = run("salvage", typed, "-o", tmp_path / "out")
+    assert ran.status == 0 and ran.out.decode().startswith("orders-0: saved 1 batch")
+    assert "cp " not in run("reindex", deleted, "-o", tmp_path / "indexes").out.decode()
+    (tmp_path / "empty").mkdir()
+    complaint = run("salvage", tmp_path / "empty", "-o", tmp_path / "new").complaint
+    assert complaint.endswith("no .log file was found, and no other file that begins with a batch")

@@ -30,11 +30,11 @@ HANGING = (
     [
         Event(DATA, 4711, 100, 2, 3, NOW),
         Event(COMMIT, 4711, 102, 1, 3, NOW + 900),
-        Event(DATA, 4711, 103, 3, 3, NOW + 2000),
+        Event(DATA, 4711, 103, 3, 3, NOW + 2000, append=True),
     ],
-    [Event(PLAIN, -1, 106, 3, 0, NOW + HOUR), Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1)],
+    [Event(PLAIN, -1, 106, 3, 0, NOW + HOUR, append=True), Event(DATA, 4712, 109, 1, 0, NOW + HOUR + 1, append=True)],
 )
-OPEN = ([Event(DATA, 9, 0, 1, 0, NOW), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000)],)
+OPEN = ([Event(DATA, 9, 0, 1, 0, NOW, append=True), Event(PLAIN, -1, 1, 3, 0, NOW + 60_000, append=True)],)
 QUIET = ([Event(PLAIN, -1, 0, 3, 0, NOW)],)
 
 
@@ -57,7 +57,7 @@ def test_a_hanging_transaction_and_the_command_that_ends_it(run: Here, data_fold
     ran = run("txn", data_folder / "orders-3")
     text = ran.out.decode()
     assert (ran.status, ran.err) == (0, "")
-    assert "last stable offset 103: a read_committed consumer waits there since 2023-11-14T22:13:22.000Z" in text
+    assert "last stable offset 103: a read_committed consumer waits there for 59 min 58 s or more" in text
     assert "7 offsets from there on cannot be read" in text
     [row] = [" ".join(line.split()) for line in text.splitlines() if line.startswith("hanging")]
     assert row == "hanging 4711 3 103 - 2023-11-14T22:13:22.000Z 59 min 58 s 1 3 106"
@@ -97,7 +97,7 @@ def test_json_is_one_object_per_partition(run: Here, data_folder: Path) -> None:
     worst = rows[0]
     assert (worst["last_stable_offset"], worst["next_offset"], worst["waiting_offsets"]) == (103, 110, 7)
     assert worst["counts"] == {"open": 1, "hanging": 1, "aborted": 0, "committed": 1, "without_data": 0}
-    assert worst["stuck_ms"] == HOUR + 2 - 2000  # the last of three plain records is the newest
+    assert worst["stuck_ms"] == HOUR + 1 - 2000
     assert [(txn["state"], txn["producer_id"]) for txn in worst["transactions"]] == [("open", 4712), ("hanging", 4711)]
     assert len(worst["next"]) == 3
     assert rows[2]["transactions"] == [] and rows[2]["stuck_ms"] is None
@@ -273,10 +273,12 @@ def test_durations_are_parsed() -> None:
 def test_a_transaction_whose_data_was_deleted_is_reported(run: Here) -> None:
     """Retention deleted the segments that hold an open transaction's data: consumers stop at the start of the log."""
     folder = SEGMENTS.parent / "transactions" / "deleted-1063"
-    ran = run("txn", folder, "--hanging-after", "1ms")
-    text = ran.out.decode()
+    text = run("txn", folder, "--hanging-after", "1ms").out.decode()
     assert "waits at the log's start: the transaction of offset 107 began before it" in text
-    assert any(line.endswith("abort --topic deleted --partition 1063 --start-offset 107") for line in text.splitlines())
+    assert text.splitlines()[-2:] == [
+        "  whether it hangs is not known here: ask the broker:",
+        "    kafka-transactions.sh --bootstrap-server HOST:9092 find-hanging --topic deleted --partition 1063",
+    ]
     assert "[begun_before]" in text
 
 
@@ -316,3 +318,42 @@ def test_a_transaction_that_goes_on_behind_damage_has_all_of_its_batches(run: He
     [found] = json.loads(ran.out)["transactions"]
     assert (found["state"], found["first_offset"], found["last_offset"]) == ("open", 0, 5)
     assert (found["batches"], found["records"], found["bytes"]) == (2, 4, len(first) + len(second))
+
+
+def test_the_age_is_told_by_append_times_not_by_those_of_replayed_events(run: Here, tmp_path: Path) -> None:
+    """A producer sets the create time: events of three years ago that were written a minute ago hang for a minute."""
+    old = NOW - 3 * 365 * 24 * HOUR
+    events = [
+        Event(DATA, 1, 0, 2, 0, old),
+        Event(DATA, 2, 2, 1, 0, old),
+        Event(COMMIT, 2, 3, 1, 0, NOW),
+        Event(PLAIN, -1, 4, 1, 0, NOW + HOUR),
+        Event(DATA, 2, 5, 1, 0, NOW),
+        Event(COMMIT, 2, 6, 1, 0, NOW + 60_000),
+    ]
+    folder = partition(tmp_path / "replayed-0", events)
+    [row] = run("txn", folder, "--format", "json", "--fail-if-hanging").rows
+    [txn] = [one for one in row["transactions"] if one["producer_id"] == 1]
+    assert (txn["state"], txn["duration_ms"], row["stuck_ms"]) == ("open", 60_000, 60_000)
+    assert "waits there for 1 min or more;" in run("txn", folder).out.decode()
+    assert run("verify", folder).out.decode().startswith("NOT DAMAGED")
+    assert "transaction_hanging" not in run("verify", folder).out.decode()
+    late = [*events, Event(DATA, 2, 7, 1, 0, old), Event(ABORT, 2, 8, 1, 0, NOW + HOUR)]
+    late_folder = partition(tmp_path / "late-0", late)
+    assert run("txn", late_folder, "--fail-if-hanging").status == 1
+    text = run("verify", late_folder).out.decode()
+    assert "producer 1 epoch 0 since offset 0, open for 1 h or more by append times" in text
+
+
+def test_an_age_that_no_append_time_tells_is_not_known(run: Here, tmp_path: Path) -> None:
+    events = [Event(DATA, 1, 0, 2, 0, NOW), Event(PLAIN, -1, 2, 1, 0, NOW + 24 * HOUR)]
+    folder = partition(tmp_path / "created-0", events)
+    ran = run("txn", folder, "--fail-if-hanging")
+    text = ran.out.decode()
+    assert ran.status == 0
+    assert "a read_committed consumer waits there (for how long is not known: no append time tells); 3 offsets" in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("open ")]
+    assert row[6] == "-"
+    assert text.splitlines()[-1].endswith("find-hanging --topic created --partition 0") and " abort " not in text
+    [found] = run("txn", folder, "--format", "json").rows
+    assert found["stuck_ms"] is None and found["transactions"][0]["duration_ms"] is None

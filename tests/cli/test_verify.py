@@ -179,3 +179,34 @@ def test_nothing_is_written_into_the_logs_folder(run: Here, tmp_path: Path) -> N
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "txn-0").iterdir()}
     run("verify", tmp_path / "txn-0", "--sequences")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "txn-0").iterdir()} == before
+
+
+def test_batches_above_the_limit_are_neither_damaged_nor_lost(run: Here, tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    for name in ("all-codecs-0", "txn-0"):
+        shutil.copytree(SEGMENTS / name, logs / name, ignore=shutil.ignore_patterns("*.txt", "*.json"))
+    options = ("--max-decompressed-bytes", "3000")
+    what = "4 batches, 23.8 KiB, above a limit or without a library"
+    ran = run("verify", logs, *options)
+    text = ran.out.decode()
+    assert ran.status == 3
+    assert text.startswith(f"NOT FULLY CHECKED: {what}; the rest is not damaged\n")
+    assert " lost;" not in text and "X damaged" not in text and "DAMAGED" not in text.replace("NOT DAMAGED", "")
+    assert "bytes 18364 to 24461: offset 345 not checked; limit_exceeded" in text and "- unchecked\n" in text
+    [row] = [line.split() for line in text.splitlines() if line.startswith("all-codecs-0  ")]
+    assert row[1] == "unchecked" and row[-5:] == ["4", "-", "-", "-", "-"]
+    found = json.loads(run("verify", logs, *options, "--format", "json").out)["partitions"][0]
+    assert (found["lost_offsets"], found["lost_at_an_end"]) == (0, False)
+    assert [one[0] for one in found["files"][0]["ranges"]].count("unchecked") == 4
+    (logs / "txn-0" / f"{30:020}.index").write_bytes(bytes(range(1, 251)))
+    ran = run("verify", logs, *options)
+    head = "INCONSISTENT: every batch that was checked can be read, but there"
+    assert ran.status == 1 and ran.out.decode().startswith(head)
+    assert ran.out.decode().splitlines()[0].endswith(f"; not checked: {what}")
+    path = logs / "all-codecs-0" / f"{0:020}.log"
+    path.write_bytes(b"\xff" + path.read_bytes()[1:1000] + b"\xff" + path.read_bytes()[1001:])
+    ran = run("verify", path, *options)
+    assert ran.status == 1
+    assert (
+        ran.out.decode().splitlines()[0] == f"DAMAGED: 1 range, 2.5 KiB lost, offsets 0 to 42 lost; not checked: {what}"
+    )

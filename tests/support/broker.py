@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -38,7 +39,8 @@ def _cluster_id() -> str:
 
 class Broker:
     """One node in combined KRaft mode, all files below `folder`. joins: a node with a running controller, whose cluster
-    this node joins as broker 2. settings: of server.properties, _ for dots."""
+    this node joins, as broker 2 unless node_id says another. settings: of server.properties, _ for dots;
+    process_roles="controller": it serves nothing."""
 
     def __init__(self, folder: Path, joins: Broker | None = None, **settings: str) -> None:
         self.data = folder / "data"
@@ -49,13 +51,14 @@ class Broker:
         self.address = f"127.0.0.1:{port}"
         self._controller = joins._controller if joins else f"127.0.0.1:{controller}"
         self._cluster = joins._cluster if joins else _cluster_id()
-        own = "" if joins else f",CONTROLLER://{self._controller}"
+        listeners = [] if settings.get("process_roles") == "controller" else [f"PLAINTEXT://{self.address}"]
+        listeners += [] if joins else [f"CONTROLLER://{self._controller}"]
         properties = {
             "process.roles": "broker" if joins else "broker,controller",
             "node.id": "2" if joins else "1",
             "controller.quorum.voters": f"1@{self._controller}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://{self.address}{own}",
+            "listeners": ",".join(listeners),
             "log.dirs": self.data,
             "log.retention.ms": "-1",  # old record times would be deleted at once
             "log.cleaner.enable": "false",
@@ -136,6 +139,13 @@ class Broker:
     def start(self) -> None:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._java("kafka.Kafka", str(self._settings)), stdout=log, stderr=log)
+
+    def script(self, folder: Path) -> None:
+        """Write kafka-configs.sh, as in a distribution of Kafka."""
+        path = folder / "kafka-configs.sh"
+        words = shlex.join(self._java("kafka.admin.ConfigCommand"))
+        path.write_text(f'#!/bin/sh\nexec {words} "$@" 2>/dev/null\n')
+        path.chmod(0o755)
 
     def _java(self, *words: str) -> list[str]:
         path = f"{self._classes}{os.pathsep}{JARS}/*"

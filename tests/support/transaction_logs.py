@@ -29,7 +29,10 @@ MARKERS = {ABORT: False, COMMIT: True}
 
 @dataclass(frozen=True)
 class Event:
-    """One batch: `count` records from offset `base` on; a marker is one record, an empty marker takes an offset too."""
+    """One batch: `count` records from offset `base` on; a marker is one record, an empty marker takes an offset too.
+
+    append   whether `time` is the log append time of a batch of data, not the create time of its first record
+    """
 
     kind: str
     producer: int
@@ -37,6 +40,7 @@ class Event:
     count: int
     epoch: int = 0
     time: int = builders.NOW
+    append: bool = False
 
     @property
     def last(self) -> int:
@@ -51,9 +55,12 @@ class Event:
         if self.kind == EMPTY:
             flags = builders.TRANSACTIONAL | builders.CONTROL
             return builders.batch([], attributes=flags, last_offset_delta=0, **who, **where)
+        flags = builders.LOG_APPEND if self.append else 0
+        if self.append:
+            where["max_timestamp"] = self.time
         if self.kind == PLAIN:
-            return builders.good_batch(self.count, **where)
-        flags = builders.TRANSACTIONAL if self.kind == DATA else 0
+            return builders.good_batch(self.count, attributes=flags, **where)
+        flags |= builders.TRANSACTIONAL if self.kind == DATA else 0
         return builders.good_batch(self.count, attributes=flags, base_sequence=0, **who, **where)
 
 

@@ -11,15 +11,13 @@ Records that Kafka's builder refuses are refused here: a broker stops cleaning t
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import compress, pairwise
 from typing import NoReturn
 
 from kafkarec._writer import RecordInput
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.rewrite.batches import SourceBatch
-from kafkarec.ops.rewrite.new_batches import new_header
-from kafkarec.write.record_input import record_input_of
+from kafkarec.ops.rewrite.new_batches import empty_batch, new_header
 
 from .batch_table import BatchRecords
 
@@ -32,16 +30,10 @@ def refuse(batch: SourceBatch, why: str) -> NoReturn:
     raise batch.error("batch_not_rewritable", f"{which} cannot be rewritten: {why}")
 
 
-@cache
-def _no_rows() -> RecordInput:
-    return record_input_of([])
-
-
 def emptied(batch: SourceBatch) -> bytes:
     """The header as an empty batch, for a producer's last sequence or the end of the log (writeEmptyHeader)."""
-    time = batch.max_timestamp
     header = new_header(batch)._replace(delete_horizon_ms=None, codec=0)
-    return _no_rows().write(header._replace(log_append_time=time, base_timestamp=-1, max_timestamp=time))
+    return empty_batch(header, batch.max_timestamp)
 
 
 def rewritten(

@@ -1,10 +1,13 @@
-"""The header of a new batch."""
+"""New batches with the header fields of old ones."""
 
 from __future__ import annotations
+
+from functools import cache
 
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import RecordInput, record_input_of
 
 from .batches import SourceBatch
 
@@ -27,3 +30,15 @@ def new_header(batch: SourceBatch) -> BatchHeader:
         is_control=batch.is_control,
         delete_horizon_ms=batch.delete_horizon_ms,
     )
+
+
+def empty_batch(header: BatchHeader, max_timestamp: int) -> bytes:
+    """A batch without records, as the log cleaner leaves one (DefaultRecordBatch.writeEmptyHeader)."""
+    return _no_rows().write(
+        header._replace(log_append_time=max_timestamp, base_timestamp=-1, max_timestamp=max_timestamp)
+    )
+
+
+@cache
+def _no_rows() -> RecordInput:
+    return record_input_of([])

@@ -3,7 +3,6 @@
 output_folder      checks of the output folder and its free space
 partition_sources  groups the source files by partition
 source_witnesses   files that say how far the sources once reached
-good_batches       the good batches of a source in offset order
 merge              merges several sources into one log
 plan               what is written for one partition, with
   planned_files      files as parts of the sources

@@ -19,14 +19,13 @@ from kafkarec.format.layout import LATEST_MAGIC, LEAST_SIZES, LOG_OVERHEAD, UP_T
 from kafkarec.sidecars import offset_checkpoints
 from kafkarec.sources import remote
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import names, unnamed_files
+from kafkarec.storage import good_batches, names, unnamed_files
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.log_reading import last_batch, tables
 from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
 
-from . import good_batches
-from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import BesideFile, SalvagedPartition
 

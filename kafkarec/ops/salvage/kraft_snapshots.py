@@ -20,11 +20,11 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.format import control
 from kafkarec.read import reader
 from kafkarec.sources.read_failures import ReadFailure, in_part
+from kafkarec.storage import good_batches
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.segment_file import SegmentFile
 
-from . import good_batches
 from .copying import Unreadable
-from .good_batches import DamageCollector, GoodBatch
 from .partition_sources import SalvagePartition
 from .planned_files import FilePlan, PlannedFolder
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange

@@ -189,9 +189,8 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBa
                 marker = waiting.pop(0)
                 offset = marker.marker_offset or 0
                 if offset in free:  # a .txnindex may list an offset that another batch has
-                    data = _batch(marker, before)
                     position = segment.size if row is None else row["position"]
-                    found.append(InsertedBatch(segment.name, position, offset, v2_header(data).crc, data))
+                    found.append(InsertedBatch(segment.name, position, _batch(marker, before)))
             if row is not None:
                 found += _removed(segment, row, aside)
             before = row or before
@@ -201,12 +200,10 @@ def changes(log: PartitionFiles, markers: Sequence[Decision]) -> list[InsertedBa
 def _removed(segment: SegmentFile, row: dict[str, Any], aside: Sequence[Decision]) -> Iterator[RemovedBatch]:
     if row["is_control"] or not row["is_transactional"]:
         return
-    base, last = row["base_offset"], row["last_offset"]
     for one in aside:
-        if row["producer_id"] == one.producer_id and one.first_offset <= base <= one.last_offset:
+        if row["producer_id"] == one.producer_id and one.first_offset <= row["base_offset"] <= one.last_offset:
             header = v2_header(segment.raw(row["position"], V2_OVERHEAD))
-            place = segment.name, row["position"], row["size_in_bytes"]
-            yield RemovedBatch(*place, base, last, header.record_count, header.crc, one.producer_id, one.first_offset)
+            yield RemovedBatch(segment.name, row["position"], header, one.first_offset, REASON)
             return
 
 

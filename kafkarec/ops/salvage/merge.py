@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .good_batches import GoodBatch, SetAsideBatch
+from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
 
 KEEP, DUPLICATE = "keep", "duplicate"
 

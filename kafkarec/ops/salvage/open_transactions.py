@@ -28,12 +28,10 @@ def find_plain_batches(log: PartitionFiles) -> list[RemovedBatch]:
     # what salvage writes is read back elsewhere, so no checksum is checked
     for step in walk(log.segments, asked(MARKERS, errors="skip", restore=False)):
         for row, open_since in states.take(step).plain:
-            names = ("position", "size_in_bytes", "base_offset", "last_offset", "producer_id")
-            position, size, base, last, producer_id = (step.column(name)[row] for name in names)
+            position = step.cell("position", row)
             # Of magic 2: older messages have no producer.
             header = v2_header(step.segment.raw(position, V2_OVERHEAD))
-            place = step.segment.name, position, size
-            found.append(RemovedBatch(*place, base, last, header.record_count, header.crc, producer_id, open_since))
+            found.append(RemovedBatch(step.segment.name, position, header, open_since, REASON))
     return found
 
 
@@ -42,5 +40,5 @@ def sentences(plain: list[RemovedBatch]) -> list[str]:
     return [
         f"the end of the transaction of producer {producer_id} from offset {first} on is missing, and the producer "
         "wrote plain batches after it: a broker would not start on them, so they are set aside"
-        for producer_id, first in sorted({(one.producer_id, one.first) for one in plain})
+        for producer_id, first in sorted({(one.header.producer_id, one.first) for one in plain})
     ]

@@ -18,18 +18,20 @@ from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
 from kafkarec.sources.folders import Folder, LocalFolder
-from kafkarec.sources.read_failures import DISK_ERRORS, of_one_file, read_failure
-from kafkarec.storage import names, opening, recorded_ends
+from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
+from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolder
-from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
 
 from .salvage_report import LOST_AND_FOUND
 from .salvaged_partition import BesideFile
+
+_MOST_NAMED = 3  # files and folders, in a message
 
 
 @dataclass
@@ -88,11 +90,6 @@ class SalvagePartition:
     def size(self) -> int:
         return sum(known_size(segment) for source in self.sources for segment in (*source.segments, *source.snapshots))
 
-    @property
-    def in_steps(self) -> bool:
-        """Whether each segment is salvaged as a separate step, which needs one source with ordered batches."""
-        return len(self.sources) == 1 and not self.sources[0].unordered
-
 
 @dataclass
 class SalvageInput:
@@ -136,13 +133,26 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     if not partitions and unread:
         raise OSError(errno.EIO, unread.why, unread.name)
     if not partitions:
-        folder = os.path.dirname(left_out[0].name) if left_out else ""
-        such = f", such as {quoted(as_operand(folder))}/*" if folder else ""
-        raise Refused(
-            f"there is nothing to salvage: no .log file was found; other files must be named one by one{such}"
-        )
+        raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
     _set_folder_names(partitions)
     return SalvageInput(partitions, left_out, recorded_ends.data_folders(folders))
+
+
+def _to_name_itself(left_out: Iterable[LeftOut]) -> str:
+    """What was left out, with records, and is read if it is named: folders of deleted partitions, files with
+    batches."""
+    found: list[str] = []
+    for one in left_out:
+        base = os.path.basename(one.name)
+        parsed, folder = names.segment(base), names.folder(base)
+        if folder is not None if one.is_folder else parsed is not None and parsed.suffix == ".log":
+            found.append(one.name)
+        elif one.kind == names.FOREIGN:
+            found += [path for path, _ in unnamed_files.files_with_batches(one.name)]
+    if not found:
+        return ", and no other file that begins with a batch"
+    more = f" (and {len(found) - _MOST_NAMED} more)" if len(found) > _MOST_NAMED else ""
+    return f"; name what is to be read: {' '.join(quoted(as_operand(path)) for path in found[:_MOST_NAMED])}{more}"
 
 
 def compare_topic_ids(partitions: Iterable[SalvagePartition], merge_different: bool) -> None:
@@ -193,6 +203,39 @@ def ids_in_meta_properties(partitions: Iterable[SalvagePartition]) -> list[str]:
     return [f"{name}={next(iter(found[name]))}" for name in names_found if len(found[name]) == 1 or name[0] == "c"]
 
 
+def unread_side_files(partition: SalvagePartition) -> list[ReadFailure]:
+    """The side files of the sources that cannot be read. What is written does not need them all; but a disk that fails
+    in one of them is named as `verify` names it."""
+    failures = []
+    for source in partition.main_sources:
+        folder = LocalFolder(source.path)
+        if not os.path.isdir(folder.path):
+            continue
+        if source.log is None:
+            beside = [names.sidecar(one.name, suffix) for one in source.segments for suffix in names.SIDECARS]
+        else:
+            beside = [name for name in folder.names() if name in names.TEXT_FILES or _is_side_file(name)]
+        failures += [failure for name in beside if (failure := _failure(folder, name)) is not None]
+    return failures
+
+
+def _is_side_file(name: str) -> bool:
+    parsed = names.segment(name)
+    return parsed is not None and parsed.suffix in names.SIDECARS and not (parsed.state or parsed.packed_suffix)
+
+
+def _failure(folder: LocalFolder, name: str) -> ReadFailure | None:
+    """Why a file cannot be read; None: it can, or does not exist."""
+    try:
+        folder.read(name)
+    except OSError as error:
+        if not of_one_file(error):
+            raise
+        failure = read_failure(error, folder.join(name))
+        return failure._replace(why=f"cannot be read: {failure.why}")
+    return None
+
+
 def _had_segments(log: PartitionFiles) -> bool:
     """Whether files say that a partition folder without segments had some, or may have them: .swap, .deleted."""
     if log.topic is None or log.partition is None:
@@ -207,12 +250,16 @@ def _data_folder_files(folder: str) -> list[LeftOut]:
         found = sorted(os.listdir(folder))
     except OSError:  # a URL, or several folders together
         return []
-    explained = ((os.path.join(folder, name), names.explain(name)) for name in found)
-    return [
-        LeftOut(path, f"not copied: {what.sentence}", what.kind)
-        for path, what in explained
-        if what.kind == "file" and os.path.isfile(path)
-    ]
+    left_out = []
+    for name in found:
+        path, what = os.path.join(folder, name), names.explain(name)
+        if what.kind == "file" and os.path.isfile(path):
+            unread = _failure(LocalFolder(folder), name)
+            if unread is None:
+                left_out.append(LeftOut(path, f"not copied: {what.sentence}", what.kind))
+            else:
+                left_out.append(LeftOut(path, unread.why, names.UNREADABLE, False, unread.cause))
+    return left_out
 
 
 def _explained(folder: str, one: LeftOut) -> LeftOut:
@@ -233,14 +280,6 @@ def _explained(folder: str, one: LeftOut) -> LeftOut:
         f"{command('verify', [path])}/*"
     )
     return one._replace(name=path, why=why)
-
-
-def known_size(segment: SegmentFile) -> int:
-    """The size of a file; 0 if it cannot be opened to learn it."""
-    try:
-        return segment.size
-    except (OSError, KafkaRecordError):
-        return 0
 
 
 def _unreadable(path: str, error: OSError) -> LeftOut:

@@ -1,11 +1,13 @@
 """Plans what is written for one partition: reads the sources, and writes nothing.
 
-    read        the good batches of all sources, merged to one log           good_batches, merge, plan_builder
+    read        the good batches of all sources, merged to one log           storage.good_batches, merge, plan_builder
     fill        again, with other files that have what is missing            beside_files
     snapshots   of the metadata log, copied if they are complete              kraft_snapshots
     end         compared with what other files say of it                      source_witnesses
     markers     of transactions, where damage destroyed them                  lost_markers
+    end         with keep_end: a batch without records where the log ended
     startable   without what a broker fails on, with its small files          open_transactions, side_file_writer
+    or          for another cluster: without producers                        new_cluster
 
 A dry run ends here. What is written is this plan, byte for byte.
 """
@@ -13,30 +15,42 @@ A dry run ends here. What is written is this plan, byte for byte.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafkarec.damage import Damage, Restored
+from kafkarec.ops.rewrite.new_batches import empty_batch
+from kafkarec.storage import good_batches
+from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd, no_progress
+from kafkarec.storage.log_reading import last_batch
+from kafkarec.storage.names import CLUSTER_METADATA
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile
+from kafkarec.write.header import BatchHeader
 
 from . import (
     beside_files,
-    good_batches,
     kraft_snapshots,
     lost_markers,
+    new_cluster,
     open_transactions,
     side_file_writer,
 )
 from .copying import Spool
-from .good_batches import DamageCollector, ReadProgress, no_progress
 from .merge import merge
-from .partition_sources import SalvagePartition
+from .partition_sources import SalvagePartition, SalvageSource, unread_side_files
 from .plan_builder import MAX_SEGMENT, PlanBuilder
-from .planned_files import PlannedFolder
+from .planned_files import InsertedBatch, PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
-from .source_witnesses import SourceWitnesses, end_without_segments, proofs_of_loss, was_never_cleaned
+from .source_witnesses import (
+    SourceWitnesses,
+    credible,
+    end_without_segments,
+    is_followed,
+    proofs_of_loss,
+    was_never_cleaned,
+)
 
 _ROLL_UNORDERED = 1 << 30
 
@@ -48,6 +62,7 @@ class SalvageOptions:
     out: str
     witnesses: SourceWitnesses
     as_partition: bool = False
+    new_cluster: bool = False
     max_decompressed_bytes: int = 128 << 20
     undecided: str = "abort"
     keep_end: bool = False
@@ -58,10 +73,14 @@ class SalvageOptions:
 
 @dataclass
 class PartitionPlan:
-    """One folder of the output: its files, and what the report says of it."""
+    """One folder of the output: its files, and what the report says of it.
+
+    least_end   (keep_end) the offset at which the new log has to end, or above
+    """
 
     report: SalvagedPartition
     folder: PlannedFolder
+    least_end: int = 0
 
     def log(self) -> PartitionFiles:
         """The log that it becomes."""
@@ -78,9 +97,13 @@ def plan(
     """
     if partition.topic is None and partition.sources[0].unordered:
         return _unordered(partition, options, spool, new_folder)
-    witnesses = options.witnesses.of(partition)
+    recorded = options.witnesses.of(partition)
+    unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
-    made = _read(partition, options, spool)
+    made, ends = _read(partition, options, spool)
+    if is_followed(partition, ends, recorded):
+        made, ends = _read(partition, options, spool)
+    witnesses = credible(partition, ends, recorded)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
         missing = made.report
@@ -89,7 +112,8 @@ def plan(
         sources, beside = beside_files.filled(partition, missing, options.max_decompressed_bytes)
         if sources:
             partition = replace(partition, sources=[*partition.sources, *sources])
-            made = _read(partition, options, spool)
+            made, _ = _read(partition, options, spool)
+    made.report.unread += unread_beside
     made.report.other_files += [*partition.beside, *beside]
     made.report.problems[:0] = partition.problems
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
@@ -112,12 +136,12 @@ class _Reading:
         self._report = made.report
         self._damage: list[Damage] = []
         self._restored: list[Restored] | None = [] if options.restore else None
-        self.ended_in_damage: dict[int, int | None] = {}
+        self.ends: dict[int, SourceEnd] = {}
         self.collector = DamageCollector(
             self._damage,
             builder.set_aside,
             made.report.tails,
-            self.ended_in_damage,
+            self.ends,
             made.report.unread,
             self._restored,
             options.progress,
@@ -130,14 +154,16 @@ class _Reading:
         self._report.restored = [one.as_dict() for one in self._restored or ()]
 
 
-def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | None) -> PartitionPlan:
-    """The good batches of all sources, as one log."""
+def _read(
+    partition: SalvagePartition, options: SalvageOptions, spool: Spool | None
+) -> tuple[PartitionPlan, dict[int, SourceEnd]]:
+    """The good batches of all sources, as one log; index of a source -> its end."""
     made = _new(partition, options, spool, partition.folder)
     report, sources, cap = made.report, partition.sources, options.max_decompressed_bytes
     roll = _ROLL_UNORDERED if all(source.unordered for source in sources) else MAX_SEGMENT
     builder = PlanBuilder(report, made.folder, _base_offsets(partition), roll)
     reading = _Reading(made, builder, options)
-    streams = good_batches.batch_streams(partition.main_sources, cap, reading.collector)
+    streams = _streams(partition.main_sources, cap, reading.collector)
     for number, source in enumerate(sources):
         if source.holes is not None:
             streams.append(beside_files.rows_in(source.segments[0], number, source.holes, cap))
@@ -149,9 +175,21 @@ def _read(partition: SalvagePartition, options: SalvageOptions, spool: Spool | N
     if len(sources) == 1 and not sources[0].unordered and sources[0].segments:
         _keep_empty_last_segment(sources[0].segments[-1], builder)
     builder.finish()
-    end = report.next_offset or 0
-    report.ends_in_damage = any(place is None or place >= end for place in reading.ended_in_damage.values())
-    return made
+    damaged = [one.next_offset for one in reading.ends.values() if one.in_damage]
+    report.ends_in_damage = any(place is None or place >= (report.next_offset or 0) for place in damaged)
+    return made, reading.ends
+
+
+def _streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
+    """One iterator per source; for an unordered source one per ascending run."""
+    iterators: list[Iterator[GoodBatch]] = []
+    for number, source in enumerate(sources):
+        if source.unordered:
+            runs = (good_batches.ascending_runs(segment, number, cap, collector) for segment in source.segments)
+            iterators += [iter(run) for found in runs for run in found]
+        else:
+            iterators.append(good_batches.ordered_batches(source.segments, number, 0, cap, collector))
+    return iterators
 
 
 def _unordered(
@@ -178,7 +216,7 @@ def _unordered(
             f"offsets go backwards {times}: this file holds parts of several logs, or one log out of order. Each part "
             "was written to its own folder; if they are one partition, --topic and --partition put them in order"
         )
-    plans[-1].report.ends_in_damage = bool(reading.ended_in_damage)
+    plans[-1].report.ends_in_damage = reading.ends[0].in_damage
     for made in plans:
         made.report.sources = [segment.path]
         _finish(partition, made, options)
@@ -214,10 +252,8 @@ def _keep_empty_last_segment(segment: SegmentFile, builder: PlanBuilder) -> None
 
 
 def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witnesses: Sequence[Witness]) -> EndVerdict:
-    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets it.
-    Nothing is missing if it was only not read, as it is above a limit."""
-    if any(one["reason"] == "limit_exceeded" for one in report.damage):
-        witnesses = ()
+    """Compares the log with the witnesses of its end, and with what proves that offsets are lost; the report gets
+    it."""
     report.proofs = proofs_of_loss(partition, report.missing)
     report.never_compacted = (
         report.gaps_end > beside_files.log_start(partition) and not report.compacted and was_never_cleaned(partition)
@@ -227,22 +263,41 @@ def _compare_end(partition: SalvagePartition, report: SalvagedPartition, witness
 
 
 def _set_end(partition: SalvagePartition, made: PartitionPlan, end: EndVerdict, options: SalvageOptions) -> None:
-    """Says what a start offset above the log's end means; with `keep_end` adds an empty segment at the highest recorded
-    end."""
+    """Says what a start offset above the log's end means; with `keep_end` the log will end where it ended."""
     report = made.report
-    if not end.higher:
-        return
-    if end.higher[-1].meaning == DELETED:
+    if end.higher and end.higher[-1].meaning == DELETED:
         report.problems.append(
             f"{end.higher[-1].file} has {end.higher[-1].end} as start offset, above the log's end: a broker that "
             "starts with that file deletes every segment"
         )
     if not options.keep_end or partition.topic is None:
         return
-    top = max(one.end for one in end.higher)
-    report.ends_in_damage = False  # the missing offsets have an end now
-    report.lost.append((report.log_end if report.next_offset is None else report.next_offset, top - 1))
-    PlanBuilder(report, made.folder, []).empty_segment(top)
+    made.least_end = max([report.log_end, *(one.end for one in end.higher)])
+    if end.higher:
+        report.ends_in_damage = False  # the missing offsets have an end now
+        report.lost.append((report.log_end if report.next_offset is None else report.next_offset, made.least_end - 1))
+
+
+def _reach(made: PartitionPlan, end: int) -> None:
+    """Lets the log end at this offset, with a batch without records, as the log cleaner leaves one: a consumer reads up
+    to it. A log without segments gets an empty one."""
+    report = made.report
+    with made.log() as log:
+        before = next(filter(None, map(last_batch, reversed(log.segments))), {})
+    if before.get("last_offset", -1) >= end - 1:
+        return
+    last = next((file for file in reversed(report.files) if file.base_offset < end), None)
+    if last is None or end - 1 - last.base_offset > MAX_SEGMENT:
+        PlanBuilder(report, made.folder, []).empty_segment(end if last is None else end - 1)
+        if last is None:
+            return
+        last = report.files[-1]
+    epoch = before.get("partition_leader_epoch")
+    header = BatchHeader(
+        base_offset=end - 1, last_offset=end - 1, partition_leader_epoch=-1 if epoch is None else epoch
+    )
+    data = empty_batch(header, before.get("max_timestamp", -1))
+    made.folder.change(report, [InsertedBatch(last.name, last.size, data)])
 
 
 def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOptions) -> None:
@@ -250,17 +305,27 @@ def _finish(partition: SalvagePartition, made: PartitionPlan, options: SalvageOp
     report, folder = made.report, made.folder
     if report.ends_in_damage:
         report.lost.append((report.next_offset, None))
-    if not report.files:
-        return
-    if lost_markers.may_have_lost(partition, report):
+    if report.files and lost_markers.may_have_lost(partition, report):
         with made.log() as log:
             report.markers = lost_markers.placed(lost_markers.decide(log, partition, report), options.undecided)
             changes = lost_markers.changes(log, report.markers)
-        folder.change(report, changes, lost_markers.REASON)
-    if options.as_partition:
+        folder.change(report, changes)
+    if made.least_end:
+        _reach(made, made.least_end)
+    if not report.files:
+        return
+    if options.new_cluster and partition.topic != CLUSTER_METADATA:
+        end = report.next_offset or 0
+        with made.log() as log:
+            changed = list(new_cluster.changes(log))
+        if changed:
+            folder.change(report, changed)
+            report.problems.append(new_cluster.sentence(changed))
+        _reach(made, end)
+    elif options.as_partition:
         with made.log() as log:
             report.problems += side_file_writer.copy_from_sources(log, folder.write, partition)
         with made.log() as log:
             plain = open_transactions.find_plain_batches(log)
-        folder.change(report, plain, open_transactions.REASON)
+        folder.change(report, plain)
         report.problems += open_transactions.sentences(plain)

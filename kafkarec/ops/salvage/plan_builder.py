@@ -11,10 +11,10 @@ from itertools import groupby
 
 from kafkarec.damage import damaged
 from kafkarec.sources.read_failures import in_part
+from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
 from kafkarec.storage.rebuild_folder import filename_prefix
 
 from .copying import Unreadable
-from .good_batches import GoodBatch, SetAsideBatch
 from .merge import DUPLICATE, MergedBatch
 from .planned_files import FilePlan, PlannedFolder, batch_hash
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange

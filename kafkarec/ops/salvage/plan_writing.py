@@ -92,7 +92,7 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
             planned = plan.folder.files[file.name]
             assert isinstance(planned, FilePlan)
             if (planned.hashes, file.batches) != (found[file.name], counts[file.name]):
-                raise side_file_writer.other_bytes(os.path.join(path, file.name), "other batches than were written")
+                raise side_file_writer.DamagedCopy(os.path.join(path, file.name), "other batches than were written")
     for name, planned in files(plan):
         if name in states:
             continue
@@ -100,7 +100,7 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
         state = folder.states.get(base) if directory == report.folder else None
         states[name] = state or state_of(os.path.join(out, name))
         if states[name][0] != (len(planned) if isinstance(planned, bytes) else planned.size):
-            raise side_file_writer.other_bytes(os.path.join(out, name), f"{states[name][0]} bytes")
+            raise side_file_writer.DamagedCopy(os.path.join(out, name), f"{states[name][0]} bytes")
     for file in (*report.files, *report.snapshots):
         file.sha256 = states[f"{report.folder}/{file.name}"][1]
     return states

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.sources.files import ByteSource, FileObject
 from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.sources.remote import FolderEntry
@@ -30,32 +31,54 @@ SET_ASIDE = "set-aside"
 
 
 class RemovedBatch(NamedTuple):
-    """A batch to remove from the segment `name`. first: the first offset of its producer's transaction."""
+    """A batch of magic 2 to remove from the segment `name`.
+
+    first    the first offset of its producer's transaction
+    reason   why it is set aside; empty: it is not kept
+    """
 
     name: str
     position: int
-    size: int
-    base: int
-    last: int
-    records: int
-    crc: int
-    producer_id: int
+    header: V2Header
     first: int
+    reason: str
 
 
 class InsertedBatch(NamedTuple):
-    """A batch of one record to insert in the segment `name` before the byte `position`."""
+    """A batch of magic 2 to insert in the segment `name` before the byte `position`."""
 
     name: str
     position: int
-    offset: int
-    crc: int
     data: bytes
+
+
+class NewHeader(NamedTuple):
+    """Another header for the batch of magic 2 at the byte `position` of the segment `name`."""
+
+    name: str
+    position: int
+    old: V2Header
+    new: V2Header
+
+
+Change = RemovedBatch | InsertedBatch | NewHeader
 
 
 def batch_hash(last: int, crc: int, size: int) -> int:
     """What is added up over the batches of a file, to compare what was written with what was planned."""
     return hash((last, crc, size))
+
+
+def batch_size(header: V2Header) -> int:
+    return header.batch_length + LOG_OVERHEAD
+
+
+def last_offset(header: V2Header) -> int:
+    return header.base_offset + header.last_offset_delta
+
+
+def _hash_of(header: V2Header) -> int:
+    return batch_hash(last_offset(header), header.crc, batch_size(header))
 
 
 class FilePlan:
@@ -131,7 +154,7 @@ class FilePlan:
             else:
                 output.copy(source, position, count)
 
-    def changed(self, changes: Sequence[RemovedBatch | InsertedBatch]) -> FilePlan:
+    def changed(self, changes: Sequence[Change]) -> FilePlan:
         """The file with the changes, which are in the order of their positions."""
         new, at = FilePlan(self.name), 0
         new.hashes = self.hashes
@@ -140,10 +163,14 @@ class FilePlan:
             at = one.position
             if isinstance(one, InsertedBatch):
                 new.append(one.data)
-                new.hashes += batch_hash(one.offset, one.crc, len(one.data))
+                new.hashes += _hash_of(v2_header(one.data))
+            elif isinstance(one, NewHeader):
+                new.append(V2.pack(*one.new))
+                new.hashes += _hash_of(one.new) - _hash_of(one.old)
+                at += V2_OVERHEAD
             else:
-                at += one.size
-                new.hashes -= batch_hash(one.last, one.crc, one.size)
+                new.hashes -= _hash_of(one.header)
+                at += batch_size(one.header)
         new.copy_range(self, at, self.size - at)
         return new
 
@@ -194,24 +221,25 @@ class PlannedFolder:
             return segment, position
         return self._spool.keep(segment, position, size)
 
-    def change(
-        self, report: SalvagedPartition, changes: Sequence[RemovedBatch | InsertedBatch], reason: str = ""
-    ) -> None:
-        """Changes the logs, and the report. The batches that are removed are set aside. reason: why"""
+    def change(self, report: SalvagedPartition, changes: Sequence[Change]) -> None:
+        """Changes the logs, and the report. Batches that are removed for a reason are set aside."""
         files = {file.name: file for file in report.files}
         for name, group in groupby(sorted(changes, key=lambda one: (one.name, one.position)), key=lambda one: one.name):
             in_file, old = list(group), self.files[name]
             assert isinstance(old, FilePlan)
             for one in in_file:
-                if isinstance(one, RemovedBatch):
-                    saved_as, target = self.aside(f"{reason}-0.log")
-                    target.copy_range(old, one.position, one.size)
-                    place = *old.origin(one.position, one.size), one.size, one.base, one.last
-                    report.set_aside.append(SetAsideRange(*place, reason, saved_as))
-                _count(one, files[name], report)
+                if isinstance(one, RemovedBatch) and one.reason:
+                    saved_as, target = self.aside(f"{one.reason}-0.log")
+                    size, offsets = batch_size(one.header), (one.header.base_offset, last_offset(one.header))
+                    target.copy_range(old, one.position, size)
+                    place = *old.origin(one.position, size), size
+                    report.set_aside.append(SetAsideRange(*place, *offsets, one.reason, saved_as))
+                if not isinstance(one, NewHeader):
+                    _count(one, files[name], report)
             self.add(old.changed(in_file))
-        if changes:
-            _set_bounds(self, report, {one.name for one in changes})
+        moved = {one.name for one in changes if not isinstance(one, NewHeader)}
+        if moved:
+            _set_bounds(self, report, moved)
 
     def entries(self) -> list[FolderEntry]:
         sizes = {name: len(file) if isinstance(file, bytes) else file.size for name, file in self.files.items()}
@@ -250,14 +278,11 @@ class PlannedSource(FileObject):
 
 
 def _count(one: RemovedBatch | InsertedBatch, file: OutputFile, report: SalvagedPartition) -> None:
-    if isinstance(one, RemovedBatch):
-        batches, records, size = -1, -one.records, -one.size
-    else:
-        batches, records, size = 1, 1, len(one.data)
+    sign, header = (-1, one.header) if isinstance(one, RemovedBatch) else (1, v2_header(one.data))
     for counts in (file, report):
-        counts.batches += batches
-        counts.records += records
-        counts.size += size
+        counts.batches += sign
+        counts.records += sign * header.record_count
+        counts.size += sign * batch_size(header)
 
 
 def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Iterable[str]) -> None:
@@ -269,7 +294,7 @@ def _set_bounds(folder: PlannedFolder, report: SalvagedPartition, changed: Itera
         first = found[0].column("base_offset")[0] if found else None
         if first is not None or not found:  # a wrapper message has none: the first batch is then the same as before
             file.first_offset = first
-    named = [int(file.name.partition(".")[0]) for file in report.files]  # an empty segment's name has the log's end
+    named = [file.base_offset for file in report.files]  # an empty segment's name has the log's end
     begins = [file.first_offset for file in report.files if file.first_offset is not None]
     ends = [file.last_offset + 1 for file in report.files if file.last_offset is not None]
-    report.start_offset, report.next_offset = min(begins or named), max(*named, *ends)
+    report.start_offset, report.next_offset = min(begins or named), max([*named, *ends])

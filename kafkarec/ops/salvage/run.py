@@ -15,6 +15,7 @@ from kafkarec.sources import remote
 from kafkarec.sources.read_failures import ReadFailure
 from kafkarec.storage import lost_parts
 from kafkarec.storage.data_folder import DataFolderFiles
+from kafkarec.storage.good_batches import ReadProgress, no_progress
 from kafkarec.storage.output_rules import Inputs, Refused
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
@@ -22,7 +23,6 @@ from kafkarec.support.durable import make_folder, sync_folder, write_file
 
 from . import beside_files, lost_markers, side_file_writer
 from .copying import Spool, Unreadable
-from .good_batches import ReadProgress, no_progress
 from .output_folder import check_space
 from .partition_sources import SalvagePartition, compare_topic_ids, find_partitions, ids_in_meta_properties
 from .plan import PartitionPlan, SalvageOptions, plan
@@ -41,6 +41,7 @@ def salvage(
     out: str | os.PathLike[str],
     *,
     as_partition: bool = False,
+    new_cluster: bool = False,
     dry_run: bool = False,
     topic: str | None = None,
     partition: int | None = None,
@@ -62,14 +63,17 @@ def salvage(
     out: a folder that is empty or does not exist, and is not within a source; or that of an unfinished run of the same
         salvage, which is then continued
     as_partition: write folders that a broker starts on, with leader epochs, producer snapshots and topic id; batches
-        that a broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set aside
+        that a broker would truncate (a stale leader epoch) or fail on (plain ones in an open transaction) are set
+        aside. For brokers of the same cluster
+    new_cluster: as_partition for another cluster, whose producer ids are others: batches have no producer, aborted ones
+        and markers are left out, those of open transactions are set aside; offsets and records stay
     dry_run: read everything and write nothing
     topic, partition: of files whose names do not have them
     max_decompressed_bytes: limit per compressed payload; a batch above it is set aside
     undecided: what is done about a transaction whose marker is lost in damage, if nothing proves how it ended: write an
         "abort" or a "commit" marker, leave it "open", or set its batches "aside". A proven end is written in any case
-    keep_end: add an empty segment at the highest offset that other files of the sources refer to, if the log ends below
-        it, so that a broker does not use offsets again that consumers know
+    keep_end: add a batch without records up to the highest offset that other files of the sources refer to, if the log
+        ends below it, so that a broker does not use offsets again that consumers know
     merge_different: merge sources of one partition also if they have different topic ids in partition.metadata: the
         first one is then the log, and the others fill what it lacks. Otherwise Refused, as they are no replicas
     restore: write batches of which only length, magic, base offset or leader epoch is damaged, with the values that
@@ -92,6 +96,7 @@ def salvage(
     if undecided not in lost_markers.UNDECIDED_AS:
         raise Refused(f"undecided {undecided!r}: one of {', '.join(lost_markers.UNDECIDED_AS)}")
     checked_threads(threads)
+    as_partition = as_partition or new_cluster
     given = [*(src if isinstance(src, list | tuple) else [src]), *use]
     out = os.path.abspath(os.fspath(out))
     if os.path.lexists(out) and not os.path.isdir(out):
@@ -106,7 +111,8 @@ def salvage(
     unnamed = [one.sources[0].path for one in found.partitions if one.topic is None]
     if as_partition and unnamed:
         raise Refused(f"a broker's folder has the topic in its name: give --topic and --partition for {unnamed[0]}")
-    report = SalvageReport(out, [str(getattr(one, "path", one)) for one in given], as_partition, dry_run)
+    sources = [str(getattr(one, "path", one)) for one in given]
+    report = SalvageReport(out, sources, as_partition, dry_run, new_cluster=new_cluster)
     known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
     known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
     report.source_ids = ids_in_meta_properties(found.partitions)
@@ -115,7 +121,7 @@ def salvage(
     report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
     report.left_out += [(one.path, one.why) for one in missing if not one.is_lost]
     report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
-    choices = as_partition, max_decompressed_bytes, undecided, keep_end, restore
+    choices = as_partition, new_cluster, max_decompressed_bytes, undecided, keep_end, restore
     options = SalvageOptions(out, SourceWitnesses(found.data_folders), *choices, threads, progress or no_progress)
     if dry_run:
         report.partitions = _Run(options, None, read_once).all(found.partitions)

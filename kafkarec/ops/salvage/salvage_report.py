@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ from . import serve_plan
 from .salvaged_partition import SalvagedPartition
 
 _MAX_LINES = 6  # of each list
+_NUMBER = re.compile(r"\d+")
 _NEVER_COMPACTED = "by cleaner-offset-checkpoint the log was never compacted"
 LOST_AND_FOUND = "lost+found"
 
@@ -33,6 +35,7 @@ REASONS = {
     "stale_epoch": "its leader epoch is below that of an earlier batch",
     "outside_of_segment": "its offsets are outside of its segment's range",
     "transaction_undecided": "how its transaction ended is not known, as the marker is lost",
+    "transaction_not_ended": "its transaction is open, and cannot be ended in another cluster",
     "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
     "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
     "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
@@ -70,6 +73,7 @@ class SalvageReport:
     lost_folders: list[tuple[str, str]] = field(default_factory=list)
     unread: list[ReadFailure] = field(default_factory=list)
     source_ids: list[str] = field(default_factory=list)
+    new_cluster: bool = False
     version: str = __version__
 
     @property
@@ -132,14 +136,16 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
 
 def _left_out(report: SalvageReport) -> Iterator[str]:
     """Yields the files and folders that may contain records (Kafka's names, lost+found), and counts the others."""
-    known = [(one.path, one.why) for one in report.unread]
-    known += [one for one in report.left_out if one[0] not in report.unreadable and _may_hold_records(one[0])]
-    for path, why in known[:_MAX_LINES]:
-        yield f"not read: {path}: {why}"
-    small = [os.path.basename(path) for path, _ in report.left_out if _kind(path) == "file"]
+    for one in report.unread[:_MAX_LINES]:
+        yield f"not read: {one.path}: {one.why}"
+    left_out = [each for each in report.left_out if each[0] not in report.unreadable]
+    known = [each for each in left_out if _may_hold_records(each[0])]
+    for line in list(_by_reason(known))[:_MAX_LINES]:
+        yield f"not read: {line}"
+    small = [os.path.basename(path) for path, _ in left_out if _kind(path) == "file"]
     if small:
         yield f"not copied: {', '.join(small)}: files of the data folder itself, without records of topics"
-    more = len(report.left_out) - min(len(known), _MAX_LINES) - len(small)
+    more = len(left_out) - len(known) - len(small) + max(len(report.unread) - _MAX_LINES, 0)
     if more:
         yield f"not read: {counted(more, 'more name')}, listed in salvage.json"
     causes = {one.cause for one in report.unread}
@@ -172,10 +178,11 @@ def _next(report: SalvageReport) -> Iterator[Block]:
     if not report.as_partition:
         records = suggested_output("records.jsonl", [*report.sources, report.out])
         steps += [command("cat", [folder], ("-o", records))]
-        steps += ["(a folder that a broker starts on: salvage with --as-partition)"]
+        steps += ["(folders that a broker starts on: --as-partition for the same cluster, else --new-cluster)"]
     yield Commands("next", [("", step) for step in steps])
     if report.as_partition:
-        yield from serve_plan.lines(report.out, [one.folder for one in saved], report.source_ids)
+        folders = [one.folder for one in saved]
+        yield from serve_plan.lines(report.out, folders, report.source_ids, report.new_cluster)
 
 
 def _possible_partition(report: SalvageReport, one: SalvagedPartition) -> Iterator[str]:
@@ -206,6 +213,9 @@ def _rank(one: SalvagedPartition) -> tuple[int, int, int, str]:
 def _may_hold_records(path: str) -> bool:
     """Whether a path may contain records: a deleted partition's folder, a .deleted segment, lost+found."""
     name = os.path.basename(path)
+    parsed = names.segment(name)
+    if parsed is not None and parsed.suffix in names.SIDECARS:
+        return False
     return name == LOST_AND_FOUND or names.folder(name) is not None or _kind(path) not in ("foreign", "file")
 
 
@@ -234,7 +244,8 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         if len(one.damage) > _MAX_LINES:
             yield f"    and {counted(len(one.damage) - _MAX_LINES, 'more range')}"
     elif one.lost and (one.unread or one.set_aside):
-        why = "a file could not be read" if one.unread else "batches there were set aside"
+        is_unread = any(each.path in one.sources for each in one.unread)
+        why = "a file could not be read" if is_unread else "batches there were set aside"
         yield f"  not in the new log, as {why}: {_spans(one.lost)}"
     if one.restored:
         yield f"  restored: header fields of {counted(len(one.restored), 'batch')}, which are saved"
@@ -255,7 +266,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         yield f"  {one.end.headline}"
         if one.beyond_end and one.next_offset in (one.log_end, None):
             top = max(each["end"] for each in one.recorded_ends)
-            yield f"    --keep-end adds an empty segment at {top}, so that a broker does not use these offsets again"
+            yield f"    --keep-end lets the log end at {top}, so that a broker does not use these offsets again"
     for reason in sorted({each.reason for each in one.set_aside}):
         ranges = [each for each in one.set_aside if each.reason == reason]
         size, count = sum(each.size for each in ranges), sum(each.batches for each in ranges)
@@ -270,12 +281,24 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     for file, position, length, kind in one.tails[:_MAX_LINES]:
         what = "an incomplete batch at its end" if kind == "cut" else _ZEROS_AT_END
         yield f"  not copied: {counted(length, 'byte')} from byte {position} of {file} on: {what}"
-    for known in sorted(one.other_files, key=lambda known: not known.used)[:_MAX_LINES]:
-        yield f"  {'used' if known.used else 'not used'}: {known.path}: {known.why}"
-    if any(not known.used and names.segment(os.path.basename(known.path)) for known in one.other_files):
-        yield "    --use FILE adds such a file nevertheless"
+    for known in [known for known in one.other_files if known.used][:_MAX_LINES]:
+        yield f"  used: {known.path}: {known.why}"
     for problem in one.problems[:_MAX_LINES]:
         yield f"  note: {problem}"
+    unused = [known for known in one.other_files if not known.used]
+    for line in list(_by_reason((known.path, known.why) for known in unused))[:_MAX_LINES]:
+        yield f"  not used: {line}"
+    if any(names.segment(os.path.basename(known.path)) for known in unused):
+        yield "    --use FILE adds such a file nevertheless"
+
+
+def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """A line for the (path, why) of all files with the same reason, whatever the numbers in it."""
+    reasons: dict[str, list[tuple[str, str]]] = {}
+    for path, why in files:
+        reasons.setdefault(_NUMBER.sub("", why), []).append((path, why))
+    for (path, why), *others in reasons.values():
+        yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
 
 
 def _markers(markers: list[Decision], verb: str) -> Iterator[str]:

@@ -23,6 +23,11 @@ class OutputFile:
     first_offset: int | None
     last_offset: int | None
 
+    @property
+    def base_offset(self) -> int:
+        """The offset in the name."""
+        return int(self.name.partition(".")[0])
+
 
 @dataclass
 class SetAsideRange:

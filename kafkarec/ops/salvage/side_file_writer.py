@@ -34,7 +34,7 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
     problems: list[str] = []
     for made in rebuild_log(log, check_crcs=compared is not None, each_step=compared):
         if made.damage and compared is not None:
-            raise other_bytes(log.path, made.damage[0].detail)
+            raise DamagedCopy(log.path, made.damage[0].detail)
         problems += made.problems
         for name, data in made.files.items():
             if name == leader_epochs.NAME:
@@ -46,9 +46,11 @@ def write_side_files(log: PartitionFiles, write: Write, as_partition: bool, comp
     return problems
 
 
-def other_bytes(path: str, what: str) -> OSError:
-    """The error for a file that is not as it was written."""
-    return OSError(errno.EIO, f"the copy is damaged ({what}); the disk is not reliable", path)
+class DamagedCopy(OSError):
+    """A file of the output is not as it was written."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(errno.EIO, f"the copy is damaged ({what}): the output's disk is not reliable", path)
 
 
 def _about_lower_epoch(lower: LowerEpoch) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.recorded_ends import DataFolder, SegmentGap, Witness
+from kafkarec.storage.recorded_ends import DataFolder, LogEnd, SegmentGap, Witness
 
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import SalvagedPartition
@@ -18,24 +19,13 @@ class SourceWitnesses:
     def __init__(self, data_folders: dict[str, DataFolder]) -> None:
         self._data_folders = data_folders
 
-    def of(self, partition: SalvagePartition) -> list[Witness]:
-        """The witnesses of all sources. The last segment of a source that ends below one of its own is marked as one
-        that other batches follow, so that a cut batch or zeros at its end are damage."""
-        found: list[Witness] = []
-        for source in partition.main_sources:
-            if source.unordered:
-                continue
-            log = _log(partition, source)
-            witnesses = recorded_ends.read(log, DataFolder.above(log, self._data_folders))
-            if not source.segments:
-                found += witnesses
-                continue
-            end = recorded_ends.scanned_end(log) if witnesses else None
-            if end is None:
-                continue
-            if recorded_ends.above(witnesses, end):
-                source.segments[-1] = source.segments[-1].copy(later_segment=True)
-            found += recorded_ends.credible(witnesses, end)
+    def of(self, partition: SalvagePartition) -> dict[int, tuple[Witness, ...]]:
+        """Index of a source -> its witnesses, read before its segments: a broker may be writing both."""
+        found = {}
+        for number, source in enumerate(partition.main_sources):
+            if not source.unordered:
+                log = _log(partition, source)
+                found[number] = recorded_ends.read(log, DataFolder.above(log, self._data_folders))
         return found
 
     def add_lost_start(self, partition: SalvagePartition, report: SalvagedPartition) -> None:
@@ -48,6 +38,43 @@ class SourceWitnesses:
                 report.proofs.insert(0, found[2])
                 report.gaps += base - found[0]
                 return
+
+
+def credible(
+    partition: SalvagePartition, ends: Mapping[int, SourceEnd], found: Mapping[int, Sequence[Witness]]
+) -> list[Witness]:
+    """The witnesses of all sources, without wrong ones. A last segment that was not read to its end proves nothing
+    about the log's, and so its source has none."""
+    sources = partition.main_sources
+    unsegmented = [one for number, witnesses in found.items() if not sources[number].segments for one in witnesses]
+    read = [(found[number], end) for number, end in _log_ends(partition, ends).items()]
+    return [*unsegmented, *(one for witnesses, end in read for one in recorded_ends.credible(witnesses, end))]
+
+
+def is_followed(
+    partition: SalvagePartition, ends: Mapping[int, SourceEnd], found: Mapping[int, Sequence[Witness]]
+) -> bool:
+    """Marks the last segment of a source that ends below one of its own witnesses as one that other batches follow, as
+    a cut batch or zeros at its end are damage then. Returns whether there is such a tail: it must be read again."""
+    any_tail = False
+    for number, end in _log_ends(partition, ends).items():
+        if ends[number].has_tail and recorded_ends.above(found[number], end):
+            segments = partition.main_sources[number].segments
+            segments[-1].close()
+            segments[-1] = segments[-1].copy(later_segment=True)
+            any_tail = True
+    return any_tail
+
+
+def _log_ends(partition: SalvagePartition, ends: Mapping[int, SourceEnd]) -> dict[int, LogEnd]:
+    """Index of a source -> where its log ends, if that is known."""
+    found = {}
+    for number, source in enumerate(partition.main_sources):
+        end = ends.get(number)
+        if source.segments and not source.unordered and end is not None and end.position is not None:
+            offset = max(end.next_offset or 0, source.segments[-1].base_offset or 0)
+            found[number] = LogEnd(offset, end.position, None)
+    return found
 
 
 def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witness]) -> int:

@@ -17,7 +17,7 @@ from kafkarec.sidecars import offset_index, time_index, txn_index
 from kafkarec.state.index_builders import SegmentIndexBuilder
 from kafkarec.state.producers import ProducerStates
 from kafkarec.storage.rebuild_folder import filename_prefix
-from kafkarec.support.durable import write_file
+from kafkarec.support.durable import fsync, write_file
 
 from .append_checks import AppendedHeader, CheckedBatches
 from .roll_params import INT_MAX, WriterSettings
@@ -137,12 +137,12 @@ class ActiveSegment:
 
     def sync(self) -> None:
         """Calls fsync. After an OSError the state of the file on the disk is not known."""
-        os.fsync(self._descriptor)
+        fsync(self._descriptor, self.path)
 
     def finish(self) -> None:
         """Truncates the file to its batches, syncs it and writes the indexes. The caller syncs the folder."""
         os.ftruncate(self._descriptor, self.size)
-        os.fsync(self._descriptor)
+        fsync(self._descriptor, self.path)
         for suffix, data in self.index_builder.finish().files.items():
             write_file(self._folder, filename_prefix(self.base) + suffix, data)
 

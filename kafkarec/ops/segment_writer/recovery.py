@@ -39,7 +39,7 @@ from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix, stored_epochs
 from kafkarec.storage.segment_file import SegmentFile
-from kafkarec.support.durable import PART, sync_folder, write_file
+from kafkarec.support.durable import PART, fsync, sync_folder, write_file
 
 from .active_segment import WrittenSegment, log_name
 from .roll_params import WriterSettings
@@ -164,7 +164,7 @@ def _sync_file(path: str, drop_cache: bool) -> None:
     """Syncs a file and drops its cached pages: after a failed fsync the page cache may differ from the disk."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        os.fsync(descriptor)
+        fsync(descriptor, path)
         if drop_cache and hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

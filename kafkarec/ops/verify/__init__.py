@@ -7,7 +7,7 @@ segment_check     checks one file, reading every byte once, by
                   header_checks, audit_findings, marker_checks, offset_checks, epoch_checks
 log_checks        checks along a log, by the same reading, by
                   index_checks, epoch_file_checks, producer_file_checks, sequence_checks
-partition_report  what is between the files of a log, and what it means
+partition_report  what is between the files of a log, and what it means; log_order: where batches are not the log's
 left_out_files, salvaged_gaps
                   files that are no logs; gaps that salvage.json lists
 report, report_data, headline, report_document, advice

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from kafkarec.damage import is_unchecked
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
 from kafkarec.storage.output_rules import STANDARD_INPUT
@@ -12,7 +13,7 @@ from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 
 from .finding_kinds import ANOMALY, ERROR, INDEX_FILE, KINDS, REINDEX, REPLICA, SALVAGE, TXN
-from .report_data import PartitionReport, ReportData, is_no_damage
+from .report_data import PartitionReport, ReportData
 
 _MAX_COMMANDS = 3
 _REBUILT_BY_REINDEX = ("index", ".snapshot")
@@ -118,6 +119,8 @@ class _Commands:
             steps.append(f"({one.name} lacks offset {base}, where the file begins)")
         included = {path for path, _, _ in wanted}
         rest = [path for path, _ in left_out if path not in included]
+        if not report.files:  # folders of deleted partitions
+            rest += [one.file for one in report.findings if one.kind == "file_left_out" and one.file]
         if rest and (report.state in ("damaged", ERROR) or not report.files):
             steps.append(command("verify", rest[:_MAX_COMMANDS]))
             steps += [f"(and {len(rest) - _MAX_COMMANDS} more files)"] if len(rest) > _MAX_COMMANDS else []
@@ -169,7 +172,7 @@ def _needs_salvage(one: PartitionReport) -> bool:
     have offsets that it lacks."""
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
-    damaged = any(not is_no_damage(each.reason) for each in one.damage)
+    damaged = any(not is_unchecked(each.reason) for each in one.damage)
     return damaged or one.damage_left_out > 0 or in_other_file or _has_step(one, SALVAGE, ERROR)
 
 

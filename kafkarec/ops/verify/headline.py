@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafkarec.damage import Damage
+from kafkarec.damage import Damage, is_unchecked
 from kafkarec.storage import lost_parts
 from kafkarec.support.text_table import byte_size, counted, lost_offsets, safe
 
@@ -26,18 +26,17 @@ def headline(report: ReportData) -> tuple[str, str]:
     totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"
     if not report.files and report.state != ERROR:
         return f"NOTHING TO VERIFY: {_named(report)} contains no segment", ""
+    not_checked = f"not checked: {_unchecked(report)}" if _unchecked(report) else ""
     if report.state == "unchecked":
-        batches = counted(sum(one.places for one in report.partitions), "batch")
-        size = byte_size(report.total("damaged_bytes") + report.total("unreadable_bytes"))
-        head = f"NOT FULLY CHECKED: {batches}, {size}, above a limit or without a library; the rest is not damaged"
+        head = f"NOT FULLY CHECKED: {_unchecked(report)}; the rest is not damaged"
     elif report.state == "damaged":
-        bad = report.total("damaged_bytes") + report.total("unreadable_bytes")
-        places = sum(one.places for one in report.partitions)
+        bad = sum(one.lost_bytes for one in report.partitions)
+        places = sum(one.places - len(one.unchecked) for one in report.partitions)
         lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
         unread = f"{_unread(report)} could not be read completely" if report.unread else ""
-        head = _joined(", ".join(lost), _gone(report), unread)
+        head = _joined(", ".join(lost), _gone(report), unread, not_checked)
     elif report.state == ERROR:
-        head = _without_damage(report)
+        head = _joined(_without_damage(report), not_checked)
     elif report.state == ANOMALY:
         anomalies = counted(count_of(report.findings, ANOMALY), "anomaly")
         missing = sum(one.missing_offsets for one in report.partitions)
@@ -62,7 +61,8 @@ def _without_damage(report: ReportData) -> str:
     """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
     errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
     beyond = _gone(report)
-    good = "every batch can be read" if report.total("batches") else "there are no batches"
+    checked = " that was checked" if _unchecked(report) else ""
+    good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
     read = f"{_unread(report)} could not be read" if report.unread else good
     restored = [one for one in errors if one.kind == "header_restored"]
     if restored and len(restored) == len(errors):
@@ -76,6 +76,13 @@ def _without_damage(report: ReportData) -> str:
     if beyond:
         return f"INCOMPLETE: {read}; {beyond}"
     return f"COULD NOT READ EVERYTHING: {_unread(report)}; the rest is not damaged"
+
+
+def _unchecked(report: ReportData) -> str:
+    """The batches above a limit or without a library; empty: none."""
+    batches = [one for partition in report.partitions for one in partition.unchecked]
+    size = byte_size(sum(one.length for one in batches))
+    return f"{counted(len(batches), 'batch')}, {size}, above a limit or without a library" if batches else ""
 
 
 def _joined(*parts: str) -> str:
@@ -104,7 +111,7 @@ def _beyond_end(partitions: Sequence[PartitionReport]) -> str:
 
 def _all_lost(partitions: Sequence[PartitionReport]) -> list[str]:
     """The offsets lost by damage and in gaps, without those above a log's end, which `_beyond_end` counts."""
-    spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.damage}
+    spans = {(one.file, one.lost_from, one.lost_to): one for partition in partitions for one in partition.lost_ranges}
     known = sum(one.lost_offsets - one.beyond_end for one in partitions)
     in_gaps = _in_gaps(partitions, known)
     counted_above = [one for one in partitions if one.beyond_end]
@@ -133,6 +140,8 @@ def count_of(findings: Sequence[Finding], severity: str) -> int:
 def lost_by(one: Damage) -> str:
     """The offsets that a damage may have lost."""
     words = lost_offsets(one.lost_from, one.lost_to)
+    if is_unchecked(one.reason):
+        return f"{words} not checked"
     return words if one.lost_from is one.lost_to is None else f"{words} lost"
 
 

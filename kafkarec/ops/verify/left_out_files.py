@@ -23,7 +23,9 @@ def check(folder: Any, findings: Findings) -> None:
         for path, base in found:
             detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
             findings.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
-        if not found:
+        if one.is_folder and names.folder(one.name) is not None and not one.cause:
+            findings.add("file_left_out", one.why, file=os.path.join(str(folder.path), one.name))
+        elif not found:
             findings.add(_kind(one), f"{one.name}: {one.why}", cause=one.cause or None)
 
 

@@ -279,7 +279,7 @@ def add_hanging_of(segments: Sequence[SegmentFile], findings: Findings) -> None:
 def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -> None:
     hanging = listing.hanging
     for txn in hanging[:_LISTED]:
-        age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} by the log's timestamps"
+        age = "" if txn.duration_ms is None else f", open for {duration_text(txn.duration_ms)} or more by append times"
         detail = f"producer {txn.producer_id} epoch {txn.producer_epoch} since offset {txn.first_offset}{age}"
         findings.add("transaction_hanging", detail, FindingPlace(offset=txn.first_offset))
     if len(hanging) > _LISTED:

@@ -41,6 +41,8 @@ class FileOffsets:
 
     rising               whether offsets must ascend, as in a log's segment
     first_is_last        the file begins with a wrapper of magic 0 or 1, of which only the last offset is known
+    follows_break, before_break   batches before the first, or behind the last, are damaged or not the log's, as
+                         log_order says
     gaps                 the first `_MAX_GAPS` gaps; `gap_count` and `gap_offsets` count all
     """
 
@@ -49,6 +51,8 @@ class FileOffsets:
     first: int | None = None
     first_is_last: bool = False
     next: int | None = None
+    follows_break: bool = False
+    before_break: bool = False
     gaps: list[Gap] = field(default_factory=list)
     gap_count: int = 0
     gap_offsets: int = 0
@@ -67,7 +71,8 @@ class FileOffsets:
             return
         for row in gap_rows:
             expected = step.cell("next_offset", row - 1) if row else self.next or 0
-            self._add_gap(step.cell("position", row), expected, step.cell("base_offset", row) - 1, damaged)
+            if step.cell("position", row) not in damaged:
+                self.add_gap(step.cell("position", row), expected, step.cell("base_offset", row) - 1)
         self.next = rows.next_offset
 
     def _check_rows(self, step: Step, damaged: set[int], findings: Findings) -> int:
@@ -88,8 +93,8 @@ class FileOffsets:
                 detail = f"offsets {begin} to {after - 1}, but the previous batch ends at offset {expected - 1}"
                 severity = None if self.rising else "anomaly"
                 findings.add("offset_overlap", detail, place_of(step, row), severity=severity)
-            elif expected is not None and base is not None and base > expected:
-                self._add_gap(positions[row], expected, base - 1, damaged)
+            elif expected is not None and base is not None and base > expected and positions[row] not in damaged:
+                self.add_gap(positions[row], expected, base - 1)
             # After a batch with lower offsets: in a log the highest offset counts, elsewhere that of the batch.
             expected = after if expected is None or not self.rising else max(expected, after)
         return int(nexts[-1]) if expected is None else expected
@@ -103,9 +108,8 @@ class FileOffsets:
             return False
         return base - expected > MAX_JUMP or (following is not None and expected <= following < nexts[row])
 
-    def _add_gap(self, position: int, first: int, last: int, damaged: set[int]) -> None:
-        if position in damaged:
-            return
+    def add_gap(self, position: int, first: int, last: int) -> None:
+        """Adds the offsets that are missing before the batch at `position`."""
         self.gap_count += 1
         self.gap_offsets += last - first + 1
         if len(self.gaps) < _MAX_GAPS:

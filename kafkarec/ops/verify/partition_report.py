@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from kafkarec.damage import is_unchecked
 from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
@@ -19,9 +20,10 @@ from kafkarec.support.text_table import counted, noun
 from . import epoch_checks, left_out_files, log_checks
 from .finding_kinds import COMPARISON, NOTE, of_subject
 from .findings import FindingPlace, Findings
+from .log_order import LogOrder
 from .offset_checks import Gap
 from .parallel import LogResult
-from .report_data import PartitionReport, is_no_damage
+from .report_data import PartitionReport
 from .salvaged_gaps import SalvagedGaps
 from .segment_check import SegmentCheck
 
@@ -32,6 +34,7 @@ _MEANINGS = {
     LONGER: ("end_was_longer", "they are lost, or the broker truncated the log"),
     DELETED: ("start_above_end", "all records count as deleted, and a broker that starts on the folder deletes them"),
 }
+_OUT_OF_ORDER = ("offset_overlap", "base_offset_wrong", "offset_below_file_name")
 _COMPARED = of_subject(COMPARISON)
 _BY_PRODUCERS = frozenset(kind for kind in _COMPARED if kind.startswith(("transaction_", "producer_")))
 
@@ -51,7 +54,8 @@ def partition_report(
     findings, files, along = Findings(), result.files, result.along
     left_out_files.check(log, findings)
     segments = files[: len(log.all_segments)]
-    end = _end(log, segments, ends)
+    order = LogOrder(log, segments, limit) if _are_out_of_order(segments) else None
+    end = _end(log, segments, ends, order)
     if end.higher and segments and segments[-1].remaining:
         again = log.segments[-1].copy(later_segment=True)  # the bytes after the last batch are no tail then
         segments[-1] = files[len(segments) - 1] = SegmentCheck(again)
@@ -63,7 +67,11 @@ def partition_report(
     _report_end(log, end, findings)
     log_start = data_folder.log_start(log.topic, log.partition)
     salvaged = SalvagedGaps.of(log)
-    between = [gap for gap in _gaps_between(in_order, findings) if gap.last >= log_start]
+    between = _gaps_between(in_order, findings)
+    if order is not None:
+        order.apply(segments)
+        between = _gaps_between(in_order, Findings())
+    between = [gap for gap in between if gap.last >= log_start]
     between = salvaged.others(between, findings)
     for one in files:
         salvaged.take(one.offsets, one.findings)
@@ -86,7 +94,7 @@ def partition_report(
     _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
-    lost = list(proofs) if compacted else between
+    lost = [*(proofs if compacted else between), *(order.lost if order else ())]
     within = [one.offsets for one in files if one.is_log] if compacted is False else []
     return PartitionReport(
         path=str(log.path),
@@ -103,22 +111,25 @@ def partition_report(
 # ---- the end
 
 
-def _end(log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[Witness]) -> EndVerdict:
+def _end(
+    log: PartitionFiles, segments: Sequence[SegmentCheck], ends: Sequence[Witness], order: LogOrder | None
+) -> EndVerdict:
     """The log's end, and the files that say that it was longer. A last segment that could not be read to its end proves
     nothing about it, and so there are none."""
     if not segments:
         end = recorded_ends.end_without_segments(log, ends)
         return EndVerdict(end, recorded_ends.above(ends, end))
     nexts = [one.offsets.next for one in segments if one.offsets.next is not None]
-    highest = max(*nexts, *(one.begin for one in segments), 0)
-    end = LogEnd(highest, segments[-1].good_end, max(nexts) - 1 if nexts else None)
+    after_last = max(nexts, default=None) if order is None else order.next_offset
+    highest = max(after_last or 0, *(one.begin for one in segments))
+    end = LogEnd(highest, segments[-1].good_end, None if after_last is None else after_last - 1)
     return EndVerdict(end, () if _is_unread(segments[-1]) else recorded_ends.above(ends, end))
 
 
 def _is_unread(file: SegmentCheck) -> bool:
     """Whether a part of the file was not read, because of a failure, a limit or a missing library: the log may go on
     there."""
-    return file.is_unread or any(is_no_damage(one.reason) for one in file.damage)
+    return file.is_unread or any(is_unchecked(one.reason) for one in file.damage)
 
 
 def _report_end(log: PartitionFiles, verdict: EndVerdict, findings: Findings) -> None:
@@ -162,19 +173,31 @@ def _may_be_unfinished(log: PartitionFiles, longer: Sequence[Witness]) -> bool:
 # ---- the order of the segments
 
 
+def _are_out_of_order(files: Sequence[SegmentCheck]) -> bool:
+    """Whether offsets are lower than before, within a segment or between two, and not as the names of segments were
+    exchanged."""
+    overlap = any((one.offsets.next or 0) > after.begin > one.begin for one, after in pairwise(files))
+    within = any(kind in one.findings for one in files for kind in _OUT_OF_ORDER)
+    return (overlap or within) and all(one.is_log for one in files) and not _misnamed(files)
+
+
 def _in_order(files: Sequence[SegmentCheck]) -> list[SegmentCheck]:
     """The segments in the order of their batches. Names that were exchanged are reported, and corrected here."""
-    ends = {one.begin: after.begin for one, after in pairwise(files)}
-    wrong = [one for one in files if one.offsets.first is not None and not _fits(one, one.begin, ends)]
-    begins = [next((other.begin for other in wrong if _fits(one, other.begin, ends)), None) for one in wrong]
-    if None in begins or len(set(begins)) < len(begins):
-        return list(files)
-    for one, begin in zip(wrong, begins, strict=True):
+    for one, begin in _misnamed(files):
         detail = f"the file is named {one.begin}, but its batches start at offset {begin}: two segments were renamed"
         one.findings.discard(("offset_below_file_name",))
         one.findings.add("segment_misnamed", detail)
         one.base_offset = begin
     return sorted(files, key=lambda one: one.begin)
+
+
+def _misnamed(files: Sequence[SegmentCheck]) -> list[tuple[SegmentCheck, int]]:
+    """The segments whose names were exchanged, each with the base offset that its batches say."""
+    ends = {one.begin: after.begin for one, after in pairwise(files)}
+    wrong = [one for one in files if one.offsets.first is not None and not _fits(one, one.begin, ends)]
+    begins = [next((other.begin for other in wrong if _fits(one, other.begin, ends)), None) for one in wrong]
+    known = [begin for begin in begins if begin is not None]
+    return list(zip(wrong, known, strict=True)) if len(set(known)) == len(wrong) else []
 
 
 def _fits(one: SegmentCheck, begin: int, ends: Mapping[int, int]) -> bool:
@@ -210,11 +233,11 @@ def _gaps_between(files: Sequence[SegmentCheck], findings: Findings) -> list[Gap
         elif end is not None and end > begin:
             detail = f"{before.name} ends at offset {end - 1}, but {after.name} begins at {begin}"
             findings.add("segment_overlap", detail, FindingPlace(offset=begin), file=before.path)
-        elif end is not None and end < begin and not before.ends_in_damage:
+        elif end is not None and end < begin and not (before.ends_in_damage or before.offsets.before_break):
             gaps.append(Gap(before.path, None, end, begin - 1))
     for one in files:
         first, base = one.offsets.first, one.begin
-        begins_in_damage = bool(one.damage) and one.damage[0].position == 0
+        begins_in_damage = one.offsets.follows_break or (bool(one.damage) and one.damage[0].position == 0)
         if first is not None and first > base and not begins_in_damage and not one.offsets.first_is_last:
             gaps.append(Gap(one.path, 0, base, first - 1))
     return gaps

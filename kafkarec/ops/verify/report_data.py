@@ -13,15 +13,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafkarec.damage import Damage, Restored, is_read_failure
-from kafkarec.errors import REASONS, LimitExceededError, MissingCodecError
+from kafkarec.damage import Damage, Restored, is_read_failure, is_unchecked
 from kafkarec.sources.read_failures import DISK, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
 from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, of_subject
 from .findings import Finding
 
-GOOD, DAMAGED, UNREADABLE, PREALLOCATED, TAIL = "good", "damaged", "unreadable", "preallocated", "tail"
+GOOD, DAMAGED, UNREADABLE, UNCHECKED, PREALLOCATED, TAIL = (
+    "good",
+    "damaged",
+    "unreadable",
+    "unchecked",
+    "preallocated",
+    "tail",
+)
 _NO_END = EndVerdict(LogEnd(0, 0, None))
 STATES = ("damaged", "error", "unchecked", "anomaly", "ok")
 """What a file, a partition or all of them can be, the worst first. unchecked: all that is wrong are payloads above a
@@ -31,7 +37,7 @@ READ_FAILURES = of_subject(READ_FAILURE)
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """Bytes [position, position + length) of a file: good, damaged, unreadable, preallocated or tail."""
+    """Bytes [position, position + length) of a file: good, damaged, unreadable, unchecked, preallocated or tail."""
 
     state: str
     position: int
@@ -132,6 +138,16 @@ class PartitionReport:
         return tuple(one for file in self.files for one in file.damage)
 
     @property
+    def unchecked(self) -> tuple[Damage, ...]:
+        """Those of `damage` that are above a limit or without a library: no loss."""
+        return tuple(one for one in self.damage if is_unchecked(one.reason))
+
+    @property
+    def lost_ranges(self) -> tuple[Damage, ...]:
+        """Those of `damage` that are damaged, or could not be read."""
+        return tuple(one for one in self.damage if not is_unchecked(one.reason))
+
+    @property
     def places(self) -> int:
         return sum(file.places for file in self.files)
 
@@ -149,19 +165,20 @@ class PartitionReport:
     def lost_offsets(self) -> int:
         """An upper bound of the number of lost offsets: in damage between good batches, in `missing`, and above the
         log's end. For damage at the start or end of the log see `lost_at_an_end`."""
-        spans = {(one.lost_from, one.lost_to) for one in self.damage}  # adjacent ranges have the same
+        spans = {(one.lost_from, one.lost_to) for one in self.lost_ranges}  # adjacent ranges have the same
         known = sum(max(last - first + 1, 0) for first, last in spans if first is not None and last is not None)
         return known + self.missing_offsets + self.beyond_end
 
     @property
     def lost_bytes(self) -> int:
-        """The number of damaged and unreadable bytes."""
-        return self.total("damaged_bytes") + self.total("unreadable_bytes")
+        """The number of damaged and unreadable bytes, without those of batches that were not checked."""
+        bad = self.total("damaged_bytes") + self.total("unreadable_bytes")
+        return bad - sum(one.length for one in self.unchecked)
 
     @property
     def lost_at_an_end(self) -> bool:
         """Whether there is damage at the log's start or end, where the number of lost offsets is not known."""
-        return any(one.lost_from is None or one.lost_to is None for one in self.damage)
+        return any(one.lost_from is None or one.lost_to is None for one in self.lost_ranges)
 
     def total(self, name: str) -> int:
         """The sum over the files of one of FileReport's numbers."""
@@ -278,13 +295,8 @@ class ReportData:
 
 def _state(damage: Iterable[Damage], left_out: int, findings: Iterable[Finding]) -> str:
     reasons, severities = {one.reason for one in damage}, {one.severity for one in findings}
-    if left_out or not all(map(is_no_damage, reasons)):
+    if left_out or not all(map(is_unchecked, reasons)):
         return "damaged"
     if ERROR in severities:
         return ERROR
     return "unchecked" if reasons else ANOMALY if ANOMALY in severities else "ok"
-
-
-def is_no_damage(reason: str) -> bool:
-    """Whether the reason is a limit or a missing library, which is no damage."""
-    return issubclass(REASONS[reason].error, LimitExceededError | MissingCodecError)

@@ -22,12 +22,22 @@ from . import advice
 from .finding_kinds import ANOMALY, ERROR, KINDS, NOTE, SEVERITIES
 from .findings import Finding
 from .headline import count_of, headline, lost_by
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, FileReport, PartitionReport, ReportData
+from .report_data import (
+    DAMAGED,
+    GOOD,
+    PREALLOCATED,
+    TAIL,
+    UNCHECKED,
+    UNREADABLE,
+    FileReport,
+    PartitionReport,
+    ReportData,
+)
 
 MAP_WIDTH = 64
-SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", PREALLOCATED: "0", TAIL: "~"}
+SIGNS = {GOOD: "=", DAMAGED: "X", UNREADABLE: "?", UNCHECKED: "-", PREALLOCATED: "0", TAIL: "~"}
 # A cell of a map shows the worst state of its bytes.
-_WORST_FIRST = (UNREADABLE, DAMAGED, TAIL, PREALLOCATED, GOOD)
+_WORST_FIRST = (UNREADABLE, DAMAGED, UNCHECKED, TAIL, PREALLOCATED, GOOD)
 
 
 class ReportLimits(NamedTuple):
@@ -111,7 +121,7 @@ def _lost_offsets(one: PartitionReport) -> str:
     """An upper bound of a partition's lost offsets: `45`, or `45+` with damage at its start or end; `-`: none."""
     if one.lost_at_an_end:
         return f"{one.lost_offsets}+"
-    return str(one.lost_offsets) if one.places or one.lost_offsets else "-"
+    return str(one.lost_offsets) if one.lost_bytes or one.lost_offsets else "-"
 
 
 def _detail(one: PartitionReport, lines: int, with_notes: bool, limits: ReportLimits) -> ReportSection:

@@ -16,7 +16,7 @@ from operator import add
 from typing import Any
 
 from kafkarec._core import RowCheck
-from kafkarec.damage import Damage, Restored
+from kafkarec.damage import Damage, Restored, is_unchecked
 from kafkarec.errors import KafkaRecordError, MissingCodecError
 from kafkarec.read.decode_options import DecodeRequest, request
 from kafkarec.read.walk import is_preallocated, walk
@@ -30,7 +30,7 @@ from .finding_kinds import ERROR, NOTE
 from .findings import FindingPlace, Findings
 from .log_checks import LogCheck
 from .offset_checks import APART, EPOCH, HEADER, FileOffsets
-from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNREADABLE, ByteRange, FileReport
+from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABLE, ByteRange, FileReport
 
 MOST_DAMAGE = 50_000
 _STEP_BYTES = 4 << 20  # of payload, of which only control records are kept
@@ -261,7 +261,7 @@ class SegmentCheck:
         for one in self.damage:
             if one.position > at:
                 found.append(ByteRange(GOOD, at, one.position - at))
-            found.append(ByteRange(UNREADABLE if one.reason == "unreadable" else DAMAGED, one.position, one.length))
+            found.append(ByteRange(_state(one.reason), one.position, one.length))
             at = one.position + one.length
         if self.damage_left_out:
             found.append(ByteRange(DAMAGED, at, end - at))
@@ -272,6 +272,10 @@ class SegmentCheck:
         if self.remaining:
             found.append(ByteRange(PREALLOCATED if self.preallocated else TAIL, end, self.remaining))
         return tuple(found)
+
+
+def _state(reason: str) -> str:
+    return UNREADABLE if reason == "unreadable" else UNCHECKED if is_unchecked(reason) else DAMAGED
 
 
 def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,8 @@ class Transaction(NamedTuple):
                                         last_offset is None without data in the log
     marker_offset: int                  None while it is open
     first_timestamp, last_timestamp     of its data
-    duration_ms: int                    from its first record to its marker or, while open, to the log's max timestamp
+    duration_ms: int                    from its first record to its marker; while open, how long at least by the append
+                                        times of markers and of batches with log append time; None: none tells
     batches, records, bytes: int        of its data in the log, without the marker
     coordinator_epoch: int              of the coordinator that wrote the marker; while open, of the one that wrote the
                                         producer's previous marker (None: there is none in the log)

@@ -1,15 +1,26 @@
-"""TransactionListing: the transactions of a log as a sequence, with states, durations and sizes."""
+"""TransactionListing: the transactions of a log as a sequence, with states, durations and sizes.
+
+The age of an open transaction is told by append times: a producer sets the create time of a record, and events that are
+replayed keep theirs. A broker sets the timestamps of markers, and of all batches with log append time (KIP-32).
+
+    data of 7 (create time)   marker of 9   ...   marker of 9       open for at least the time between the two markers
+    data of 7 (append time)   any batch     ...   newest batch      open for the time between
+"""
 
 from __future__ import annotations
 
 import os
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from itertools import compress
+from functools import cached_property
+from itertools import accumulate, compress
 from typing import Any, NamedTuple, overload
 
 from kafkarec.damage import Damage
+from kafkarec.errors import KafkaRecordError
+from kafkarec.format.layout import BATCH_MAGIC, LOG_APPEND_TIME, V2_OVERHEAD, start_of, v2_header
 from kafkarec.format.side_files import SnapshotEntry
 from kafkarec.read.isolation import match
 from kafkarec.recover.marker_matching import POSITION, Match
@@ -26,6 +37,7 @@ HANGING_AFTER = timedelta(minutes=15)
 """The default of transaction.max.timeout.ms, which `kafka-transactions.sh find-hanging` assumes too."""
 
 _CODE, _BATCHES = ROW.index("code"), ROW.index("batches")
+_MARKER, _MARKER_TIME = ROW.index("marker_offset"), ROW.index("marker_timestamp")
 _STATE_OF = {ABORT: ABORTED, COMMIT: COMMITTED}
 _CODE_OF = {state: code for code, state in _STATE_OF.items()}
 
@@ -134,7 +146,7 @@ class TransactionListing(Transactions):
     .last_stable_offset    the offset at which a read_committed consumer stops: the first offset of the first open
                            transaction with data in the log, else the log end offset
     .next_offset           the log end offset; None: the log has no batch
-    .max_timestamp         of all batches, ms; the age of an open transaction is relative to it
+    .max_timestamp         of all batches, ms
     .ongoing               open and hanging ones together, by first offset; includes those that began before the log and
                            have no data in it (from the producer .snapshot; with a note)
     .open .hanging .aborted .committed    the transactions of one state
@@ -165,8 +177,8 @@ class TransactionListing(Transactions):
 
     def _unfinished(self, producer: int, txn: list[int], names: Sequence[str | None]) -> Transaction:
         epoch, first, last, first_time, last_time, batches, records, size, segment = txn[:POSITION]
-        newest = self.max_timestamp
-        age = None if newest is None or first_time < 0 else newest - first_time
+        appended = first_time if _has_append_time(self._found.segments[segment], txn[POSITION]) else None
+        age = self._age(first, appended)
         return Transaction(
             producer,
             epoch,
@@ -214,7 +226,8 @@ class TransactionListing(Transactions):
     def _begun(self, entry: SnapshotEntry) -> Transaction:
         """A transaction that began before the log and has no data in it. Its age is that of its last data."""
         last_time = _known(entry.timestamp)
-        age = None if last_time is None or self.max_timestamp is None else self.max_timestamp - last_time
+        first = self._found.segments[0]
+        age = self._age(entry.current_txn_first_offset, last_time if _has_append_time(first, 0) else None)
         return Transaction(
             entry.producer_id,
             entry.producer_epoch,
@@ -231,6 +244,27 @@ class TransactionListing(Transactions):
             _known(entry.coordinator_epoch),
             (),
         )
+
+    @cached_property
+    def _marker_times(self) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+        """Of the markers with a timestamp: their offsets, their timestamps, the largest one from each on."""
+        found: list[tuple[int, int]] = []
+        for rows in (self._found.ended, self._found.without_data):
+            found += zip(rows[_MARKER::WIDTH], rows[_MARKER_TIME::WIDTH], strict=True)
+        found = sorted(one for one in found if one[1] >= 0)
+        times = [time for _, time in found]
+        return [offset for offset, _ in found], times, [*accumulate(reversed(times), max)][::-1]
+
+    def _age(self, first_offset: int, appended: int | None) -> int | None:
+        """How long a transaction is open at least, by append times, ms; None: no append time tells.
+
+        appended   when its first batch was appended; None: it has a create time
+        """
+        if appended is not None:
+            return max((self.max_timestamp or 0) - appended, 0)
+        offsets, times, largest = self._marker_times
+        at = bisect_right(offsets, first_offset)
+        return largest[at] - times[at] if at < len(times) else None
 
     def _state(self, age: int | None) -> str:
         return HANGING if age is not None and age >= self._after else OPEN
@@ -251,11 +285,24 @@ class TransactionListing(Transactions):
         return f"<TransactionListing: {counts}; last stable offset {self.last_stable_offset}>"
 
 
+def _has_append_time(segment: Any, position: int) -> bool:
+    """Whether the broker set the timestamps of the batch at `position`."""
+    if position < 0:
+        return False
+    try:
+        head = segment.raw(position, V2_OVERHEAD)
+    except (OSError, KafkaRecordError):
+        return False
+    if len(head) < V2_OVERHEAD or start_of(head).magic != BATCH_MAGIC:
+        return False
+    return v2_header(head).attributes & LOG_APPEND_TIME != 0
+
+
 def listing(segments: Iterable[Any], *, hanging_after: timedelta = HANGING_AFTER) -> TransactionListing:
     """The transactions of one log, from the headers of all batches and the payloads of control batches.
 
     segments: of the log, in order (Segment or any buffer)
-    hanging_after: an open transaction of at least this age, relative to the log's max timestamp, is hanging
+    hanging_after: an open transaction of at least this age, by append times, is hanging
     Damaged batches and unreadable markers end no transaction; see `.damage` and `.notes`.
     """
     if hanging_after < timedelta(0):

@@ -36,6 +36,7 @@ public final class Oracle {
         Map.entry("create", Served::create),
         Map.entry("consume", Served::consume),
         Map.entry("consume all", Served::consumeAll),
+        Map.entry("in sync", Served::inSync),
         Map.entry("transact", Served::transact),
         Map.entry("abort open", Served::abortOpen),
         Map.entry("alter", Served::alter),

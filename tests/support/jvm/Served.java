@@ -102,6 +102,15 @@ final class Served {
         }
     }
 
+    /** BOOTSTRAP TOPIC COUNT: waits until so many replicas of partition 0 are in sync. */
+    static void inSync(String[] arguments) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            while (admin.describeTopics(List.of(arguments[1])).allTopicNames().get(PATIENCE_SECONDS, TimeUnit.SECONDS)
+                   .get(arguments[1]).partitions().get(0).isr().size() < Integer.parseInt(arguments[2]))
+                Thread.sleep(100);
+        }
+    }
+
     /** BOOTSTRAP TOPIC ISOLATION: every record of partition 0, one line each, then where the consumer ended. */
     static void consume(String[] arguments) {
         consume(arguments, List.of(new TopicPartition(arguments[1], 0)));

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import random
 import shutil
-from itertools import pairwise, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import builders
 import pytest
 from command import Here
 from paths import SEGMENTS
 from plain_logs import batch, log
+from random_transactions import choices, produced, random_log
 from salvage_runs import FOLDERS
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 from witness_folders import LOSSES
 
 from kafkarec.ops.salvage import SalvageReport, salvage
-from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
-
-
-def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:
-    attributes = builders.TRANSACTIONAL if transactional else 0
-    fields: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": -1}
-    return builders.batch(builders.records(size), base_offset=base, attributes=attributes, **fields)
 
 
 def said(report: SalvageReport) -> dict[str, Any]:
@@ -60,37 +53,6 @@ def test_what_a_broker_would_fail_on(capfdbinary: pytest.CaptureFixture[bytes], 
     assert lines[0].startswith("orders-0: saved 2 batches, 5 records") and "set aside: 1 batch, " in lines[1]
     expected = "\n".join(lines).replace("saved", "would save", 1)
     assert expected.startswith(tried.out.decode().removesuffix("nothing was written (--dry-run)\n"))
-
-
-def random_log(chance: random.Random, folder: Path) -> Path:
-    """Plain batches, transactions and markers of three producers in several segments, some of them damaged."""
-    parts, base = [], chance.choice((0, 40))
-    for _ in range(chance.randrange(5, 40)):
-        producer, size, ended = chance.randrange(1, 4), chance.randrange(1, 4), chance.random() < 0.3
-        if ended:
-            part = builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base)
-        else:
-            part = produced(base, size, producer, transactional=chance.random() < 0.6)
-        if chance.random() < 0.2:
-            at = chance.choice((3, 8, 50, 61))  # base offset, length, header, records
-            part = part[:at] + bytes([part[at] ^ 1 << chance.randrange(3)]) + part[at + 1 :]
-        parts.append(part)
-        base += 1 if ended else size
-    cuts = sorted(chance.sample(range(1, len(parts)), chance.randrange(3)))
-    made = log(folder, *(parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])))
-    if chance.random() < 0.3:
-        last = sorted(made.glob("*.log"))[-1]
-        last.write_bytes(last.read_bytes()[: -chance.randrange(1, 40)])
-    return made
-
-
-def choices(chance: random.Random) -> dict[str, Any]:
-    return {
-        "as_partition": chance.random() < 0.6,
-        "undecided": chance.choice(UNDECIDED_AS),
-        "keep_end": chance.random() < 0.4,
-        "restore": chance.random() < 0.7,
-    }
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -17,7 +17,8 @@ from salvage_runs import FOLDERS, LOGS, copied, rows, set_aside
 from spoiled_bytes import Bytes, cut, flip, garbage, hole, zeros
 
 import kafkarec
-from kafkarec.ops.salvage import Refused, good_batches, salvage
+from kafkarec.ops.salvage import Refused, salvage
+from kafkarec.storage import good_batches
 
 # verify's findings in a log with missing batches. An epoch may be damaged, as no checksum covers it; a
 # marker may be among the lost batches.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -283,7 +284,7 @@ def test_damage_that_looks_like_an_open_transaction_opens_none() -> None:
 
 
 def test_states_by_the_logs_own_clock() -> None:
-    events = log_of((DATA, 1), (DATA, 2), (PLAIN, -1))
+    events = [replace(one, append=True) for one in log_of((DATA, 1), (DATA, 2), (PLAIN, -1))]
     data = txns.as_bytes(events)
     ages = {t.producer_id: t.duration_ms for t in listing([data])}
     assert ages == {1: 2000, 2: 1000}
@@ -291,9 +292,9 @@ def test_states_by_the_logs_own_clock() -> None:
     assert [t.state for t in result] == ["hanging", "open"]
     assert [t.producer_id for t in result.hanging] == [1] and [t.producer_id for t in result.open] == [2]
     assert result.count("hanging") == 1 and len(result.ongoing) == 2
-    late = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 + 1000)]
+    late = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 + 1000, append=True)]
     assert [t.state for t in listing([txns.as_bytes(late)])] == ["hanging", "hanging"]
-    early = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 - 1)]
+    early = [*events, Event(PLAIN, -1, 3, 1, 0, builders.NOW + 15 * 60_000 - 1, append=True)]
     assert [t.state for t in listing([txns.as_bytes(early)])] == ["open", "open"]
     with pytest.raises(ValueError, match="zero or more"):
         listing([data], hanging_after=timedelta(seconds=-1))

@@ -60,7 +60,7 @@ def test_a_failed_fsync_renames_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             raise failure
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OSError, match="fsync failed: input/output error"):
         group.sync()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.part", "b.part", "c.part"]
     group.drop()
@@ -92,7 +92,51 @@ def test_a_file_whose_predecessors_cannot_be_synced_is_dropped(tmp_path: Path, m
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(OSError, match="Input/output error"):
+    with pytest.raises(OSError, match="fsync failed: input/output error"):
         group.add(file)
     group.drop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def refusing(code: int, monkeypatch: pytest.MonkeyPatch, *, folders: bool) -> None:
+    """Makes fsync of folders, or of files, fail."""
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode) == folders:
+            raise OSError(code, os.strerror(code))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.ENOSYS])
+def test_a_filesystem_that_cannot_sync_folders_is_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    refusing(code, monkeypatch, folders=True)
+    durable.make_folder(str(tmp_path / "a" / "b"))
+    group = FileGroup()
+    group.write(str(tmp_path / "a" / "b"), "c", b"c")
+    group.sync()
+    assert (tmp_path / "a" / "b" / "c").read_bytes() == b"c"
+    durable.sync_folder(str(tmp_path))
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+def test_any_other_error_of_a_folder_is_fatal_and_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    refusing(code, monkeypatch, folders=True)
+    with pytest.raises(OSError, match="fsync of the folder failed: ") as raised:
+        durable.sync_folder(str(tmp_path))
+    assert (raised.value.errno, raised.value.filename) == (code, str(tmp_path))
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.EIO])
+def test_a_file_must_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    refusing(code, monkeypatch, folders=False)
+    with pytest.raises(OSError, match="fsync failed: ") as raised:
+        durable.write_file(str(tmp_path), "a", b"a")
+    assert (raised.value.errno, raised.value.filename) == (code, str(tmp_path / "a.part"))
     assert list(tmp_path.iterdir()) == []

@@ -232,14 +232,14 @@ def test_advice_is_no_command_with_a_placeholder(tmp_path: Path) -> None:
 
 
 def test_transactions_of_a_damaged_log_are_looked_at_after_salvage(tmp_path: Path) -> None:
-    """Those of exchanged segments seem to hang, and the next command would end them."""
+    """Those of exchanged segments seem to be open, and the next command would end them."""
     folder = shutil.copytree(SEGMENTS / "txn-0", tmp_path / "txn-0", ignore=shutil.ignore_patterns("*.txt", "*.json"))
     one, other = sorted(folder.glob("*.log"))
     one.rename(tmp_path / "aside")
     other.rename(one)
     (tmp_path / "aside").rename(other)
     report = verified(folder)
-    assert "transaction_hanging" in kinds(report) and "kafkarec txn" not in str(report)
+    assert "segment_misnamed" in kinds(report) and "kafkarec txn" not in str(report)
 
 
 def test_a_log_of_which_nothing_is_left(tmp_path: Path) -> None:

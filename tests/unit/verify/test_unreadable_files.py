@@ -188,11 +188,13 @@ def test_missing_transaction_indexes_are_one_finding(tmp_path: Path) -> None:
 def test_a_hanging_transaction_is_reported(tmp_path: Path) -> None:
     txn = {"attributes": builders.TRANSACTIONAL, "producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
     hour = 3_600_000
-    batches = [good(0, **txn), good(5, base_timestamp=builders.NOW + hour)]
-    report = verified(made(tmp_path, {0: batches}))
+    stamped = builders.TRANSACTIONAL | builders.LOG_APPEND
+    first = good(0, **txn | {"attributes": stamped}, max_timestamp=builders.NOW)
+    later = good(5, attributes=builders.LOG_APPEND, max_timestamp=builders.NOW + hour)
+    report = verified(made(tmp_path, {0: [first, later]}))
     [finding] = report.findings
     assert (finding.kind, finding.offset, finding.severity) == ("transaction_hanging", 0, "anomaly")
-    assert "open for 1 h by the log's timestamps" in finding.detail
+    assert "open for 1 h or more by append times" in finding.detail
     assert report.exit_status() == 0 and report.exit_status(strict=True) == 1
     assert "kafkarec txn" in str(report)
     young = made(tmp_path, {0: [good(0, **txn), good(5)]}, "young-0")

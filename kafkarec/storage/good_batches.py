@@ -1,6 +1,6 @@
-"""The good batches of a source in offset order, with the fields that merging needs.
+"""The good batches of a log in offset order, with the fields that merging needs: which of them belong to the log.
 
-The source is read with errors="skip": CRC, structure and payload are checked, and reading goes on after damage. A good
+A log is read with errors="skip": CRC, structure and payload are checked, and reading goes on after damage. A good
 batch may still be in the wrong place: no checksum covers the base offset, and a damaged file system can put blocks of
 one file into another. Such batches are set aside, never dropped.
 """
@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from kafkarec.damage import Damage, Restored, damaged, is_read_failure
+from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
 from kafkarec.read.decode_options import request
@@ -21,9 +21,8 @@ from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
 from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
-from kafkarec.storage.segment_file import SegmentFile
 
-from .partition_sources import SalvageSource, known_size
+from .segment_file import SegmentFile, known_size
 
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
@@ -69,7 +68,7 @@ class SetAsideBatch(NamedTuple):
     """A batch that is kept outside of the log.
 
     base, last   its offsets; None: not known
-    reason       a key of `salvage_report.REASONS` or `errors.REASONS`
+    reason       offset_out_of_order, outside_of_segment, or a key of `errors.REASONS`
     source       the index of its source
     """
 
@@ -80,6 +79,22 @@ class SetAsideBatch(NamedTuple):
     last: int | None
     reason: str
     source: int
+
+
+class SourceEnd(NamedTuple):
+    """Where the batches of a source end.
+
+    next_offset   after the last good batch; None: not known
+    position      where the last good batch of the last file ends; None: a part of the file was not read, because of a
+                  failure, a limit or a missing library
+    has_tail      whether bytes that are neither batch nor damage follow
+    in_damage     whether there is damage after the last good batch
+    """
+
+    next_offset: int | None = None
+    position: int | None = 0
+    has_tail: bool = False
+    in_damage: bool = False
 
 
 ReadProgress = Callable[[str, int], None]
@@ -96,7 +111,7 @@ class DamageCollector(NamedTuple):
     set_aside         called with each SetAsideBatch
     tails             (path, position, length, kind) of bytes at a file's end that are neither batch nor damage; kind is
                       "cut" or "preallocated"
-    ended_in_damage   index of a source that ends in damage -> the next offset before that damage
+    ends              index of a source -> its end, so far
     unread            files that could not be read, or not completely
     restored          batches with restored header fields; None: they are damage instead
     progress          called after each piece of a file
@@ -106,7 +121,7 @@ class DamageCollector(NamedTuple):
     damage: list[Damage]
     set_aside: Callable[[SetAsideBatch], None]
     tails: list[tuple[str, int, int, str]]
-    ended_in_damage: dict[int, int | None]
+    ends: dict[int, SourceEnd]
     unread: list[ReadFailure]
     restored: list[Restored] | None
     progress: ReadProgress = no_progress
@@ -122,10 +137,11 @@ def read_file(
     next_offset   the offset after the batches read before; None: not known
     cap           max_decompressed_bytes
     """
-    damaged, end = number in collector.ended_in_damage, 0
+    damaged, end = collector.ends.get(number, SourceEnd()).in_damage, 0
+    good_end, tail, is_read = 0, None, True
     for step in _steps(segment, cap, next_offset, collector):
-        damaged = damaged or step is None
         if step is None:
+            damaged, is_read = True, False
             break
         headers = {one.position: used_bytes(segment.raw(one.position, UP_TO_MAGIC), one) for one in step.restored}
         if collector.restored is not None:
@@ -133,6 +149,7 @@ def read_file(
         waiting = sorted(step.damage, key=lambda damage: damage.position)
         for damage in waiting:
             collector.damage.append(damage)
+            is_read = is_read and not is_unchecked(damage.reason)
             if damage.reason in _WHOLE_BATCH:
                 collector.set_aside(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
@@ -144,7 +161,8 @@ def read_file(
                 waiting.pop(0)
                 damaged = True
             next_offset = last + 1
-            end = max(end, position + size)
+            good_end = position + size
+            end = max(end, good_end)
             yield GoodBatch(
                 base,
                 last,
@@ -160,13 +178,12 @@ def read_file(
             )
             damaged = False
         damaged = damaged or bool(waiting)
-        if step.tail:
-            kind = "preallocated" if is_preallocated(segment, step.tail) else "cut"
-            collector.tails.append((segment.path, *step.tail, kind))
-        collector.progress(segment.path, end + (step.tail[1] if step.tail else 0))
-    collector.ended_in_damage.pop(number, None)
-    if damaged:
-        collector.ended_in_damage[number] = next_offset
+        tail = step.tail
+        if tail:
+            kind = "preallocated" if is_preallocated(segment, tail) else "cut"
+            collector.tails.append((segment.path, *tail, kind))
+        collector.progress(segment.path, end + (tail[1] if tail else 0))
+    collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, damaged)
 
 
 def _steps(
@@ -219,8 +236,23 @@ def ordered_batches(
 
     A batch is set aside instead if its offsets are outside of its segment's range (from the base offset in the
     segment's name to that of the next segment, at most 2^31 offsets), or if it is not part of the longest ascending
-    sequence of the batches around it.
+    sequence of the batches around it. The end of the source is then that of these batches.
     """
+    last = None
+    for last in _ascending(segments, number, next_offset, cap, collector):
+        yield last
+    places = {segment.path: at for at, segment in enumerate(segments)}
+    end = collector.ends.get(number, SourceEnd())
+    if last is not None:
+        after = places[last.segment.path], last.position
+        damaged = any((places.get(str(one.file), -1), one.position) > after for one in collector.damage)
+        end = end._replace(next_offset=last.last + 1, in_damage=end.in_damage or damaged)
+    collector.ends[number] = end
+
+
+def _ascending(
+    segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
+) -> Iterator[GoodBatch]:
     window: list[GoodBatch] = []
     for row in _in_segment_range(segments, number, next_offset, cap, collector):
         window.append(row)
@@ -328,16 +360,3 @@ def ascending_runs(segment: SegmentFile, number: int, cap: int, collector: Damag
             runs.append(run)
         run.append(row)
     return runs
-
-
-def batch_streams(sources: list[SalvageSource], cap: int, collector: DamageCollector) -> list[Iterator[GoodBatch]]:
-    """One iterator per source; for an unordered source one per ascending run."""
-    iterators: list[Iterator[GoodBatch]] = []
-    for number, source in enumerate(sources):
-        if source.unordered:
-            iterators += [
-                iter(run) for segment in source.segments for run in ascending_runs(segment, number, cap, collector)
-            ]
-        else:
-            iterators.append(ordered_batches(source.segments, number, 0, cap, collector))
-    return iterators

@@ -1,0 +1,80 @@
+"""Which batches of a log belong to it, where offsets are out of order: the same as `kafkarec salvage` keeps
+
+    good  good |xx damage xx| FOREIGN FOREIGN |xx damage xx| good  good
+
+Blocks of another file may be good batches with any offsets. The checks of single files see them only one after the
+other; what the log has, and what it lost, follows from its longest ascending sequence.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kafkarec.storage.good_batches import DamageCollector, ordered_batches
+from kafkarec.storage.partition_folder import PartitionFiles
+
+from .offset_checks import FileOffsets, Gap
+from .segment_check import SegmentCheck
+
+
+class _Break(NamedTuple):
+    """Damage, or batches that are not the log's, before the batch at `position` of the file with index `file`. The
+    offsets `first` to `last` are missing there; last < first: none."""
+
+    file: int
+    position: int
+    first: int
+    last: int
+
+
+class LogOrder:
+    """The offsets of a log by its batches in order.
+
+    next_offset   after the last batch
+    lost          the offsets that are missing where batches are not the log's, without damage
+    """
+
+    def __init__(self, log: PartitionFiles, files: Sequence[SegmentCheck], limit: int) -> None:
+        """Reads the log again. files: the checks of its segments; limit: max decompressed bytes of a payload"""
+        numbers = {one.path: number for number, one in enumerate(files)}
+        self._offsets = [FileOffsets(one.path) for one in files]
+        self._breaks: list[_Break] = []
+        self.next_offset = files[0].begin
+        self.lost: list[Gap] = []
+        segments = [one.copy() for one in log.all_segments]
+        collector = DamageCollector([], lambda other: None, [], {}, [], [])
+        before = None
+        for row in ordered_batches(segments, 0, 0, limit, collector):
+            number = numbers[row.segment.path]
+            offsets, first, last = self._offsets[number], self.next_offset, row.base - 1
+            if row.damaged:
+                self._breaks.append(_Break(number, row.position, first, last))
+                offsets.follows_break = offsets.follows_break or offsets.first is None
+                if before not in (None, offsets):
+                    before.before_break = True
+            elif first <= last and offsets.first is not None:
+                offsets.add_gap(row.position, first, last)
+            offsets.first = row.base if offsets.first is None else offsets.first
+            self.next_offset = offsets.next = row.last + 1
+            before = offsets
+        for segment in segments:
+            segment.close()
+
+    def apply(self, files: Sequence[SegmentCheck]) -> None:
+        """Sets the offsets of the files, and those that their damage has lost."""
+        starts = [(one.file, one.position) for one in self._breaks]
+        with_damage = set()
+        for number, file in enumerate(files):
+            file.offsets = self._offsets[number]
+            for index, one in enumerate(file.damage):
+                at = bisect_right(starts, (number, one.position))
+                with_damage.add(at)
+                lost = self._breaks[at][2:] if at < len(starts) else (self.next_offset, None)
+                file.damage[index] = one._replace(lost_from=lost[0], lost_to=lost[1])
+        self.lost = [
+            Gap(files[one.file].path, one.position, one.first, one.last)
+            for at, one in enumerate(self._breaks)
+            if at not in with_damage and one.first <= one.last
+        ]

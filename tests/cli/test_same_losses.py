@@ -1,0 +1,89 @@
+"""verify and salvage say the same of a loss: which bytes, which offsets."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import Here
+from plain_logs import batch, log
+from witness_folders import golden
+
+import kafkarec
+
+_OWN = [batch(i * 10, 10, value=b"own value %d") for i in range(100)]
+
+
+def both(run: Here, folder: Path, tmp_path: Path) -> tuple[Any, Any]:
+    verified = json.loads(run("verify", folder, "--format", "json").out)["partitions"][0]
+    salvaged = json.loads(run("salvage", folder, "-o", tmp_path / "out", "--dry-run", "--format", "json").out)
+    return verified, salvaged["partitions"][0]
+
+
+def damaged_bytes(damage: list[dict[str, Any]]) -> set[tuple[Any, ...]]:
+    return {(one["file"], one["position"], one["length"], one["reason"]) for one in damage}
+
+
+@pytest.mark.parametrize("kept", [1, 100, 3000])
+def test_half_a_batch_and_zeros_behind_it(run: Here, tmp_path: Path, kept: int) -> None:
+    """865.snapshot says that the last batch was there, and it is not."""
+    folder = golden(tmp_path, "all-codecs-0")
+    path = folder / f"{0:020}.log"
+    last, size = kafkarec.open(path).last_batch()["position"], 1 << 20
+    path.write_bytes(path.read_bytes()[: last + kept].ljust(size, b"\0"))
+    verified, salvaged = both(run, folder, tmp_path)
+    assert damaged_bytes(verified["files"][0]["damage"]) == damaged_bytes(salvaged["damage"])
+    assert sum(one["length"] for one in salvaged["damage"]) == size - last
+    assert salvaged["lost"] == [[864, None]] and not salvaged["tails"]
+    assert verified["files"][0]["damage"][0]["lost_from"] == 864
+
+
+def test_zeros_without_a_witness_are_no_loss_for_both(run: Here, tmp_path: Path) -> None:
+    folder = log(tmp_path / "orders-0", _OWN[:3])
+    with (folder / f"{0:020}.log").open("ab") as file:
+        file.truncate(1 << 20)
+    verified, salvaged = both(run, folder, tmp_path)
+    assert (verified["state"], verified["lost_offsets"], salvaged["lost"], salvaged["damage"]) == ("ok", 0, [], [])
+    assert [one[3] for one in salvaged["tails"]] == ["preallocated"]
+
+
+@pytest.mark.parametrize("first", [0, 420, 5000, 5_000_000], ids=["lower", "within", "higher", "far"])
+@pytest.mark.parametrize("later", [False, True])
+def test_batches_of_another_log_over_a_part(run: Here, tmp_path: Path, first: int, later: bool) -> None:
+    data, start, stop = b"".join(_OWN), sum(map(len, _OWN[:40])), sum(map(len, _OWN[:60]))
+    foreign = b"".join(batch(first + i * 10, 10, value=b"foreign value %d") for i in range(40))
+    following = [[batch(1000, 10)]] if later else []
+    folder = log(tmp_path / "orders-0", [data[:start] + foreign[: stop - start] + data[stop:]], *following)
+    verified, salvaged = both(run, folder, tmp_path)
+    [one] = verified["files"][0]["damage"]
+    assert damaged_bytes([one]) == damaged_bytes(salvaged["damage"])
+    assert [[one["lost_from"], one["lost_to"]]] == salvaged["lost"]
+    if first != 420:  # these have offsets of the hole
+        assert salvaged["lost"] == [[400, 599]] and verified["lost_offsets"] == 200
+    assert verified["next_offset"] == salvaged["next_offset"] == (1010 if later else 1000)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_parts_of_another_log(run: Here, tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    data = b"".join(_OWN)
+    base = chance.randrange(2000)
+    foreign = b"".join(batch(base + i * 7, 7, value=b"foreign value %d") for i in range(60))
+    at = chance.choice([sum(map(len, _OWN[: chance.randrange(100)])), chance.randrange(len(data))])
+    part = foreign[: chance.choice((512, 4096, 8192))][: len(data) - at]
+    folder = log(tmp_path / "orders-0", [data])
+    (folder / f"{0:020}.log").write_bytes(data[:at] + part + data[at + len(part) :])
+    verified, salvaged = both(run, folder, tmp_path)
+    damage = verified["files"][0]["damage"]
+    assert damaged_bytes(damage) == damaged_bytes(salvaged["damage"])
+    lost = {
+        (one["lost_from"], one["lost_to"])
+        for one in damage
+        if one["lost_to"] is None or one["lost_from"] <= one["lost_to"]
+    }
+    assert lost <= set(map(tuple, salvaged["lost"]))
+    closed = sum(last - first + 1 for first, last in salvaged["lost"] if last is not None)
+    assert verified["lost_offsets"] == closed

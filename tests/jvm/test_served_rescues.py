@@ -1,0 +1,227 @@
+"""Salvaged partitions back in running brokers: by the lines that `salvage` prints, where two replicas start in either
+order; in another cluster, whose producers get the ids of the old one; with the end that the log once had.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import plain_logs
+import pytest
+from broker import Broker
+from command import Here
+from confluent_kafka import Consumer, TopicPartition
+from jvm_oracle import Oracle
+from jvm_reading import consumer_lines
+from paths import ROOT
+
+import kafkarec
+from kafkarec.support.command_line import quoted
+
+pytestmark = pytest.mark.slow
+
+_SMALL = "internal.segment.bytes=3000"
+_STOP = "# stop the broker"
+
+
+def ask(kafka: Oracle, *words: object) -> list[str]:
+    answer = kafka.ask(*words)
+    assert answer.status == 0, answer.err
+    return answer.out.splitlines()
+
+
+def hurt(path: Path) -> None:
+    """Flip a bit in the middle."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def steps(run: Here, *words: object) -> list[str]:
+    """The lines for a broker that a salvage prints."""
+    ran = run("salvage", *words)
+    assert ran.status in (0, 1), ran.err
+    return re.findall(r"^  [0-9]\. (.*)$", ran.out.decode(), re.MULTILINE)
+
+
+class Serving:
+    """The printed lines, pasted into a shell for this broker. They wait where they say that it is to be stopped."""
+
+    def __init__(self, broker: Broker, lines: list[str], work: Path) -> None:
+        self._waits = work / f"{broker.address}.waits"
+        broker.script(work)
+        wait = f"touch {self._waits}; while [ -e {self._waits} ]; do sleep 0.1; done"
+        script = "\n".join(wait if line == _STOP else line for line in lines)
+        script = script.replace("/var/lib/kafka;", f"{quoted(str(broker.data))};").replace(
+            "localhost:9092", broker.address
+        )
+        script = script.replace("&& SAME=yes", "; SAME=yes")  # of each replica's broker, and of the one that it is from
+        environment = os.environ | {"PATH": f"{work}:{os.environ['PATH']}"}
+        self._shell = subprocess.Popen(["bash", "-c", script], env=environment, stdout=subprocess.PIPE)
+        while self._shell.poll() is None and not self._waits.exists():
+            time.sleep(0.05)
+
+    def finish(self) -> None:
+        """Go on after the broker is stopped."""
+        self._waits.unlink()
+        out, _ = self._shell.communicate(timeout=60)
+        assert self._shell.returncode == 0 and out.endswith(b"done: start the broker\n"), out
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Here:
+    return Here(capfdbinary)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[list[Broker]]:
+    """A controller and two brokers."""
+    small = {"log_initial_task_delay_ms": "300", "log_retention_check_interval_ms": "300"}
+    controller = Broker(tmp_path / "controller", process_roles="controller")
+    one, two = (Broker(tmp_path / node, controller, node_id=node, **small) for node in ("2", "3"))
+    nodes = [controller, one, two]
+    try:
+        for node in nodes:
+            node.start()
+        yield nodes
+    finally:
+        for node in nodes:
+            node.stop(signal.SIGKILL)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_two_replicas_that_start_in_either_order(
+    run: Here, kafka: Oracle, cluster: list[Broker], tmp_path: Path, first: int
+) -> None:
+    """Neither makes the other one delete what it has; deleted records of another partition stay deleted."""
+    brokers = cluster[1:]
+    address = ",".join(broker.address for broker in brokers)
+    topics = ("orders", "other")
+    ask(kafka, "create", address, *(f"{topic}:replicas=2:{_SMALL}:retention.ms=3600000" for topic in topics))
+    for topic in topics:
+        ask(kafka, "transact", address, topic, 1, 5, 60, "a", "b")
+    ask(kafka, "group", address, "cut", "other:0:40")
+    time.sleep(1)  # the checkpoint of the log start is written
+    hurt(brokers[0].data / "orders-0" / f"{0:020}.log")
+    out = tmp_path / "rescued"
+    lines = steps(run, brokers[0].data / "orders-0", "-o", out, "--as-partition")
+    shells = [Serving(broker, lines, tmp_path) for broker in brokers]
+    for broker in (brokers[1 - first], brokers[first]):
+        broker.stop()
+    for shell in shells:
+        shell.finish()
+    expected = consumer_lines(out / "orders-0", "read_committed")
+    assert len(expected) > 10
+    for broker in (brokers[first], brokers[1 - first]):
+        broker.start()
+    for alone in (None, *brokers):
+        for topic in topics:
+            ask(kafka, "in sync", address, topic, 2)
+        others = [broker for broker in brokers if alone and broker is not alone]
+        for broker in others:
+            broker.stop()
+        alive = alone.address if alone else address
+        *consumed, _ = ask(kafka, "consume", alive, "orders", "read_committed")
+        assert consumed == expected, f"from {alive}"
+        kept, *_ = ask(kafka, "consume", alive, "other", "read_uncommitted")
+        assert int(kept.split()[0]) >= 40, "deleted records are back"
+        for broker in others:
+            broker.start()
+
+
+def test_producers_of_another_cluster(run: Here, kafka: Oracle, tmp_path: Path) -> None:
+    """They get the producer ids of the old cluster."""
+    old, new = (Broker(tmp_path / name) for name in ("old", "new"))
+    try:
+        old.start()
+        ask(kafka, "create", old.address, f"orders:{_SMALL}")
+        ask(kafka, "produce", old.address, "orders", 5)
+        ask(kafka, "transact", old.address, "orders", 1, 3, 60, "a", "b", "c")
+        old.stop()
+        log, out = old.data / "orders-0", tmp_path / "out"
+        steps(run, log, "-o", out, "--new-cluster")
+        new.serve(kafka, {"orders": out / "orders-0"})
+        before = consumer_lines(log, "read_committed")
+        *consumed, end = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
+        assert consumed == before and end == f"end {kafkarec.open(log).next_offset}"
+        offsets = ask(kafka, "produce", new.address, "orders", 5)
+        *everything, _ = ask(kafka, "consume", new.address, "orders", "read_uncommitted")
+        assert [line.split()[0] for line in everything[len(before) :]] == offsets and len(offsets) == 30
+        new.stop()
+        ids, new_ids = (
+            {row["producer_id"] for row in kafkarec.open(one / "orders-0").scan()} for one in (old.data, new.data)
+        )
+        assert len(ids & new_ids - {None}) == 2, "the same ids, of other producers"
+    finally:
+        old.stop()
+        new.stop()
+
+
+def test_a_consumer_reaches_the_end_that_is_kept(run: Here, kafka: Oracle, tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "broker")
+    try:
+        broker.start()
+        ask(kafka, "create", broker.address, f"orders:{_SMALL}")
+        ask(kafka, "transact", broker.address, "orders", 1, 3, 90, "a", "b")
+        broker.stop()
+        log = broker.data / "orders-0"
+        end = kafkarec.open(log).next_offset
+        *_, last = sorted(log.glob("*.log"))
+        last.unlink()
+        out = tmp_path / "out"
+        steps(run, log, "-o", out, "--as-partition", "--keep-end")
+        broker.serve(kafka, {"kept": out / "orders-0"})
+        *consumed, ended = ask(kafka, "consume", broker.address, "kept", "read_uncommitted")
+        assert consumed == consumer_lines(out / "orders-0", "read_uncommitted") and ended == f"end {end}"
+        place = TopicPartition("kept", 0, 0)
+        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "one"})  # librdkafka
+        consumer.assign([place])
+        deadline = time.monotonic() + 60
+        while consumer.position([place])[0].offset < end and time.monotonic() < deadline:
+            consumer.poll(0.2)
+        assert consumer.position([place])[0].offset == end
+        assert ask(kafka, "produce", broker.address, "kept", 1)[0] == str(end)
+        message = consumer.poll(30)
+        assert message is not None and message.offset() == end
+        consumer.close()
+    finally:
+        broker.stop()
+
+
+def test_the_producer_of_the_page_sends_every_byte_or_fails(kafka: Oracle, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "howto" / "back-into-kafka.md").read_text()
+    send, count = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with kafkarec.RecordBatchBuilder() as builder:
+        builder.append(1000, None, None)
+        builder.append(2000, b'\0\xff\n\t"', b"\xfe\r\n", [("h\u00e9", b"\0"), ("n", None), ("n", b"")])
+        builder.append(3000, b"", b"", [("", b"x")])
+        builder.append(4000, b"tombstone", None)
+        builder.append(5000, None, b"v" * 3000)
+        log = plain_logs.log(tmp_path / "new" / "orders-0", [builder.build()])
+    broker = Broker(tmp_path / "broker")
+    try:
+        broker.start()
+        ask(kafka, "create", broker.address, "orders", "small:max.message.bytes=1000")
+
+        def run(code: str) -> subprocess.CompletedProcess[str]:
+            code = code.replace("localhost:9092", broker.address)
+            words = [sys.executable, "-c", code]
+            return subprocess.run(
+                words, capture_output=True, text=True, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}
+            )
+
+        assert run(send).stdout == "5 records sent\n"
+        assert run(count).stdout == "5 records arrived\n"
+        *consumed, _ = ask(kafka, "consume", broker.address, "orders", "read_committed")
+        assert consumed == consumer_lines(log, "read_committed")
+        refused = run(send.replace('"orders"', '"small"'))
+        assert refused.returncode and " records did not arrive: " in refused.stderr
+    finally:
+        broker.stop()

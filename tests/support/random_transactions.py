@@ -1,0 +1,50 @@
+"""Random logs with transactions and damage, and random options of a salvage."""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import builders
+from plain_logs import log
+
+from kafkarec.ops.salvage.lost_markers import UNDECIDED_AS
+
+
+def produced(base: int, size: int, producer: int, *, transactional: bool) -> bytes:
+    attributes = builders.TRANSACTIONAL if transactional else 0
+    fields: dict[str, Any] = {"producer_id": producer, "producer_epoch": 0, "base_sequence": -1}
+    return builders.batch(builders.records(size), base_offset=base, attributes=attributes, **fields)
+
+
+def random_log(chance: random.Random, folder: Path) -> Path:
+    """Plain batches, transactions and markers of three producers in several segments, some of them damaged."""
+    parts, base = [], chance.choice((0, 40))
+    for _ in range(chance.randrange(5, 40)):
+        producer, size, ended = chance.randrange(1, 4), chance.randrange(1, 4), chance.random() < 0.3
+        if ended:
+            part = builders.end_marker(commit=chance.random() < 0.5, producer_id=producer, base_offset=base)
+        else:
+            part = produced(base, size, producer, transactional=chance.random() < 0.6)
+        if chance.random() < 0.2:
+            at = chance.choice((3, 8, 50, 61))  # base offset, length, header, records
+            part = part[:at] + bytes([part[at] ^ 1 << chance.randrange(3)]) + part[at + 1 :]
+        parts.append(part)
+        base += 1 if ended else size
+    cuts = sorted(chance.sample(range(1, len(parts)), chance.randrange(3)))
+    made = log(folder, *(parts[low:high] for low, high in pairwise([0, *cuts, len(parts)])))
+    if chance.random() < 0.3:
+        last = sorted(made.glob("*.log"))[-1]
+        last.write_bytes(last.read_bytes()[: -chance.randrange(1, 40)])
+    return made
+
+
+def choices(chance: random.Random) -> dict[str, Any]:
+    return {
+        chance.choice(("as_partition", "as_partition", "new_cluster")): chance.random() < 0.6,
+        "undecided": chance.choice(UNDECIDED_AS),
+        "keep_end": chance.random() < 0.4,
+        "restore": chance.random() < 0.7,
+    }
