@@ -31,7 +31,7 @@ def missing_folders(folders: Collection[DataFolder], logs: Iterable[Any]) -> lis
     """The partitions that data folders which were opened as a whole should have, or once had, and that are in none of
     them and not among the logs. They are listed last: a broker makes a folder after the record that assigns it."""
     expected: dict[Any, MissingFolder] = {}
-    known = [(one.folder, one) for one in folders if one.folder and one.meta]
+    known = [(one.folder, one) for one in folders if one.folder and (one.meta or one.offsets)]
     for folder, one in known:
         for place, is_lost, why in _expected(one):
             if is_lost or place not in expected or not expected[place].is_lost:
