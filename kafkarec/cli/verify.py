@@ -8,6 +8,7 @@ from typing import Any
 from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
 from kafkarec.ops.verify.report_document import document
+from kafkarec.sources.folders import LocalFolder
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import COULD_NOT
@@ -75,5 +76,5 @@ def _opened(args: argparse.Namespace) -> Any:
         logs = input_logs.find(paths, args.topic, args.partition, any_file=True)
         if paths == [input_logs.STANDARD_INPUT]:
             logs[0].path = input_logs.STANDARD_INPUT
-        return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs)
+        return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs, folders=[*map(LocalFolder, paths)])
     return input_logs.opened(paths[0], args.topic, args.partition, any_file=True)

@@ -17,6 +17,7 @@ segment_summary   first and last offsets, codecs of a segment (kafkarec ls)
 good_batches      the good batches of a log in offset order, others set apart
 names_by_content  the base offsets of segments whose names are wrong
 recorded_ends     what other files say of how far a log reached
+lost_parts        what they say of folders and first segments that are gone
 rebuild_folder    all side files of a log, made again
 unnamed_files     finds files with batches that do not have Kafka's names
 other_file_types  files that are no logs, by their first bytes

@@ -23,16 +23,23 @@ class DataFolderFiles(FolderFiles):
     """The logs of a data folder, by topic and partition; iterating yields them.
 
     .left_out   folders and files that are not logs, each with the reason
+    .folders    the folders that were opened as a whole: partitions that a data folder among them lacks are reported
     """
 
     log_type: ClassVar[type[PartitionFiles]] = PartitionFiles
 
     def __init__(
-        self, path: str, logs: Sequence[PartitionFiles], left_out: Sequence[LeftOut] = (), folder: Folder | None = None
+        self,
+        path: str,
+        logs: Sequence[PartitionFiles],
+        left_out: Sequence[LeftOut] = (),
+        folder: Folder | None = None,
+        folders: Sequence[Folder] = (),
     ) -> None:
         self.path = path
         self.left_out = tuple(left_out)
         self._folder = folder
+        self.folders = (folder,) if folder else tuple(folders)
         self.logs = tuple(sorted(logs, key=lambda log: (log.topic or "", log.partition or 0, log.path)))
 
     @classmethod

@@ -149,9 +149,10 @@ class Opener:
             group.sort(key=lambda segment: (segment.base_offset or 0, segment.path))
             group = [one.copy(topic=topic or one.topic, partition=_first(partition, one.partition)) for one in group]
             listed.append(self.log_type(group[0].path, group, topic=group[0].topic, partition=group[0].partition))
-        return (
-            listed[0] if len(listed) == 1 else self.folder_type(", ".join(sorted(log.path for log in listed)), listed)
-        )
+        folders = [folder for one in items if isinstance(one, DataFolderFiles) for folder in one.folders]
+        if len(listed) == 1 and not folders:
+            return listed[0]
+        return self.folder_type(", ".join(sorted(log.path for log in listed)), listed, folders=folders)
 
 
 def prepared_transactions(segment: SegmentFile) -> dict[tuple[int, int], bool]:

@@ -20,10 +20,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from contextlib import suppress
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
+from kafkarec.internal_topics.cluster_topics import TOPIC, ClusterTopics
+from kafkarec.read.decode_options import request
 from kafkarec.sidecars import (
     leader_epochs,
     meta_properties,
@@ -36,14 +39,12 @@ from kafkarec.sidecars import (
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.support.text_table import counted
 
-from . import names
-from .data_folder import DataFolderFiles
+from . import log_reading, names
 from .partition_folder import PartitionFiles
+from .ranges import RecordRange
 
 LOST, LONGER, DELETED = "lost", "longer", "deleted"
 MEANINGS = (LOST, LONGER, DELETED)  # the strongest first
-
-ReadFile = Callable[[str], bytes | None]
 
 
 class Witness(NamedTuple):
@@ -106,25 +107,34 @@ _INDEXES: dict[str, Callable[[bytes, int], _Claim | None]] = {
     txn_index.SUFFIX: _aborted_claim,
 }
 _LOG_START = "log-start-offset-checkpoint"
-_HIGH_WATERMARK = "replication-offset-checkpoint"
+HIGH_WATERMARK = "replication-offset-checkpoint"
 _CHECKPOINTS = {
     "recovery-point-offset-checkpoint": LOST,
-    _HIGH_WATERMARK: LOST,
+    HIGH_WATERMARK: LOST,
     "cleaner-offset-checkpoint": LONGER,
     _LOG_START: DELETED,
 }
 
 
 class DataFolder:
-    """The checkpoint files of a broker's data folder. They count only beside meta.properties: a copy of one partition
-    into a folder with other files says nothing."""
+    """The checkpoint files of a broker's data folder, and the topics of its cluster. They count only beside
+    meta.properties: a copy of one partition into a folder with other files says nothing.
 
-    def __init__(self, read: ReadFile) -> None:
+    others   the data folders that are read with it: a broker has `__cluster_metadata` in one of its log directories
+    """
+
+    def __init__(self, folder: Folder | None) -> None:
+        self.folder = folder
         self.offsets: dict[str, Mapping[offset_checkpoints.TopicPartition, int]] = {}
-        if _quiet(read, meta_properties.NAME) is None:
+        self.meta: meta_properties.MetaProperties | None = None
+        self.others: Iterable[DataFolder] = ()
+        data = _quiet(folder, meta_properties.NAME) if folder else None
+        if folder is None or data is None:
             return
+        with suppress(KafkaRecordError):  # verify reports it
+            self.meta = meta_properties.read(data)
         for name in _CHECKPOINTS:
-            data = _quiet(read, name)
+            data = _quiet(folder, name)
             try:
                 if data is not None:
                     self.offsets[name] = _parsed(data)
@@ -132,11 +142,36 @@ class DataFolder:
                 continue  # verify reports it
 
     @classmethod
-    def above(cls, log: PartitionFiles) -> DataFolder:
-        """The data folder that a local partition folder is in."""
-        if not isinstance(log.folder, LocalFolder):
-            return cls(lambda name: None)
-        return cls(LocalFolder(os.path.dirname(os.path.abspath(log.folder.path))).read)
+    def above(cls, log: PartitionFiles, known: dict[str, DataFolder] | None = None) -> DataFolder:
+        """The data folder that a partition folder is in: one of `known`, by their paths, or else of a local one the
+        folder above, which becomes known."""
+        known = {} if known is None else known
+        path = os.path.dirname(os.path.abspath(log.folder.path)) if log.folder else ""
+        if path not in known:
+            known[path] = cls(LocalFolder(path) if isinstance(log.folder, LocalFolder) else None)
+        return known[path]
+
+    @property
+    def cluster(self) -> ClusterTopics | None:
+        """The topics by `__cluster_metadata` here or in one of the others; None: it is not there, or is damaged."""
+        return next((found for one in (self, *self.others) if (found := one._own_cluster)), None)
+
+    @cached_property
+    def _own_cluster(self) -> ClusterTopics | None:
+        if self.folder is None or self.meta is None:
+            return None
+        wanted = request(columns=("value",))
+        try:
+            log = PartitionFiles.of(self.folder.below(f"{TOPIC}-0"))
+            snapshot = log.checkpoints[-1:]
+            begin = snapshot[0].base_offset or 0 if snapshot else 0
+            before = log_reading.read([snapshot], wanted)
+            later = log_reading.read([log.segments], wanted, RecordRange((begin, None)))
+        except (OSError, KafkaRecordError):
+            return None
+        if log.start_offset is None or log.start_offset > begin:
+            return None
+        return ClusterTopics([*before.column("value"), *later.column("value")])
 
     def witnesses(self, topic: str | None, partition: int | None) -> Iterator[Witness]:
         for name, offsets in self.offsets.items():
@@ -160,10 +195,19 @@ def _parsed(data: bytes) -> Mapping[offset_checkpoints.TopicPartition, int]:
     return offset_checkpoints.read(data)
 
 
-def of_logs(opened: Any, logs: Iterable[PartitionFiles]) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
-    """The data folder and the witnesses of each log of what was opened."""
-    own = DataFolder(opened.folder_file) if isinstance(opened, DataFolderFiles) and opened.folder is not None else None
-    folders = [own or DataFolder.above(log) for log in logs]
+def data_folders(folders: Iterable[Folder]) -> dict[str, DataFolder]:
+    """Path -> data folder."""
+    found = {os.path.abspath(folder.path): DataFolder(folder) for folder in folders}
+    for one in found.values():
+        one.others = found.values()
+    return found
+
+
+def of_logs(
+    known: dict[str, DataFolder], logs: Iterable[PartitionFiles]
+) -> list[tuple[DataFolder, tuple[Witness, ...]]]:
+    """The data folder and the witnesses of each log."""
+    folders = [DataFolder.above(log, known) for log in logs]
     return [(folder, read(log, folder)) for log, folder in zip(logs, folders, strict=True)]
 
 
@@ -180,7 +224,7 @@ def read(log: PartitionFiles, data_folder: DataFolder) -> tuple[Witness, ...]:
     last = names.segment(log.segments[-1].name) if log.segments else None
     if log.segments and (last is None or last.suffix != ".log" or last.state):
         return ()  # a file of any name: its place in a log is not known
-    beside = _beside(log)
+    beside = files_beside(log)
     segments = {one.base_offset for one in beside if one.suffix == ".log"}
     if last and segments and max(segments) > last.base_offset:
         return ()
@@ -189,11 +233,13 @@ def read(log: PartitionFiles, data_folder: DataFolder) -> tuple[Witness, ...]:
             found.append(Witness(one.stem + one.suffix, one.base_offset, LOST))
         elif one.suffix in _INDEXES and (last is None or one.base_offset >= last.base_offset):
             found += _of_index(one, folder, one.base_offset in segments)
-    found += _of_epochs(folder)
+    # An epoch that begins at the log's end is that of a leader that has written nothing yet.
+    starts = [entry.start_offset for entry in epoch_entries(folder)[-1:]]
+    found += [Witness(leader_epochs.NAME, start, LONGER, outlasts=True) for start in starts]
     return tuple(found)
 
 
-def _beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
+def files_beside(log: PartitionFiles, states: Sequence[str] = ("",)) -> list[names.SegmentName]:
     """The log's segments and their side files that are in its folder now. states: see names.SegmentName."""
     if log.folder is None:
         return []
@@ -212,14 +258,14 @@ def cleaned_meanwhile(log: PartitionFiles) -> bool | None:
     replaced is beside the new one of the same base offset."""
     if DataFolder.above(log).cleaned(log.topic, log.partition):
         return True
-    beside = [one for one in _beside(log, ("", ".deleted")) if one.suffix == ".log"]
+    beside = [one for one in files_beside(log, ("", ".deleted")) if one.suffix == ".log"]
     segments, replaced = ({one.base_offset for one in beside if one.state == state} for state in ("", ".deleted"))
     return False if segments.isdisjoint(replaced) else None
 
 
 def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iterator[Witness]:
     name = one.stem + one.suffix
-    data = _quiet(folder.read, name)
+    data = _quiet(folder, name)
     try:
         # Only zeros: preallocated.
         claim = _INDEXES[one.suffix](data, one.base_offset) if data and data.strip(b"\0") else None
@@ -231,20 +277,18 @@ def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iter
         yield Witness(name, claim.end, LONGER, claim.position, outlasts=one.suffix != txn_index.SUFFIX)
 
 
-def _of_epochs(folder: Folder) -> Iterator[Witness]:
-    """An epoch that begins at the log's end is that of a leader that has written nothing yet."""
+def epoch_entries(folder: Folder) -> tuple[leader_epochs.EpochEntry, ...]:
+    """The leader epochs of a log; empty also if they cannot be read, which verify reports."""
     try:
-        entries = leader_epochs.read(_quiet(folder.read, leader_epochs.NAME) or b"")
+        return leader_epochs.read(_quiet(folder, leader_epochs.NAME) or b"")
     except KafkaRecordError:
-        return
-    if entries:
-        yield Witness(leader_epochs.NAME, entries[-1].start_offset, LONGER, outlasts=True)
+        return ()
 
 
-def _quiet(read: ReadFile, name: str) -> bytes | None:
+def _quiet(folder: Folder, name: str) -> bytes | None:
     """A whole file; None: there is none, or it cannot be read, which verify reports."""
     try:
-        return read(name)
+        return folder.read(name)
     except OSError:
         return None
 
@@ -252,7 +296,7 @@ def _quiet(read: ReadFile, name: str) -> bytes | None:
 def above(witnesses: Iterable[Witness], end: LogEnd) -> tuple[Witness, ...]:
     """The credible witnesses strictly above a log's end, the strongest meaning and the highest end first."""
     found = tuple(credible(witnesses, end))
-    is_replicated = any(one.file == _HIGH_WATERMARK and one.end <= end.offset for one in found)
+    is_replicated = any(one.file == HIGH_WATERMARK and one.end <= end.offset for one in found)
     higher = [one for one in found if one.end > end.offset and not (one.outlasts and is_replicated)]
     return tuple(sorted(higher, key=lambda one: (MEANINGS.index(one.meaning), -one.end, one.file)))
 
@@ -305,7 +349,7 @@ def end_without_segments(log: PartitionFiles, witnesses: Sequence[Witness]) -> L
 
 def indexes_without_segment(log: PartitionFiles) -> dict[int, str]:
     """Base offset -> name of an index whose segment is not in the folder."""
-    beside = _beside(log)
+    beside = files_beside(log)
     segments = {one.base_offset for one in beside if one.suffix == ".log"}
     indexes = (one for one in beside if one.suffix in _INDEXES and one.base_offset not in segments)
     return {one.base_offset: one.stem + one.suffix for one in indexes}

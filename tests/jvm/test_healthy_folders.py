@@ -185,3 +185,6 @@ def test_no_loss_is_claimed(clusters: list[Cluster]) -> None:
         print(f"{len(cluster.folders)} partition folders, verified {cluster.verified} times")
         assert not cluster.bad, "\n".join(cluster.bad)
         assert len(cluster.folders) > 100
+        shutil.rmtree(cluster.two.data / "zstd-0")
+        [lost] = [one for one in kafkarec.verify(cluster.two.data).own_findings if one.severity == "error"]
+        assert (lost.kind, lost.file) == ("folder_lost", str(cluster.two.data / "zstd-0"))

@@ -17,12 +17,13 @@ from typing import Any
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sidecars import meta_properties, partition_metadata
 from kafkarec.sources import remote
-from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import DISK_ERRORS, ReadFailure, of_one_file, read_failure
 from kafkarec.storage import names, opening, recorded_ends, unnamed_files
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.output_rules import Refused
 from kafkarec.storage.partition_folder import LeftOut, PartitionFiles
+from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile, known_size
 from kafkarec.support.command_line import as_operand, command, quoted
 from kafkarec.support.text_table import counted
@@ -92,10 +93,15 @@ class SalvagePartition:
 
 @dataclass
 class SalvageInput:
-    """The partitions of all sources. left_out: files and folders that are not read; `name` is the path."""
+    """The partitions of all sources.
+
+    left_out       files and folders that are not read; `name` is the path
+    data_folders   the folders that were named as a whole, by their paths
+    """
 
     partitions: list[SalvagePartition]
     left_out: list[LeftOut]
+    data_folders: dict[str, DataFolder]
 
     def set_later_segments(self) -> None:
         """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
@@ -108,6 +114,7 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     """Opens the sources, which are paths or opened Segments, Logs and LogDirs, and groups them by partition."""
     by_key: dict[Any, SalvagePartition] = {}
     left_out: list[LeftOut] = []
+    folders: list[Folder] = []
     sources = list(given)
     for one in sources:
         for opened in _open(one, left_out, alone=len(sources) == 1):
@@ -115,6 +122,7 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
                 left_out += [_explained(opened.path, one) for one in opened.left_out]
             if isinstance(opened, DataFolderFiles):
                 left_out += _data_folder_files(opened.path)
+                folders += opened.folders
             for log in opening.logs(opened):
                 if log is not opened and isinstance(opened, DataFolderFiles):
                     left_out += [one._replace(name=os.path.join(log.path, one.name)) for one in log.left_out]
@@ -127,7 +135,7 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     if not partitions:
         raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
     _set_folder_names(partitions)
-    return SalvageInput(partitions, left_out)
+    return SalvageInput(partitions, left_out, recorded_ends.data_folders(folders))
 
 
 def _to_name_itself(left_out: Iterable[LeftOut]) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from kafkarec.damage import Damage, Restored
 from kafkarec.ops.rewrite.new_batches import empty_batch
@@ -60,6 +60,7 @@ class SalvageOptions:
     """Options of `salvage`, and what is shared by its partitions."""
 
     out: str
+    witnesses: SourceWitnesses
     as_partition: bool = False
     new_cluster: bool = False
     max_decompressed_bytes: int = 128 << 20
@@ -68,7 +69,6 @@ class SalvageOptions:
     restore: bool = True
     threads: int = 1
     progress: ReadProgress = no_progress
-    witnesses: SourceWitnesses = field(default_factory=SourceWitnesses)
 
 
 @dataclass
@@ -119,6 +119,7 @@ def plan(
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
         kraft_snapshots.plan_snapshot(made.folder, copies, options.max_decompressed_bytes, made.report)
     _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
+    options.witnesses.add_lost_start(partition, made.report)
     _finish(partition, made, options)
     return [made]
 

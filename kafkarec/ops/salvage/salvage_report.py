@@ -12,8 +12,9 @@ from kafkarec._version import __version__
 from kafkarec.damage import restored_text
 from kafkarec.recover.marker_evidence import Decision
 from kafkarec.report import Block, Commands, Document, ReportSection, text
+from kafkarec.sidecars import leader_epochs
 from kafkarec.sources.read_failures import REMEDIES, ReadFailure
-from kafkarec.storage import names
+from kafkarec.storage import lost_parts, names
 from kafkarec.storage.suggested_output import suggested_output
 from kafkarec.support.command_line import command
 from kafkarec.support.text_table import counted, noun
@@ -57,6 +58,7 @@ class SalvageReport:
 
     out        the folder
     left_out   (path, reason) of files and folders that were not read
+    lost_folders   (path, reason) of partitions that data folders among the sources should have: nothing is left of them
     unread     (path, cause, reason) of those that could not be read, or not completely
     source_ids cluster.id, node.id (broker.id) and directory.id as in meta.properties of the sources' data folders, as
                NAME=ID; those that differ between them are left out, but for the first cluster.id
@@ -68,6 +70,7 @@ class SalvageReport:
     dry_run: bool
     partitions: list[SalvagedPartition] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
+    lost_folders: list[tuple[str, str]] = field(default_factory=list)
     unread: list[ReadFailure] = field(default_factory=list)
     source_ids: list[str] = field(default_factory=list)
     new_cluster: bool = False
@@ -75,8 +78,8 @@ class SalvageReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every partition is ok, and every file and folder could be read."""
-        return not self.unread and all(one.ok for one in self.partitions)
+        """Whether every partition is there and ok, and every file and folder could be read."""
+        return not (self.unread or self.lost_folders) and all(one.ok for one in self.partitions)
 
     @property
     def unreadable(self) -> list[str]:
@@ -113,6 +116,9 @@ def document(report: SalvageReport) -> Document:
 def _blocks(report: SalvageReport) -> Iterator[Block]:
     ranked = sorted(report.partitions, key=_rank)
     verb = "would save" if report.dry_run else "saved"
+    if report.lost_folders:
+        lost = lost_parts.lost_folders([path for path, _ in report.lost_folders])
+        yield f"lost: {lost}; salvage takes them from a replica or a backup that is named as well"
     for one in ranked[:_MAX_LINES]:
         title, *lines = _partition(one, verb)
         belongs = _possible_partition(report, one) if one.topic is None else ()
@@ -251,7 +257,8 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
     if one.missing and one.reports_missing:
         unproven = _NEVER_COMPACTED if one.never_compacted else "a missing segment, or compaction"
         why = one.proofs[0] if one.proofs else unproven
-        yield f"  missing: {_spans(one.missing)}: in no source, between two segments ({why})"
+        where = "before the first segment" if leader_epochs.NAME in why else "between two segments"
+        yield f"  missing: {_spans(one.missing)}: in no source, {where} ({why})"
     within = one.gaps - one.missing_offsets
     if one.never_compacted and within:
         yield f"  missing: {counted(within, 'offset')} between batches of a segment ({_NEVER_COMPACTED})"

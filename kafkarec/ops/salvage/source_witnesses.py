@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
-from kafkarec.storage import names, recorded_ends
+from kafkarec.storage import lost_parts, names, recorded_ends
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DataFolder, LogEnd, SegmentGap, Witness
 
 from .partition_sources import SalvagePartition, SalvageSource
+from .salvaged_partition import SalvagedPartition
 
 
 class SourceWitnesses:
-    """Reads the witnesses of each partition, and the checkpoint files of each data folder once."""
+    """Reads the witnesses of each partition, and the files of each data folder once. data_folders: by their paths"""
 
-    def __init__(self) -> None:
-        self._data_folders: dict[str, DataFolder] = {}
+    def __init__(self, data_folders: dict[str, DataFolder]) -> None:
+        self._data_folders = data_folders
 
     def of(self, partition: SalvagePartition) -> dict[int, tuple[Witness, ...]]:
         """Index of a source -> its witnesses, read before its segments: a broker may be writing both."""
@@ -25,14 +25,19 @@ class SourceWitnesses:
         for number, source in enumerate(partition.main_sources):
             if not source.unordered:
                 log = _log(partition, source)
-                found[number] = recorded_ends.read(log, self._data_folder(log))
+                found[number] = recorded_ends.read(log, DataFolder.above(log, self._data_folders))
         return found
 
-    def _data_folder(self, log: PartitionFiles) -> DataFolder:
-        path = "" if log.folder is None else os.path.dirname(os.path.abspath(log.folder.path))
-        if path not in self._data_folders:
-            self._data_folders[path] = DataFolder.above(log)
-        return self._data_folders[path]
+    def add_lost_start(self, partition: SalvagePartition, report: SalvagedPartition) -> None:
+        """Adds the offsets below the first segment that are lost, and in no source: see storage.lost_parts."""
+        base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
+        for log in (_log(partition, source) for source in partition.main_sources):
+            found = lost_parts.lost_start(log, DataFolder.above(log, self._data_folders))
+            if found and found[0] < base:
+                report.missing.insert(0, (found[0], base - 1))
+                report.proofs.insert(0, found[2])
+                report.gaps += base - found[0]
+                return
 
 
 def credible(

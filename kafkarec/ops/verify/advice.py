@@ -55,9 +55,11 @@ class _Commands:
             else:
                 (damaged if any(each.total("batches") for each in replicas) else empty).append(one)
         steps += self._salvage(damaged)
-        if empty:
-            more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-            steps.append(f"({empty[0].name}{more}: no batch is left to save; look for a backup or a replica)")
+        gone = [one.name for one in empty]
+        gone += [os.path.basename(str(one.file)) for one in report.own_findings if one.kind == "folder_lost"]
+        if gone:
+            more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
+            steps.append(f"({gone[0]}{more}: no batch is left to save; look for a backup or a replica)")
         steps += self._for_files_left_out(alone=not damaged)
         reindexed_by_salvage = self._is_whole_folder(damaged)  # all partitions are copied, with new indexes
         steps += _for_each(

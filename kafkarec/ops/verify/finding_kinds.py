@@ -108,6 +108,12 @@ KINDS: dict[str, Kind] = {
         "deletes the remaining segments at startup",
         subject=END,
     ),
+    "folder_lost": Kind(
+        _ERROR,
+        "a partition has no folder, though __cluster_metadata has it there: all its records are lost",
+        "look for a replica or a backup before a broker starts: it would begin the partition again, empty",
+        subject=END,
+    ),
     # files
     "unreadable_file": Kind(
         _ERROR,
@@ -256,7 +262,11 @@ KINDS: dict[str, Kind] = {
     ),
     "index_missing": Kind(_ANOMALY, "a segment has only one of .index and .timeindex", _MISSING, REINDEX),
     "small_file_preallocated": Kind(_ANOMALY, "the index of a closed segment ends in preallocated zeros", _OFFSETS),
-    "log_missing": Kind(_NOTE, "a partition in a *-checkpoint file has no folder", "nothing to do if it was moved"),
+    "log_missing": Kind(
+        _NOTE,
+        "a partition in a *-checkpoint file or in __cluster_metadata has no folder here",
+        "nothing to do if it was moved",
+    ),
     # the same, compared with the batches
     "index_order": Kind(
         (ERROR, NOTE), "entries of .index do not ascend in offset and position", _OFFSETS, REINDEX, COMPARISON

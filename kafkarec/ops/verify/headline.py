@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafkarec.damage import Damage, is_unchecked
+from kafkarec.storage import lost_parts
 from kafkarec.support.text_table import byte_size, counted, lost_offsets, safe
 
 from .finding_kinds import ANOMALY, END, ERROR, of_subject
@@ -33,7 +34,7 @@ def headline(report: ReportData) -> tuple[str, str]:
         places = sum(one.places - len(one.unchecked) for one in report.partitions)
         lost = [f"DAMAGED: {counted(places, 'range')}, {byte_size(bad)} lost", *_all_lost(report.partitions)]
         unread = f"{_unread(report)} could not be read completely" if report.unread else ""
-        head = _joined(", ".join(lost), _beyond_end(report.partitions), unread, not_checked)
+        head = _joined(", ".join(lost), _gone(report), unread, not_checked)
     elif report.state == ERROR:
         head = _joined(_without_damage(report), not_checked)
     elif report.state == ANOMALY:
@@ -59,7 +60,7 @@ def _named(report: ReportData) -> str:
 def _without_damage(report: ReportData) -> str:
     """The summary for errors without damaged bytes: of the log's end, of files that cannot be read, any others."""
     errors = [one for one in report.findings if one.severity == ERROR and one.kind not in _END_KINDS | READ_FAILURES]
-    beyond = _beyond_end(report.partitions)
+    beyond = _gone(report)
     checked = " that was checked" if _unchecked(report) else ""
     good = f"every batch{checked} can be read" if report.total("batches") else "there are no batches"
     read = f"{_unread(report)} could not be read" if report.unread else good
@@ -90,6 +91,12 @@ def _joined(*parts: str) -> str:
 
 def _unread(report: ReportData) -> str:
     return counted(len(report.unread), "file or folder")
+
+
+def _gone(report: ReportData) -> str:
+    """What is lost without damage: folders, and the ends of logs; empty: nothing is known to be."""
+    folders = sorted(str(one.file) for one in report.own_findings if one.kind == "folder_lost")
+    return _joined(lost_parts.lost_folders(folders), _beyond_end(report.partitions))
 
 
 def _beyond_end(partitions: Sequence[PartitionReport]) -> str:

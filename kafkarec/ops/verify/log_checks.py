@@ -39,7 +39,7 @@ from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import duration_text
 
 from .epoch_file_checks import EpochCheck
-from .finding_kinds import ANOMALY, NOTE
+from .finding_kinds import ANOMALY
 from .findings import FindingPlace, Findings
 from .index_checks import OffsetCheck, TimeCheck
 from .offset_checks import EPOCH, GAP, OFFSETS
@@ -288,14 +288,9 @@ def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -
 
 def check_data_folder(folder: DataFolderFiles, findings: Findings) -> None:
     """Adds findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
-    above a log's end are found by `storage.recorded_ends`."""
+    above a log's end are found by `storage.recorded_ends`, partitions without a folder by `storage.lost_parts`."""
     found = SideFileFindings(partial(os.path.join, str(folder.path)))
     found.read_in(folder, meta_properties.NAME, meta_properties.read)
-    logs = {(log.topic, log.partition) for log in folder}
     for name in offset_checkpoints.NAMES:
-        offsets = found.read_in(folder, name, offset_checkpoints.read) or {}
-        for place, offset in offsets.items():
-            if place not in logs:
-                sentence = f"{place.topic}-{place.partition} with offset {offset} has no folder here"
-                found.report(NOTE, "log_missing", name, sentence)
+        found.read_in(folder, name, offset_checkpoints.read)
     findings.update(found)

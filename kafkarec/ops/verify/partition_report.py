@@ -13,7 +13,7 @@ from itertools import pairwise
 from kafkarec.damage import is_unchecked
 from kafkarec.errors import KafkaRecordError
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import names, recorded_ends
+from kafkarec.storage import lost_parts, names, recorded_ends
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, LONGER, LOST, EndVerdict, LogEnd, Witness
 from kafkarec.support.text_table import counted, noun
@@ -78,6 +78,11 @@ def partition_report(
         salvaged.take(one.offsets, one.findings)
     compacted = _is_compacted(log, files, between, data_folder.cleaned(log.topic, log.partition))
     proofs = _proofs(log, in_order, between)
+    before_gaps = {gap.file for gap in proofs}
+    start = lost_parts.lost_start(log, data_folder)
+    if start and in_order:
+        gap = Gap(in_order[0].path, 0, *start[:2])
+        between, proofs = [gap, *between], {gap: start[2], **proofs}
     if compacted:
         _report_compacted(files, [gap for gap in between if gap not in proofs], findings)
         _report_gaps(list(proofs), len(proofs), sum(gap.length for gap in proofs), compacted, findings, proofs)
@@ -87,7 +92,7 @@ def partition_report(
         _report_gaps(between, len(between), sum(gap.length for gap in between), compacted, findings, proofs)
     _report_indexes_before(log, findings)
     epoch_checks.check_between_files([one.epochs for one in in_order], findings)
-    _leave_out_undecidable(segments, along, {gap.file for gap in proofs}, bool(end.higher), findings)
+    _leave_out_undecidable(segments, along, before_gaps, bool(end.higher), findings)
     for found in (along.own, *along.segments.values(), along.batches):
         findings.update(found)
     lost = [*(proofs if compacted else between), *(order.lost if order else ())]

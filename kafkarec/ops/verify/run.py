@@ -10,7 +10,7 @@ from typing import Any
 
 from kafkarec.read.decode_options import MAX_DECOMPRESSED_BYTES, checked_threads
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.storage import opening, recorded_ends
+from kafkarec.storage import lost_parts, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
@@ -66,8 +66,8 @@ def verify(
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
         workers = _workers(logs, threads, processes)
-        partitions = _reports(x, logs, max_decompressed_bytes, sequences, workers, progress)
         own = _own_findings(x)
+        partitions = _reports(x, logs, max_decompressed_bytes, sequences, workers, progress)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
@@ -80,7 +80,8 @@ def _reports(
 
     def made(logs: Sequence[PartitionFiles], progress: FileProgress | None) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
-        recorded = recorded_ends.of_logs(x, logs)  # before the logs: a broker may be writing both
+        data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
+        recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
         results = check_all(logs, limit, sequences, workers, progress)
         reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
         return [
@@ -146,4 +147,7 @@ def _own_findings(x: Any) -> tuple[Finding, ...]:
     if isinstance(x, DataFolderFiles):
         left_out_files.check(x, findings)
         log_checks.check_data_folder(x, findings)
+        data_folders = recorded_ends.data_folders(x.folders).values()
+        for one in lost_parts.missing_folders(data_folders, x):
+            findings.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
     return tuple(findings)

@@ -12,6 +12,7 @@ import builders
 import golden
 import pytest
 import witness_folders
+from cluster_folders import cluster_folder
 from verify_reports import data_folder, good, made, verified
 
 import kafkarec
@@ -89,6 +90,7 @@ MADE: dict[str, Callable[[Path], Path]] = {
     "duplicate_segment": lambda to: with_file(made(to, {0: [good(0)]}), f"{0:020}.log.gz", gzip.compress(good(0))),
     "epoch_goes_back": lambda to: made(to, {0: [good(0, leader_epoch=3), good(5, leader_epoch=2)]}),
     "gaps_salvaged": listed_by_salvage,
+    "folder_lost": lambda to: cluster_folder(to, "grouped"),
     "index_append": lambda to: index_of([good(0), good(5)], [(9, 0)], to),
     "index_coverage": lambda to: index_of(
         [builders.batch([builders.record(value=bytes(60_000))], base_offset=n) for n in range(40)], [(0, 0)], to
