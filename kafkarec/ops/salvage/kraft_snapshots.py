@@ -147,3 +147,20 @@ def _no_batch(segment: SegmentFile) -> Damage:
 def _unreadable(segment: SegmentFile) -> Damage:
     fault = {"position": 0, "file": segment.path}
     return damaged(segment.path, 0, segment.size, None, None, "unreadable", fault)
+
+
+def losses(report: SalvagedPartition) -> list[str]:
+    """What the report says of a metadata log that lacks records above its last complete snapshot. A node that loads it
+    replays each record on those before, and stops at the first that does not fit (MetadataLoader, QuorumController)."""
+    covered = max(
+        (file.base_offset for file in report.snapshots), default=0
+    )  # the name has the offset after the last one
+    gone = [(first, last) for first, last in (*report.lost, *report.missing) if last is None or last >= covered]
+    if not gone:
+        return []
+    first = min(covered if first is None else max(first, covered) for first, _ in gone)
+    return [
+        f"records of the metadata log from offset {first} on are lost: a broker or controller that starts with this "
+        "folder stops with 'Error loading metadata log record', or runs with wrong metadata. Another controller has "
+        "them: name its folder as a second source, or give the node an empty folder, and it fetches all"
+    ]

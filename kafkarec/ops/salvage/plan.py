@@ -121,6 +121,8 @@ def plan(
     _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
     options.witnesses.add_lost_start(partition, made.report)
     _finish(partition, made, options)
+    if partition.topic == CLUSTER_METADATA:
+        made.report.problems[:0] = kraft_snapshots.losses(made.report)
     return [made]
 
 

@@ -26,7 +26,7 @@ class OutputFile:
     @property
     def base_offset(self) -> int:
         """The offset in the name."""
-        return int(self.name.partition(".")[0])
+        return int(self.name[:20])
 
 
 @dataclass

@@ -53,6 +53,22 @@ def test_a_controllers_folder(run: Here, tmp_path: Path) -> None:
         assert (made / name).read_bytes() == (METADATA / name).read_bytes()
 
 
+def test_lost_metadata_is_said(run: Here, tmp_path: Path) -> None:
+    """A node that starts with such a log stops; above a complete snapshot nothing before it matters."""
+    source = Path(shutil.copytree(METADATA, tmp_path / METADATA.name))
+    log = source / f"{0:020}.log"
+    first = next(row for row in kafkarec.scan(log.read_bytes()) if row["base_offset"] == 71)
+    data = bytearray(log.read_bytes())
+    data[first["position"] + 70] ^= 8
+    log.write_bytes(data)
+    text = run("salvage", source, "-o", tmp_path / "out", "--as-partition", "--dry-run").out.decode()
+    assert "note: records of the metadata log from offset 71 on are lost: a broker or controller" in text
+    [snapshot] = source.glob("*.checkpoint")
+    snapshot.rename(source / f"{76:020}-0000000001.checkpoint")
+    text = run("salvage", source, "-o", tmp_path / "out", "--as-partition", "--dry-run").out.decode()
+    assert "lost: " in text and "records of the metadata log" not in text
+
+
 def first_batch(data: bytes) -> int:
     return int(kafkarec.scan(data)[0]["size_in_bytes"])
 
