@@ -8,7 +8,7 @@ from typing import Any
 
 from .internal_records import read
 
-TOPIC = "__cluster_metadata"
+CLUSTER_METADATA = "__cluster_metadata"
 _OF_A_TOPIC = 2  # the resource type (Kafka: ConfigResource.Type)
 _RESERVED = "A" * 20  # the ids 0 to 99: unassigned, lost, migrating (Kafka: DirectoryId)
 
@@ -26,7 +26,7 @@ class ClusterTopics:
         self.settings: dict[str, dict[str, str | None]] = {}
         self.directories: dict[int, list[str]] = {}
         names: dict[Any, str] = {}
-        for record in (read(TOPIC, None, value) for value in values):
+        for record in (read(CLUSTER_METADATA, None, value) for value in values):
             fields = record.value or {}
             topic = names.get(fields.get("topicId"))
             if record.type == "TopicRecord":

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from kafkarec.internal_topics.cluster_topics import TOPIC
+from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.sidecars import leader_epochs
 from kafkarec.support.text_table import counted
 
@@ -59,7 +59,7 @@ def _expected(one: DataFolder) -> Iterator[tuple[Any, bool, str]]:
             if directory:
                 is_lost = directory == own or directory not in one.cluster.directories.get(broker, [directory])
             where = f" in {directory}" if directory else ""
-            yield at, is_lost, f"no folder here, but {TOPIC} assigns it to broker {broker}{where}"
+            yield at, is_lost, f"no folder here, but {CLUSTER_METADATA} assigns it to broker {broker}{where}"
 
 
 def lost_folders(lost: Sequence[str]) -> str:

@@ -32,8 +32,6 @@ FOREIGN, UNREADABLE, REMOVED = "foreign", "unreadable", "removed"
 _LONG_MAX, _INT_MAX = (1 << 63) - 1, (1 << 31) - 1
 ALWAYS_COMPACTED = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """Topics that the log cleaner compacts in every cluster."""
-CLUSTER_METADATA = "__cluster_metadata"
-"""Not a topic: the log of a node of the KRaft quorum (KIP-500)."""
 _TOPIC_MAX = 249
 # A file system's limit: a longer name with its suffix makes the broker cut the topic (not for -future).
 _NAME_MAX = 255

@@ -25,7 +25,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from kafkarec.errors import KafkaRecordError
-from kafkarec.internal_topics.cluster_topics import TOPIC, ClusterTopics
+from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA, ClusterTopics
 from kafkarec.read.decode_options import request
 from kafkarec.sidecars import (
     leader_epochs,
@@ -162,7 +162,7 @@ class DataFolder:
             return None
         wanted = request(columns=("value",))
         try:
-            log = PartitionFiles.of(self.folder.below(f"{TOPIC}-0"))
+            log = PartitionFiles.of(self.folder.below(f"{CLUSTER_METADATA}-0"))
             snapshot = log.checkpoints[-1:]
             begin = snapshot[0].base_offset or 0 if snapshot else 0
             before = log_reading.read([snapshot], wanted)

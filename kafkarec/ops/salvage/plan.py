@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kafkarec.damage import Damage, Restored
+from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
 from kafkarec.ops.rewrite.new_batches import empty_batch
 from kafkarec.storage import good_batches
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch, ReadProgress, SourceEnd, no_progress
 from kafkarec.storage.log_reading import last_batch
-from kafkarec.storage.names import CLUSTER_METADATA
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import DELETED, EndVerdict, Witness
 from kafkarec.storage.segment_file import SegmentFile

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kafkarec.storage.names import ALWAYS_COMPACTED, CLUSTER_METADATA
+from kafkarec.internal_topics.cluster_topics import CLUSTER_METADATA
+from kafkarec.storage.names import ALWAYS_COMPACTED
 from kafkarec.support.command_line import quoted
 
 _NOT_SERVED = {
