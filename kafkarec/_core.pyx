@@ -161,7 +161,7 @@ cdef class Source:
             input_reader(&input, &self.reader, stop, stop)
             input.step = PAGE            # few ranges begin with more zeros
         with nogil:
-            end = zeros_end(&input, position, stop)
+            end = zeros_end(&input, position)
         readable = input.bad_count == 0
         input_release(&input)
         self.raise_if_failed()

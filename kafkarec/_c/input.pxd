@@ -287,22 +287,26 @@ cdef inline int64_t zero_bytes(const uint8_t* p, int64_t n) noexcept nogil:
     return zeros
 
 
-cdef inline int64_t zeros_end(Input* i, int64_t position, int64_t stop) noexcept nogil:
-    """The end of the zeros, or unreadable bytes, from `position` on, at most `stop`. A hole of a file is not read."""
-    cdef const uint8_t* p
-    cdef int64_t n, zeros
-    while position < stop:
-        p = reach(i, position, 1)
-        if p == NULL:
+cdef inline int64_t known_zeros_end(Input* i, int64_t position) noexcept nogil:
+    """The end of the zeros from `position` on that are in the window or, where it ends, in a hole of the file."""
+    cdef int64_t end = position + zero_bytes(i.base + position, i.high - position)
+    if end < i.high or i.reader == NULL:
+        return end
+    return kr_hole_end(i.reader.descriptor, end, i.size)           # a Python object's descriptor is -1
+
+
+cdef inline int64_t zeros_end(Input* i, int64_t position) noexcept nogil:
+    """The end of the zeros from `position` on, at most `stop`; less if bytes are unreadable. Holes are not read."""
+    cdef int64_t end
+    while position < i.stop:
+        if reach(i, position, 1) == NULL or bad_until(i, position, i.stop) > 0:
             return position
-        n = min(i.high, stop) - position
-        zeros = zero_bytes(p, n)
-        position += zeros
-        if zeros < n or i.reader == NULL:
-            return position
-        position = kr_hole_end(i.reader.descriptor, position, i.size)  # a Python object's descriptor is -1
+        end = known_zeros_end(i, position)
+        if end < i.high or i.reader == NULL:
+            return min(end, i.stop)
+        position = end
         i.step = i.reader.window
-    return stop
+    return i.stop
 
 
 cdef inline bint take_cached(Input* i, int64_t position) noexcept nogil:

@@ -27,7 +27,7 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
 from kafkarec._c.endian cimport load_i32
-from kafkarec._c.input cimport Input, bad_until, peek, reach, zero_bytes, zeros_end
+from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes, zeros_end
 from kafkarec._c.status cimport CUT, Fault, OK
 from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
@@ -302,11 +302,11 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             position = source.size
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
-        length = load_i32(p + 8)
-        if length == 0:          # nor is the length of a later one within these zeros
-            position = zeros_end(source, position + 8, source.size) - (LOG_OVERHEAD - 1)
+        length = load_i32(p + 8) if p[MAGIC_OFFSET] <= LATEST_MAGIC else -1
+        if length == 0:          # no batch has its length within these zeros
+            position = known_zeros_end(source, position + 8) - (LOG_OVERHEAD - 1)
             continue
-        if p[MAGIC_OFFSET] > LATEST_MAGIC or length < V0_OVERHEAD:
+        if length < V0_OVERHEAD:
             position += 1
             continue
         readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
@@ -348,4 +348,4 @@ cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search
 
 cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
     """Whether all bytes from here to where reading ends are zeros, and readable."""
-    return zeros_end(source, position, source.stop) == source.stop and bad_until(source, position, source.stop) == 0
+    return zeros_end(source, position) == source.stop

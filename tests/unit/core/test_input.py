@@ -191,10 +191,11 @@ def test_a_hole_is_the_same_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_file_that_becomes_shorter_within_a_hole_has_unreadable_bytes(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
-    write_sparse(path, LOG[:100], 4 << 20)
-    with kafkarec.open(path) as segment, segment.opened():
-        os.truncate(path, 3 << 20)
-        assert damage_and_tail(segment.scan(errors="skip"))[0] == [(100, 4 << 20, "unreadable")]
+    for size in (3 << 20, (4 << 20) + 99):
+        write_sparse(path, LOG[:100], 4 << 20)
+        with kafkarec.open(path) as segment, segment.opened():
+            os.truncate(path, size)
+            assert damage_and_tail(segment.scan(errors="skip"))[0] == [(100, 4 << 20, "unreadable")]
 
 
 def test_where_zeros_end() -> None:
@@ -203,6 +204,9 @@ def test_where_zeros_end() -> None:
             data = b"\1" * 40 + bytes(zeros) + b"\1" + bytes(100)
             source = Source(file=FakeFile(data, window)) if window else Source(data)
             assert source.zeros_end(40, stop) == min(40 + zeros, stop), (window, zeros, stop)
+    many = FakeFile(bytes(5 << 20), 1 << 20)
+    assert Source(file=many).zeros_end(0, 5 << 20) == 5 << 20
+    assert many.calls == 6  # 4096 bytes, then windows
     unreadable = Source(file=FakeFile(bytes(9000), 64, unreadable=[range(700, 701)]))
     assert (unreadable.zeros_end(0, 640), unreadable.zeros_end(0, 9000), unreadable.zeros_end(701, 9000)) == (
         640,
