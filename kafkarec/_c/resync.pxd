@@ -303,8 +303,8 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
         length = load_i32(p + 8) if p[MAGIC_OFFSET] <= LATEST_MAGIC else -1
-        if length == 0:          # no batch has its length within these zeros
-            position = known_zeros_end(source, position + 8) - (LOG_OVERHEAD - 1)
+        if length == 0:          # no batch has its length within these zeros; the windows are those of steps by 1
+            position = max(position + 1, known_zeros_end(source, position + 8) - MAGIC_OFFSET)
             continue
         if length < V0_OVERHEAD:
             position += 1
