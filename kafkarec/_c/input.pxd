@@ -14,7 +14,7 @@ Bytes are accessed only by `reach` (n bytes from a position: the window moves th
 another position: the window stays). Bytes that cannot be read are replaced by zeros and noted in `bad`: a batch that
 overlaps such a range is damage, even if its checksum matches.
 """
-from libc.stdint cimport int64_t, uint8_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.columns cimport Buffer, buffer_reserve
@@ -49,9 +49,23 @@ cdef extern from * nogil:
         return -1;
     #endif
     }
+
+    /* The end of the hole in which a position of a file of `size` bytes is; the position itself: it is in none, or the
+       system cannot tell. A file that has become shorter has no hole at its old end. */
+    static int64_t kr_hole_end(int descriptor, int64_t position, int64_t size) {
+    #ifdef SEEK_DATA
+        int64_t data = lseek(descriptor, (off_t)position, SEEK_DATA);
+        if (data < 0 && errno == ENXIO && lseek(descriptor, 0, SEEK_END) >= size) return size;
+        return data < 0 ? position : data;
+    #else
+        (void)descriptor, (void)size;
+        return position;
+    #endif
+    }
     """
     int64_t kr_pread(int descriptor, uint8_t* to, int64_t n, int64_t position, int* error_number)
     int64_t kr_pread_cached(int descriptor, uint8_t* to, int64_t n, int64_t position)
+    int64_t kr_hole_end(int descriptor, int64_t position, int64_t size)
 
 cdef enum:
     HEADER_WINDOW = 64           # bytes of a window in a scan of headers that are far apart
@@ -257,6 +271,42 @@ cdef inline const uint8_t* peek(Input* i, int64_t position, int64_t n) noexcept 
     else:
         fill(i, position, i.peeked, n)
     return i.peeked
+
+
+cdef inline int64_t zero_bytes(const uint8_t* p, int64_t n) noexcept nogil:
+    """How many zeros n bytes begin with."""
+    cdef int64_t zeros = 0
+    cdef uint64_t words[4]
+    while n - zeros >= <int64_t>sizeof(words):
+        memcpy(words, p + zeros, sizeof(words))
+        if words[0] | words[1] | words[2] | words[3]:
+            break
+        zeros += sizeof(words)
+    while zeros < n and p[zeros] == 0:
+        zeros += 1
+    return zeros
+
+
+cdef inline int64_t known_zeros_end(Input* i, int64_t position) noexcept nogil:
+    """The end of the zeros from `position` on that are in the window or, where it ends, in a hole of the file."""
+    cdef int64_t end = position + zero_bytes(i.base + position, i.high - position)
+    if end < i.high or i.reader == NULL:
+        return end
+    return kr_hole_end(i.reader.descriptor, end, i.size)           # a Python object's descriptor is -1
+
+
+cdef inline int64_t zeros_end(Input* i, int64_t position) noexcept nogil:
+    """The end of the zeros from `position` on, at most `stop`; less if bytes are unreadable. Holes are not read."""
+    cdef int64_t end
+    while position < i.stop:
+        if reach(i, position, 1) == NULL or bad_until(i, position, i.stop) > 0:
+            return position
+        end = known_zeros_end(i, position)
+        if end < i.high or i.reader == NULL:
+            return min(end, i.stop)
+        position = end
+        i.step = i.reader.window
+    return i.stop
 
 
 cdef inline bint take_cached(Input* i, int64_t position) noexcept nogil:

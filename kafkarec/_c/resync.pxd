@@ -27,7 +27,7 @@ from kafkarec._c.batch cimport (
     V2_OVERHEAD, BatchRow, check_crc, frame, read_batch,
 )
 from kafkarec._c.endian cimport load_i32
-from kafkarec._c.input cimport Input, bad_until, peek, piece_size, reach
+from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes, zeros_end
 from kafkarec._c.status cimport CUT, Fault, OK
 from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
@@ -137,14 +137,6 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
-cdef inline bint all_zeros(const uint8_t* p, int64_t n) noexcept nogil:
-    cdef int64_t i
-    for i in range(n):
-        if p[i] != 0:
-            return False
-    return True
-
-
 cdef inline bint run_continues(Input* source, Candidate* run, int64_t most_bytes, int most_hops) noexcept nogil:
     """Follows the run frame by frame. True if it reaches the end of the input, a truncated batch with a higher
     offset, zeros, or so many bytes or batches."""
@@ -162,7 +154,7 @@ cdef inline bint run_continues(Input* source, Candidate* run, int64_t most_bytes
             return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
         if status != OK or not looks_plausible(source, &row):
             # preallocated, or a page of zeros: not the end of a value
-            return all_zeros(peek(source, run.end, LOG_OVERHEAD), LOG_OVERHEAD)
+            return zero_bytes(peek(source, run.end, LOG_OVERHEAD), LOG_OVERHEAD) == LOG_OVERHEAD
         run.last_start = run.end
         run.end += row.size_in_bytes
     return True
@@ -297,6 +289,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
     cdef int64_t inner_batch_end = -1  # the end of the last batch that was within a value
     cdef int64_t inner_end = -1  # the end of that value
     cdef Candidate run
+    cdef int32_t length
     cdef int verdict
     cdef const uint8_t* p
     if position < search.searched_to:
@@ -309,7 +302,11 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             position = source.size
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
-        if p[MAGIC_OFFSET] > LATEST_MAGIC or load_i32(p + 8) < V0_OVERHEAD:
+        length = load_i32(p + 8) if p[MAGIC_OFFSET] <= LATEST_MAGIC else -1
+        if length == 0:          # no batch has its length within these zeros; the windows are those of steps by 1
+            position = max(position + 1, known_zeros_end(source, position + 8) - MAGIC_OFFSET)
+            continue
+        if length < V0_OVERHEAD:
             position += 1
             continue
         readable = bad_until(source, position, position + 1) if source.bad_count > 0 else 0
@@ -351,14 +348,4 @@ cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search
 
 cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:
     """Whether all bytes from here to where reading ends are zeros, and readable."""
-    cdef int64_t n
-    cdef const uint8_t* p
-    while position < source.stop:
-        n = piece_size(source, source.stop - position)
-        p = reach(source, position, n)
-        if p == NULL or (source.bad_count > 0 and bad_until(source, position, position + n) > 0):
-            return False
-        if not all_zeros(p, n):
-            return False
-        position += n
-    return True
+    return zeros_end(source, position) == source.stop

@@ -4,6 +4,7 @@ it."""
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from pathlib import Path
@@ -146,6 +147,26 @@ def test_a_destroyed_header_stops_the_run_or_is_skipped(run: Here, tmp_path: Pat
             assert [row["offset"] for row in ran.rows] == offsets_of(batches)
         else:
             assert [row["position"] for row in ran.rows] == [batch["position"] for batch in batches]
+
+
+def test_a_hole_of_64_gib_takes_no_time(run: Here, tmp_path: Path) -> None:
+    """Read, it would take a minute for each of the verbs."""
+    data, at, size = CODECS.read_bytes(), DAMAGED_BATCH["position"], 64 << 30
+    path = tmp_path / "orders-0" / CODECS.name
+    path.parent.mkdir()
+    with path.open("wb") as file:
+        file.write(data[:at])
+        file.seek(size, os.SEEK_CUR)
+        file.write(data[at:])
+    verified = run("verify", path)
+    assert f"    bytes {at} to {at + size - 1}: no offset lost; all zeros [size_too_small]\n" in verified.out.decode()
+    skipped = run("cat", path, "--errors", "skip")
+    assert [row["offset"] for row in skipped.rows] == offsets_of(BATCHES)
+    assert f"lost: {size} bytes, no offset; next good batch at byte {at + size} " in skipped.complaint
+    salvaged = run("salvage", path, "-o", tmp_path / "out", "--ignore-space")
+    assert f"lost: {size} bytes in 1 range; all of their offsets are in the new log\n" in salvaged.out.decode()
+    assert (tmp_path / "out" / "orders-0" / CODECS.name).read_bytes() == data
+    assert {verified.status, skipped.status, salvaged.status} == {1}
 
 
 def test_a_cut_segment_before_another_one_is_damage(run: Here, tmp_path: Path) -> None:

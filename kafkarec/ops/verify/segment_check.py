@@ -34,8 +34,6 @@ from .report_data import DAMAGED, GOOD, PREALLOCATED, TAIL, UNCHECKED, UNREADABL
 
 MOST_DAMAGE = 50_000
 _STEP_BYTES = 4 << 20  # of payload, of which only control records are kept
-_BLOCK = 1 << 20
-_PAGE = 4096
 _MAX_ZERO_CHECKS = 1000
 _MIN_ZEROS = 17  # bytes up to the magic; no batch begins with so many zeros
 
@@ -283,14 +281,10 @@ def _zeros(segment: Any, damage: Iterable[Damage]) -> Iterator[tuple[int, int]]:
     for one in damage:
         if one.reason == "unreadable":
             continue
-        at, left = one.position, one.length
         try:
-            while left > 0 and (block := bytes(segment.raw(at, min(left, _PAGE if at == one.position else _BLOCK)))):
-                zeros = len(block) - len(block.lstrip(b"\0"))
-                at, left = at + zeros, left - zeros
-                if zeros < len(block):
-                    break
+            with segment.opened() as source:
+                end = source.zeros_end(one.position, one.position + one.length)
         except OSError:
             continue
-        if at - one.position >= _MIN_ZEROS:
-            yield one.position, at - one.position
+        if end is not None and end - one.position >= _MIN_ZEROS:
+            yield one.position, end - one.position

@@ -5,6 +5,8 @@ Each request to a remote store costs time. The lists here are literal: (position
 
 from __future__ import annotations
 
+import itertools
+import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,8 @@ from kafkarec._core import Source
 from kafkarec.format.schema import BATCH_FIELDS
 from kafkarec.read import walk
 from kafkarec.read.passes import read_part
+from kafkarec.sources.files import LocalFile
+from kafkarec.tables.records import BatchTable
 
 pytestmark = pytest.mark.core
 
@@ -128,6 +132,87 @@ def test_a_scan_is_the_same_whatever_is_in_the_page_cache(tmp_path: Path) -> Non
                 found = segment.scan()
             assert pa.table(found).equals(pa.table(expected)) and found.remaining == expected.remaining
             assert reads.calls
+
+
+# ---- holes
+
+
+def write_sparse(path: Path, *pieces: bytes | int) -> None:
+    """Write bytes, and holes of so many bytes."""
+    with path.open("wb") as file:
+        for piece in pieces:
+            if isinstance(piece, int):
+                file.seek(piece, os.SEEK_CUR)
+            else:
+                file.write(piece)
+        file.truncate()
+
+
+def damage_and_tail(scanned: BatchTable) -> tuple[list[tuple[int, int, str]], int, list[int]]:
+    damage = [(one.position, one.length, one.reason) for one in scanned.damage]
+    return damage, scanned.remaining, list(scanned.column("position"))
+
+
+def test_a_hole_is_not_read(tmp_path: Path) -> None:
+    """Of a window of 1 MiB at its beginning it is known that they are zeros."""
+    path = tmp_path / "0.log"
+    batch, hole = LOG[:100], 64 << 30
+    for pieces, expected, zeros in (
+        ((batch, hole, batch), ([(100, hole, "size_too_small")], 0, [0, hole + 100]), [(100, hole)]),
+        ((hole, bytes(4096) + batch), ([(0, hole + 4096, "size_too_small")], 0, [hole + 4096]), [(0, hole + 4096)]),
+        ((batch, hole, b"\1"), ([(100, hole + 1, "size_too_small")], 0, [0]), [(100, hole)]),
+        ((batch, hole), ([], hole, [0]), []),
+        ((hole,), ([], hole, []), []),
+    ):
+        write_sparse(path, *pieces)
+        with kafkarec.open(path) as segment, Preads(_core) as reads:
+            assert damage_and_tail(segment.scan(errors="skip")) == expected
+            assert segment.verify().files[0].zeros == tuple(zeros)
+        assert reads.calls // 2 < 16
+
+
+def test_a_hole_is_the_same_as_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalFile, "window_bytes", 4096)
+    path = tmp_path / "0.log"
+    for seed in range(60):
+        chance = random.Random(seed)
+        pieces: list[bytes | int] = []
+        for _ in range(chance.randrange(1, 5)):
+            odd = bytes([chance.randrange(256)]) * chance.randrange(9)
+            log = log_of(chance.choices([61, 100, 300, 5000], k=chance.randrange(4)))
+            pieces += [chance.choice([log, odd, odd + log]), chance.choice([20, 4096, 4097, 20_000, 4096 * 8])]
+        pieces = pieces[: len(pieces) - chance.randrange(2)]
+        write_sparse(path, *pieces)
+        with kafkarec.open(path) as segment:
+            found = damage_and_tail(segment.scan(errors="skip"))
+        dense = kafkarec.open(FakeFile(b"".join(bytes(piece) for piece in pieces), 4096))
+        assert found == damage_and_tail(dense.scan(errors="skip")), seed
+
+
+def test_a_file_that_becomes_shorter_within_a_hole_has_unreadable_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "0.log"
+    for size in (3 << 20, (4 << 20) + 99):
+        write_sparse(path, LOG[:100], 4 << 20)
+        with kafkarec.open(path) as segment, segment.opened():
+            os.truncate(path, size)
+            assert damage_and_tail(segment.scan(errors="skip"))[0] == [(100, 4 << 20, "unreadable")]
+
+
+def test_where_zeros_end() -> None:
+    for window in (0, 1, 64, 1 << 20):
+        for zeros, stop in itertools.product((0, 1, 7, 8, 16, 24, 31, 32, 33, 64, 100), (40, 41, 72, 140, 141)):
+            data = b"\1" * 40 + bytes(zeros) + b"\1" + bytes(100)
+            source = Source(file=FakeFile(data, window)) if window else Source(data)
+            assert source.zeros_end(40, stop) == min(40 + zeros, stop), (window, zeros, stop)
+    many = FakeFile(bytes(5 << 20), 1 << 20)
+    assert Source(file=many).zeros_end(0, 5 << 20) == 5 << 20
+    assert many.calls == 6  # 4096 bytes, then windows
+    unreadable = Source(file=FakeFile(bytes(9000), 64, unreadable=[range(700, 701)]))
+    assert (unreadable.zeros_end(0, 640), unreadable.zeros_end(0, 9000), unreadable.zeros_end(701, 9000)) == (
+        640,
+        None,
+        9000,
+    )
 
 
 def test_reading_requests_a_window_or_a_batch() -> None:

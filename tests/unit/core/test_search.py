@@ -287,6 +287,26 @@ def test_random_logs_are_read_as_by_the_damage_oracle() -> None:
     assert set(met) == {*FRAMING, "records"} and min(met.values()) > 10, met
 
 
+def test_zeros_of_any_length_are_passed_over_up_to_the_next_batch() -> None:
+    """Up to the zeros with which it begins: base offset 0, the first bytes of its length."""
+    for seed in range(LOGS // 2):
+        chance = random.Random(f"zeros {seed}")
+        pieces = [chance.choice([b"", b"\xff", builders.good_batch(1, base_offset=1)])]
+        for _ in range(chance.randrange(1, 4)):
+            behind = chance.choice(
+                [
+                    b"",
+                    bytes([chance.randrange(1, 256)]),
+                    builders.message(magic=0, value=bytes(chance.randrange(20))),
+                    builders.good_batch(1, base_offset=chance.choice([0, 5, 1 << 40])),
+                    builders.batch([builders.record(value=bytes(400))]),
+                ]
+            )
+            pieces += [bytes(chance.choice([chance.randrange(20), chance.randrange(200)])), behind]
+        options = {"file": chance.random() < 0.5, "later_segment": chance.random() < 0.5}
+        same(b"".join(pieces), window=chance.choice([0, 1, 61, 64, 300]), **options)
+
+
 def header(size: int, **fields: int) -> bytes:
     """Return 61 bytes that look like the header of a batch of `size` bytes, with a wrong checksum."""
     return builders.batch(count=1, length=size - 12, crc=0, **fields)
