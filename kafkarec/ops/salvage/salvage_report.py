@@ -50,6 +50,11 @@ OUTCOMES = {
     "aside": "its batches are set aside",
 }
 """What is done about a transaction whose marker is lost."""
+_IN_ANOTHER_CLUSTER = OUTCOMES | {
+    "abort": "aborted: its batches are left out",
+    "commit": "committed: its batches stay",
+    "open": "open: its batches are set aside",
+}
 
 
 @dataclass
@@ -120,7 +125,7 @@ def _blocks(report: SalvageReport) -> Iterator[Block]:
         lost = lost_parts.lost_folders([path for path, _ in report.lost_folders])
         yield f"lost: {lost}; salvage takes them from a replica or a backup that is named as well"
     for one in ranked[:_MAX_LINES]:
-        title, *lines = _partition(one, verb)
+        title, *lines = _partition(one, verb, _IN_ANOTHER_CLUSTER if report.new_cluster else OUTCOMES)
         belongs = _possible_partition(report, one) if one.topic is None else ()
         yield ReportSection(title, [*lines, *belongs])
     if len(ranked) > _MAX_LINES:
@@ -223,7 +228,7 @@ def _kind(path: str) -> str:
     return names.explain(os.path.basename(path)).kind
 
 
-def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
+def _partition(one: SalvagedPartition, verb: str, outcomes: dict[str, str]) -> Iterator[str]:
     files, sources = counted(len(one.files), "segment"), counted(len(one.sources), "file")
     if one.snapshots:
         files += " and " + counted(len(one.snapshots), "KRaft snapshot")
@@ -273,7 +278,7 @@ def _partition(one: SalvagedPartition, verb: str) -> Iterator[str]:
         why = f": {REASONS[reason]}" if reason in REASONS else ""
         yield f"  set aside: {counted(count, 'batch')}, {counted(size, 'byte')} [{reason}]{why}"
         yield f"    kept in {ranges[0].saved_as}" + (" and others" if len({one.saved_as for one in ranges}) > 1 else "")
-    yield from _markers(one.markers, verb)
+    yield from _markers(one.markers, verb, outcomes)
     if any(damage["reason"] == "limit_exceeded" for damage in one.damage):
         yield "    batches above the limit may be good: --max-decompressed-bytes raises it"
     if one.duplicates:
@@ -301,13 +306,13 @@ def _by_reason(files: Iterable[tuple[str, str]]) -> Iterator[str]:
         yield f"{path}{f' and {len(others)} more' if others else ''}: {why}"
 
 
-def _markers(markers: list[Decision], verb: str) -> Iterator[str]:
+def _markers(markers: list[Decision], verb: str, outcomes: dict[str, str]) -> Iterator[str]:
     """The transactions whose markers are lost, the undecided ones first."""
     undecided = [one for one in markers if not one.proven]
     written = "would be written" if verb.startswith("would") else "written"
     for one in (*undecided, *(one for one in markers if one.proven))[:_MAX_LINES]:
         data = f"offset {one.first_offset}" if one.first_offset >= 0 else "deleted segments"
-        what = OUTCOMES[one.outcome].format(written=written, offset=one.marker_offset)
+        what = outcomes[one.outcome].format(written=written, offset=one.marker_offset)
         state = "lost marker" if one.proven else "undecided"
         yield f"  {state}: producer {one.producer_id}'s transaction from {data}: {what}: {one.sentence}"
     if len(markers) > _MAX_LINES:

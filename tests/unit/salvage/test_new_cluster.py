@@ -72,6 +72,20 @@ def test_open_transactions_are_set_aside(tmp_path: Path) -> None:
     assert saved.column("offset") == [0, 1, 5, 6]
 
 
+@pytest.mark.parametrize(
+    ("undecided", "said", "kept"),
+    [("abort", "aborted: its batches are left out", [5]), ("commit", "committed: its batches stay", [0, 1, 5])],
+)
+def test_what_is_decided_of_lost_markers(tmp_path: Path, undecided: str, said: str, kept: list[int]) -> None:
+    """No marker is written, but it counts."""
+    lost = bytes(builders.end_marker(commit=True, base_offset=2, **_PRODUCER)[:-2]) + b"\xff\xff"
+    after = builders.end_marker(commit=True, base_offset=6, **_PRODUCER)
+    source = log(tmp_path / "orders-0", [data(0), lost, data(5, 1, base_sequence=2), after])
+    report = salvage(source, tmp_path / "out", new_cluster=True, undecided=undecided)
+    assert f"undecided: producer 7's transaction from offset 0: {said}" in str(report)
+    assert [row[0] for row in records(tmp_path / "out" / "orders-0")] == kept
+
+
 def test_a_log_of_aborted_records_only(tmp_path: Path) -> None:
     source = log(tmp_path / "orders-0", [data(0), builders.end_marker(commit=False, base_offset=2, **_PRODUCER)])
     report = salvage(source, tmp_path / "out", new_cluster=True)
