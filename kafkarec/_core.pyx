@@ -1159,6 +1159,9 @@ cdef class Decoder:
                 if status != st.UNREADABLE and not self.is_readable(start, end):    # it could not be read again
                     reason, fault["detail"] = "unreadable", why_unreadable(self.source.reader.error_number)
         self.source.raise_if_failed()
+        if self.e.search.limited and reason != "unreadable":
+            reason = "search_limit"
+        self.e.search.limited = False
         self.add_damage(start, end, reason, fault)
         if misfit is not None:
             self.add_undecided(end, self.e.position, misfit)

@@ -153,8 +153,10 @@ def is_unchecked(reason: str) -> bool:
 
 
 def is_read_failure(damage: Damage) -> bool:
-    """Whether bytes could not be read although they may still exist, on a failing disk or behind a file server."""
-    return damage.reason == "unreadable" and damage.cause not in _PACKED_FILE_CAUSES.values()
+    """Whether there may be more than was found: bytes could not be read, on a failing disk or behind a file server, or
+    were not searched to the end."""
+    unreadable = damage.reason == "unreadable" and damage.cause not in _PACKED_FILE_CAUSES.values()
+    return unreadable or damage.reason == "search_limit"
 
 
 _PACKED_FILE_CAUSES = {

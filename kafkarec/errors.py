@@ -228,6 +228,11 @@ REASONS: dict[str, Reason] = {
         "the base offset does not fit those of the batches around it",
         "the batch itself is whole: `explain` shows it; its offset is one of those that are lost",
     ),
+    "search_limit": Reason(
+        _C,
+        "the search for batches behind damage ended at its limit of work",
+        "copy this range into a file of its own (`dd`), and `salvage` that, too: its search has a limit of its own",
+    ),
     # control records: ControlRecordType.parse, ControlRecordUtils
     "control_record_invalid": Reason(
         _I, "control record cannot be read", "`read_committed` stops here; `explain` shows the record"

@@ -17,7 +17,7 @@ Before its CRC is computed, a candidate must have plausible fields, or another f
 about every 300th position has a valid size and magic by chance.
 
 Work is limited: the CRCs of all searches together read at most 8 bytes per byte of input, so that crafted lengths
-cannot make it quadratic; and bytes where one search has found no batch are not searched again.
+cannot make it quadratic: the damage then says so (search_limit); and bytes where one search has found no batch are not searched again.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -41,6 +41,7 @@ cdef enum:
     MAX_ANCHOR_BYTES = 1 << 26   # the same for a run that is compared with the log around it
     REMEMBERED = 256             # candidates whose CRC result is cached for the next search
     MOST_HOPS = 1024             # batches of a run that are followed by their frames
+    LIKELY_OFFSET_BITS = 48      # of a plausible header by chance hardly any has so low an offset
     MOST_LENGTHS = 64            # damaged batches in a row that are followed by their lengths
 
 cdef enum:
@@ -58,6 +59,7 @@ cdef struct Search:
     int64_t[REMEMBERED] crc_results  # by a hash of the position: position + 1 if its CRC matches, -position - 1 if not
     int64_t searched_to          # searches only go forward: before this position there is no further batch
     bint found                   # the damage ends where a search found a batch, not where its length says
+    bint limited                 # a batch may be left in the damage: the work is used up
     bint nothing_behind          # no batch is behind the damage: its length is all that says where it ends
 
 
@@ -73,6 +75,7 @@ cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.crc_left = length * (CRC_BUDGET - IMPLAUSIBLE_BUDGET) + 4096
     search.implausible_left = length * IMPLAUSIBLE_BUDGET
     search.searched_to = 0
+    search.limited = False
     memset(search.crc_results, 0, sizeof(search.crc_results))
 
 
@@ -117,15 +120,16 @@ cdef inline bint is_valid_batch(Input* source, int64_t position, Search* search,
     cdef Fault fault
     cdef int64_t* slot = &search.crc_results[(position ^ position >> 6) % REMEMBERED]
     cdef int64_t* left = &search.crc_left
+    cdef bint plausible
     if read_batch(source, position, source.size, FOR_PEEK, row, &fault) != OK:
         return False
     if slot[0] == position + 1 or slot[0] == -position - 1:
         return slot[0] > 0
-    if not looks_plausible(source, row) or (
-        row.size_in_bytes > LARGE and not frame_follows(source, position + row.size_in_bytes)
-    ):
+    plausible = looks_plausible(source, row)
+    if not plausible or (row.size_in_bytes > LARGE and not frame_follows(source, position + row.size_in_bytes)):
         left = &search.implausible_left
     if row.size_in_bytes > left[0]:
+        search.limited |= plausible and row.base_offset >> LIKELY_OFFSET_BITS == 0
         return False
     left[0] -= row.size_in_bytes
     slot[0] = position + 1 if check_crc(source, row, &fault) == OK else -position - 1
@@ -327,6 +331,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             break
         position = value
     else:
+        search.limited |= search.crc_left <= 0
         position = source.size
     search.searched_to = position
     return position

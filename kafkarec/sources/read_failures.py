@@ -12,12 +12,13 @@ from kafkarec.errors import KafkaRecordError, MissingCodecError
 from .files import not_a_file
 from .remote_errors import RemoteError
 
-MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, OTHER = (
+MISSING, PERMISSION, NOT_A_FILE, DISK, ENCODED, LIMIT, OTHER = (
     "missing",
     "permission",
     "not_a_file",
     "disk",
     "encoded",
+    "limit",
     "other",
 )
 
@@ -27,6 +28,7 @@ REMEDIES: dict[str, str] = {
     NOT_A_FILE: "a folder, a pipe, a socket or a device has the name of a segment: look for the segment elsewhere",
     DISK: "the disk is failing: copy it with ddrescue first, then work on the copy",
     ENCODED: "a file is no plain log: its line says how to get one",
+    LIMIT: "a search of damaged bytes ended at its limit of work: copy them into their own file (dd), and salvage that",
     OTHER: "a file could not be read for the reason in its line: run the command again when that is corrected",
 }
 """Cause -> what to do."""
@@ -81,6 +83,11 @@ def is_gone(error: Exception, path: str) -> bool:
 def in_part(path: str) -> ReadFailure:
     """The failure of a file that has unreadable bytes, reported as damage, between others."""
     return ReadFailure(path, DISK, "a part of it cannot be read")
+
+
+def not_searched(path: str, position: int, length: int) -> ReadFailure:
+    """The failure of a file of which these damaged bytes were not searched to their end."""
+    return ReadFailure(path, LIMIT, f"bytes {position} to {position + length - 1} were not searched to their end")
 
 
 def _missing(path: str) -> str:

@@ -21,7 +21,7 @@ from kafkarec.read.decode_options import request
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
-from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, of_one_file, read_failure
+from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, not_searched, of_one_file, read_failure
 
 from .segment_file import SegmentFile, known_size
 
@@ -211,8 +211,10 @@ def _steps(
     every = every._replace(options=replace(every.options, chunk_bytes=_PIECE_BYTES))
     try:
         for step in walk([segment], every, threads=collector.threads):
-            if any(map(is_read_failure, step.damage)):
-                _add_unread(collector, in_part(segment.path))
+            for one in filter(is_read_failure, step.damage):
+                limited = one.reason == "search_limit"
+                path = segment.path
+                _add_unread(collector, not_searched(path, one.position, one.length) if limited else in_part(path))
             yield step
     except (OSError, KafkaRecordError) as error:
         if not of_one_file(error):

@@ -10,10 +10,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import builders
 import golden
 import pytest
 from command import Here, own_process
 from paths import SEGMENTS
+from plain_logs import batch, log
+
+import kafkarec
 
 CODECS = sorted((SEGMENTS / "all-codecs-0").glob("*.log"))[0]
 BATCHES: list[dict[str, Any]] = json.loads(Path(f"{CODECS}.json").read_text())["batches"]
@@ -227,3 +231,18 @@ def test_damage_and_an_unreadable_file_in_one_run(damaged: Path, tmp_path: Path)
     assert ran.status == 3
     assert "missing.log: no such file or directory" in ran.err
     assert len(ran.rows) == len(offsets_of(BATCHES)) - len(DAMAGED_BATCH["records"])
+
+
+def test_a_search_that_ends_at_its_limit_is_said(run: Here, tmp_path: Path) -> None:
+    """Headers that claim large batches use up its work: what is left may be good. Behind them it goes on."""
+    header = bytearray(builders.batch([builders.record(value=bytes(14_000))], base_offset=7)[:100])
+    header[17] ^= 1
+    parts = [batch(0, 5), b"\xff" * 40, bytes(header) * 3000, *(batch(10 + 5 * each, 5) for each in range(900))]
+    folder = log(tmp_path / "orders-0", parts)
+    end = len(parts[0]) + 40 + 300_000
+    for words in (("verify", folder), ("salvage", folder, "-o", tmp_path / "out")):
+        ran = run(*words)
+        assert ran.status == 3 and "search_limit" in ran.out.decode(), words
+        assert "a search of damaged bytes ended at its limit of work: copy them into their own file" in ran.out.decode()
+    assert f"bytes {len(parts[0])} to {end - 1} were not searched to their end" in ran.out.decode()
+    assert kafkarec.open(tmp_path / "out" / "orders-0").next_offset == 10 + 5 * 900

@@ -79,6 +79,7 @@ class Search:
         self.length = len(data)
         self.crc_left = 6 * len(data) + 4096
         self.odd_left = 2 * len(data)
+        self.limited = False
         self.seen: dict[int, tuple[int, bool]] = {}
         self.without_candidates = range(0)
         self.good_next = NEVER
@@ -153,8 +154,10 @@ class Search:
         slot = (at ^ at >> 6) % 256
         if slot in self.seen and self.seen[slot][0] == at:
             return row if self.seen[slot][1] else None
-        odd = not self.header_plausible(row) or (row.size > 1 << 14 and not self.framed_at(at + row.size))
+        plausible = self.header_plausible(row)
+        odd = not plausible or (row.size > 1 << 14 and not self.framed_at(at + row.size))
         if row.size > (self.odd_left if odd else self.crc_left):
+            self.limited |= plausible and row.base >> 48 == 0
             return None
         if odd:
             self.odd_left -= row.size
@@ -275,6 +278,7 @@ class Search:
             at = self.without_candidates.stop
         while True:
             if self.length - at < UP_TO_MAGIC or self.crc_left <= 0:
+                self.limited |= self.crc_left <= 0
                 at = self.length
                 break
             if self.data[at + 16] > 2 or int.from_bytes(self.data[at + 8 : at + 12], "big", signed=True) < LEAST_CLAIM:
@@ -333,5 +337,6 @@ def read(
         # a right checksum confirms the length of a batch whose records cannot be read
         end = frame.next_position if reason == "records" else min(search.damage_end(at, frame), stop)
         lost_from = None if search.good_next == NEVER else search.good_next
-        out.damage.append((at, end - at, reason, lost_from))
+        out.damage.append((at, end - at, "search_limit" if search.limited else reason, lost_from))
+        search.limited = False
         at = end

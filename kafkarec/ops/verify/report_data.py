@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec.damage import Damage, Restored, is_read_failure, is_unchecked
-from kafkarec.sources.read_failures import DISK, OTHER
+from kafkarec.sources.read_failures import DISK, LIMIT, OTHER
 from kafkarec.storage.recorded_ends import EndVerdict, LogEnd
 
 from .finding_kinds import ANOMALY, ERROR, READ_FAILURE, of_subject
@@ -264,7 +264,7 @@ class ReportData:
         }
         for one in self.damage:
             if is_read_failure(one):
-                found.setdefault(str(one.file), DISK)
+                found.setdefault(str(one.file), LIMIT if one.reason == "search_limit" else DISK)
         return found
 
     def total(self, name: str) -> int:
