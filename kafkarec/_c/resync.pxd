@@ -17,7 +17,8 @@ Before its CRC is computed, a candidate must have plausible fields, or another f
 about every 300th position has a valid size and magic by chance.
 
 Work is limited: the CRCs of all searches together read at most 8 bytes per byte of input, so that crafted lengths
-cannot make it quadratic: the damage then says so (search_limit); and bytes where one search has found no batch are not searched again.
+cannot make it quadratic (the damage then says so: search_limit); and bytes where one search has found no batch are not
+searched again.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memset

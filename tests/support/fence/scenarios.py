@@ -389,6 +389,7 @@ txn .
 txn . --format json --fail-if-hanging
 salvage . -o out
 salvage . -o out --as-partition --keep-end --format json
+salvage . -o out --new-cluster --keep-end
 salvage . -o out --dry-run
 reindex . -o out
 reindex . --dry-run --format json
