@@ -18,15 +18,13 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 from .text_table import system_reason
 
 PART = ".part"
-_SYNCS_AT_ONCE = 8
 _NO_SYNC_OF_FOLDERS = {errno.EINVAL, errno.EBADF, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS}
 _GROUP_FILES, _GROUP_BYTES = 96, 64 << 20  # each file of a group keeps its descriptor
 
@@ -133,7 +131,7 @@ def make_folder(path: str, sync: Callable[[str], Any] = sync_folder) -> None:
 class FileGroup:
     """New files that become durable together. Each has its final name, and is durable, after the next `sync`.
 
-    `sync` syncs the files, several at once, renames them, and syncs their folders. Not thread-safe.
+    `sync` syncs the files, renames them, and syncs their folders. Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -173,11 +171,13 @@ class FileGroup:
     def sync(self) -> None:
         """Makes all files durable under their final names. After an OSError none of those whose folders were not
         synced is."""
-        _each(NewFile.sync, self._files)
+        for file in self._files:
+            file.sync()
         for file in self._files:
             file.rename()
         self._files = []
-        _each(sync_folder, self._folders)
+        for folder in self._folders:
+            sync_folder(folder)
         self._folders = {}
 
     def drop(self) -> None:
@@ -185,15 +185,3 @@ class FileGroup:
         for file in self._files:
             file.drop()
         self._files = []
-
-
-def _each(function: Callable[[Any], None], items: Iterable[Any]) -> None:
-    """Calls the function for each item, in several threads if there are several."""
-    waiting = list(items)
-    if len(waiting) < 2:
-        for item in waiting:
-            function(item)
-        return
-    with ThreadPoolExecutor(min(_SYNCS_AT_ONCE, len(waiting))) as pool:
-        for _ in pool.map(function, waiting):
-            pass
