@@ -13,6 +13,7 @@ from kafkarec.sources.folders import LocalFolder
 from kafkarec.storage import lost_parts, opening, recorded_ends
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
+from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile
 
 from . import left_out_files, log_checks
@@ -66,21 +67,28 @@ def verify(
             x.close()  # it can be opened; each check opens it again, and sees a file that a broker truncated as it is
         logs = opening.logs(x)
         workers = _workers(logs, threads, processes)
-        own = _own_findings(x)
-        partitions = _reports(x, logs, max_decompressed_bytes, sequences, workers, progress)
+        data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
+        own = _own_findings(x, data_folders)
+        partitions = _reports(logs, data_folders, max_decompressed_bytes, sequences, workers, progress)
     partitions.sort(key=_worst_first)
     return Report(str(x.path), tuple(partitions), own, time.monotonic() - begin)
 
 
 def _reports(
-    x: Any, logs: Sequence[PartitionFiles], limit: int, sequences: bool, workers: Workers, progress: FileProgress | None
+    logs: Sequence[PartitionFiles],
+    data_folders: dict[str, DataFolder],
+    limit: int,
+    sequences: bool,
+    workers: Workers,
+    progress: FileProgress | None,
 ) -> list[PartitionReport]:
     """The reports of the logs. One that is not fine and that a broker changed while it was read is made once more;
     where it was changed again, nothing is known."""
 
-    def made(logs: Sequence[PartitionFiles], progress: FileProgress | None) -> list[tuple[PartitionReport, bool]]:
+    def made(
+        logs: Sequence[PartitionFiles], data_folders: dict[str, DataFolder], progress: FileProgress | None
+    ) -> list[tuple[PartitionReport, bool]]:
         files = [_files(log) for log in logs]
-        data_folders = recorded_ends.data_folders(getattr(x, "folders", ()))
         recorded = recorded_ends.of_logs(data_folders, logs)  # before the logs: a broker may be writing both
         results = check_all(logs, limit, sequences, workers, progress)
         reports = [partition_report(*one, limit) for one in zip(logs, results, recorded, strict=True)]
@@ -90,12 +98,13 @@ def _reports(
         ]
 
     found = []
-    for log, (report, changed) in zip(logs, made(logs, progress), strict=True):
+    folders = [one.folder for one in data_folders.values() if one.folder]  # `made` adds those above single logs
+    for log, (report, changed) in zip(logs, made(logs, data_folders, progress), strict=True):
         if changed:
             again = log
             if log.is_folder and log.folder is not None and os.path.isdir(log.folder.path):
                 again = PartitionFiles.of(log.folder, log.topic, log.partition)
-            [(report, changed)] = made([again], None)
+            [(report, changed)] = made([again], recorded_ends.data_folders(folders), None)
             if changed:
                 note = Findings()
                 note.add("changed_meanwhile", "changed twice while it was verified: a broker is writing to it")
@@ -141,13 +150,12 @@ def _worst_first(one: PartitionReport) -> tuple[int, int, int, int, str]:
     return -one.lost_offsets, -one.lost_bytes, STATES.index(one.state), -one.places, one.name
 
 
-def _own_findings(x: Any) -> tuple[Finding, ...]:
+def _own_findings(x: Any, data_folders: dict[str, DataFolder]) -> tuple[Finding, ...]:
     """The findings about the input as a whole."""
     findings = Findings()
     if isinstance(x, DataFolderFiles):
         left_out_files.check(x, findings)
         log_checks.check_data_folder(x, findings)
-        data_folders = recorded_ends.data_folders(x.folders).values()
-        for one in lost_parts.missing_folders(data_folders, x):
+        for one in lost_parts.missing_folders(data_folders.values(), x):
             findings.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
     return tuple(findings)
