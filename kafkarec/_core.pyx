@@ -52,7 +52,9 @@ from kafkarec._c.producer_table cimport (
     keep, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
-from kafkarec._c.row_checks cimport EntryCursor, RowState, check_rows, entries_are_of, lower_epoch
+from kafkarec._c.row_checks cimport (
+    EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, lower_epoch,
+)
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
 from kafkarec._c cimport status as st
@@ -114,6 +116,11 @@ def checksums_of(data):
     cdef Source source = Source(data)
     cdef int64_t n = source.view.len
     return crc32c(source.data(), n), crc32c_own(source.data(), n), crc32(source.data(), n)
+
+
+def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
+    """32 bits by which a batch that was written is compared with the one that was planned."""
+    return batch_hash(last_offset, crc, size)
 
 
 def xxh32_of(data):
@@ -441,6 +448,19 @@ cdef class Rows:
             usual = entries_are_of(&cursor, rows, self.count, &of_places[0] if entries else NULL,
                                    &of_values[0] if entries else NULL, entries, base, by_time)
         return (cursor.at, cursor.last, cursor.largest) if usual else None
+
+    def are_adjacent(self):
+        """Whether each batch follows the one before in bytes and offsets, with the same leader epoch, and all have a
+        record for each of their offsets."""
+        return are_adjacent(self.at(0), self.count)
+
+    def hash_sum(self):
+        """The sum of `hash_of_batch` of the batches."""
+        cdef uint64_t found = 0
+        cdef int64_t i
+        for i in range(self.count):
+            found += batch_hash(self.at(i).last_offset, self.at(i).crc, self.at(i).size_in_bytes)
+        return found
 
     def lower_epoch(self, int64_t highest):
         """(the index of the first batch with a leader epoch below the highest of the ones before it, the highest one up

@@ -4,7 +4,7 @@ looks only at those (`ops/verify`).
     row          r0   r1   r2 ...            RowState   what the row before leaves, and sums over all rows
     index entry  (place, value)              place: a batch's position, or its last offset; ascending
 """
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, CONTROL, DELETE_HORIZON, is_wrapper
 
@@ -93,6 +93,28 @@ cdef inline int check_rows(RowState* s, const BatchRow* rows, int64_t count, int
         if row.magic >= BATCH_MAGIC:
             s.signs_of_cleaning += row.attributes & DELETE_HORIZON != 0
     return flags
+
+
+cdef inline bint are_adjacent(const BatchRow* rows, int64_t count) noexcept nogil:
+    """Whether each batch begins where the one before ends, at the offset after it and with its leader epoch, and all
+    have a record for each of their offsets."""
+    cdef int64_t i
+    for i in range(count):
+        if rows[i].record_count != rows[i].last_offset - rows[i].base_offset + 1:
+            return False
+        if i and (rows[i].position != rows[i - 1].position + rows[i - 1].size_in_bytes or
+                  rows[i].base_offset != rows[i - 1].next_offset or
+                  rows[i].partition_leader_epoch != rows[i - 1].partition_leader_epoch):
+            return False
+    return True
+
+
+cdef inline uint64_t batch_hash(int64_t last_offset, uint32_t crc, int64_t size) noexcept nogil:
+    """32 bits by which a batch that was written is compared with the one that was planned."""
+    cdef uint64_t factor = 0x1E3779B97F4A7C15
+    cdef uint64_t mixed = ((<uint64_t>last_offset * factor + crc) * factor) + <uint64_t>size
+    mixed = (mixed ^ mixed >> 32) * factor
+    return mixed >> 32
 
 
 cdef inline int64_t lower_epoch(const BatchRow* rows, int64_t count, int64_t* highest) noexcept nogil:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from kafkarec._core import hash_of_batch
 from kafkarec.damage import Damage, Restored, damaged, is_read_failure, is_unchecked
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.java_integers import increment_sequence
@@ -25,6 +26,7 @@ from kafkarec.sources.read_failures import DISK, ReadFailure, in_part, not_searc
 
 from .segment_file import SegmentFile, known_size
 
+_OF_EACH = ("base_offset", "last_offset", "crc", "size_in_bytes", "record_count", "position")
 _COLUMNS = ("last_offset", "partition_leader_epoch", "crc", "size_in_bytes", "record_count", "position")
 _PIECE_BYTES = 4 << 20  # of payload, of which nothing is kept
 _WINDOW = 2048  # number of batches among which the longest ascending sequence is searched
@@ -34,12 +36,14 @@ _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set asid
 
 
 class GoodBatch(NamedTuple):
-    """A good batch.
+    """A good batch, or all batches of a step as one, if they are adjacent: see Rows.are_adjacent.
 
     base      base offset; for a wrapper message the next offset after the previous batch, at most its own offset
+    crc       of several batches their hash_sum
     damaged   whether there is damage between it and the previous batch in its source
     source    the index of its source
     header    its first bytes, if they are restored; None: those of the file
+    step      of several batches: what has them
     """
 
     base: int
@@ -53,6 +57,27 @@ class GoodBatch(NamedTuple):
     damaged: bool
     source: int
     header: bytes | None = None
+    step: Step | None = None
+
+    @property
+    def batches(self) -> int:
+        """How many they are."""
+        return 1 if self.step is None else len(self.step)
+
+    @property
+    def hashes(self) -> int:
+        """The sum of `hash_of_batch` of the batches."""
+        return hash_of_batch(self.last, self.crc, self.size) if self.step is None else self.crc
+
+    def each(self) -> Iterator[GoodBatch]:
+        """Yields each batch alone."""
+        if self.step is None:
+            yield self
+            return
+        alone = self._replace(step=None)
+        for base, last, crc, size, records, position in zip(*map(self.step.column, _OF_EACH), strict=True):
+            yield alone._replace(base=base, last=last, crc=crc, size=size, records=records, position=position)
+            alone = alone._replace(damaged=False)
 
     @property
     def has_fewer_records(self) -> bool:
@@ -132,12 +157,19 @@ class DamageCollector(NamedTuple):
 def read_file(
     segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
-    """Yields the good batches of one file, in file order.
+    """Yields the good batches of one file, each alone, in file order.
 
     number        the index of the source
     next_offset   the offset after the batches read before; None: not known
     cap           max_decompressed_bytes
     """
+    for found in _read(segment, number, next_offset, cap, collector):
+        yield from found.each()
+
+
+def _read(
+    segment: SegmentFile, number: int, next_offset: int | None, cap: int, collector: DamageCollector
+) -> Iterator[GoodBatch]:
     damaged, end = collector.ends.get(number, SourceEnd()).in_damage, 0
     good_end, tail, is_read = 0, None, True
     for step in _steps(segment, cap, next_offset, collector):
@@ -156,27 +188,14 @@ def read_file(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
                 )
             end = max(end, damage.position + damage.length)
-        bases = step.first_offsets(segment.base_offset or 0 if next_offset is None else max(next_offset, 0))
-        for base, last, epoch, crc, size, records, position in zip(bases, *map(step.column, _COLUMNS), strict=True):
-            while waiting and waiting[0].position < position:
+        expected = segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
+        for row in _good_batches(step, number, expected, headers):
+            while waiting and waiting[0].position < row.position:
                 waiting.pop(0)
                 damaged = True
-            next_offset = last + 1
-            good_end = position + size
+            next_offset, good_end = row.last + 1, row.position + row.size
             end = max(end, good_end)
-            yield GoodBatch(
-                base,
-                last,
-                -1 if epoch is None else epoch,
-                crc,
-                size,
-                records,
-                segment,
-                position,
-                damaged,
-                number,
-                headers.get(position),
-            )
+            yield row._replace(damaged=True) if damaged else row
             damaged = False
         damaged = damaged or bool(waiting)
         tail = step.tail
@@ -185,6 +204,21 @@ def read_file(
             collector.tails.append((segment.path, *tail, kind))
         collector.progress(segment.path, end + (tail[1] if tail else 0))
     collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, damaged)
+
+
+def _good_batches(step: Step, number: int, expected: int, headers: dict[int, bytes]) -> Iterator[GoodBatch]:
+    """Yields the batches of a step, or all as one. headers: the restored ones, by the positions of their batches"""
+    segment, rows = step.segment, step.rows
+    if len(rows) > 1 and not (step.damage or headers) and rows.are_adjacent():
+        first, last, epoch = step.first_offset, step.last_offset, step.cell("partition_leader_epoch", 0)
+        begin, end = rows.span(0)[0], rows.span(len(rows) - 1)[1]
+        counts = rows.hash_sum(), end - begin, last - first + 1
+        yield GoodBatch(first, last, -1 if epoch is None else epoch, *counts, segment, begin, False, number, None, step)
+        return
+    columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
+    for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
+        known_epoch, header = -1 if epoch is None else epoch, headers.get(position)
+        yield GoodBatch(base, last, known_epoch, crc, size, records, segment, position, False, number, header)
 
 
 def _steps(
@@ -257,16 +291,20 @@ def _ascending(
     segments: list[SegmentFile], number: int, next_offset: int, cap: int, collector: DamageCollector
 ) -> Iterator[GoodBatch]:
     window: list[GoodBatch] = []
+    batches = 0
     for row in _in_segment_range(segments, number, next_offset, cap, collector):
         window.append(row)
-        if len(window) == 2 * _WINDOW:
-            kept = _longest_ascending(window, next_offset, collector)
-            window = kept[_WINDOW:]
-            yield from kept[:_WINDOW]
-            if len(kept) > _WINDOW:
-                next_offset = kept[_WINDOW - 1].last + 1
-            elif kept:
-                next_offset = kept[-1].last + 1
+        batches += row.batches
+        if batches >= 2 * _WINDOW:
+            window = _longest_ascending(window, next_offset, collector)
+            batches = sum(one.batches for one in window)
+            at = 0
+            while at < len(window) and batches - window[at].batches >= _WINDOW:
+                batches -= window[at].batches
+                next_offset = window[at].last + 1
+                yield window[at]
+                at += 1
+            del window[:at]
     yield from _longest_ascending(window, next_offset, collector)
 
 
@@ -278,6 +316,7 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
     """
     if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
         return window
+    window = [one for row in window for one in row.each()]
     ends: list[int] = []
     lasts: list[int] = []
     previous: list[int] = [-1] * len(window)
@@ -322,16 +361,17 @@ def _in_segment_range(
         later = [one for one in segments[at + 1 :] if one.base_offset is not None and one.base_offset > low]
         high = _upper_bound(low, later)
         dropped = False
-        for row in read_file(segment, number, max(next_offset, low), cap, collector):
-            while row.last >= high and later and not _opens(later[0]):
+        for found in _read(segment, number, max(next_offset, low), cap, collector):
+            while found.last >= high and later and not _opens(later[0]):
                 del later[0]
                 high = _upper_bound(low, later)
-            if low <= row.base and row.last < high:
-                yield row._replace(damaged=True) if dropped else row
-                dropped = False
-            else:
-                collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
-                dropped = True
+            for row in (found,) if low <= found.base and found.last < high else found.each():
+                if low <= row.base and row.last < high:
+                    yield row._replace(damaged=True) if dropped else row
+                    dropped = False
+                else:
+                    collector.set_aside(_set_aside_batch(row, "outside_of_segment"))
+                    dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
 

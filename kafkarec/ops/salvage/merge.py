@@ -18,6 +18,7 @@ compared, so a batch of a lower rank is kept in rules 2 and 3, and is not set as
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from kafkarec.storage.good_batches import GoodBatch, SetAsideBatch
@@ -47,6 +48,14 @@ class _BatchStream:
         self.second = next(rows, None)
         self.rank = ranks[self.head.source] if self.head and ranks else 0
 
+    def split(self) -> bool:
+        """Whether the head was several batches, of which each is alone now."""
+        if self.head is None or self.head.batches == 1:
+            return False
+        self._rows = chain(self.head.each(), [] if self.second is None else [self.second], self._rows)
+        self.head, self.second = next(self._rows), next(self._rows)
+        return True
+
     def pop(self) -> GoodBatch:
         assert self.head is not None
         row, self.head, self.second = self.head, self.second, next(self._rows, None)
@@ -74,6 +83,16 @@ def merge(
         row = first.head
         assert row is not None
         damaged = row.damaged
+        around = [stream for stream in remaining if _overlap(stream.head, row)]
+        differ = any(stream.head is not None and stream.head.content != row.content for stream in around)
+        is_stale = stale and any(
+            known > row.epoch >= 0 and rank <= first.rank
+            for source, (rank, known) in confirmed_epochs.items()
+            if source != row.source
+        )
+        is_behind = next_offset is not None and row.base < next_offset
+        if (differ or is_stale or is_behind) and any([stream.split() for stream in around]):
+            continue  # each of their batches is decided about alone
         if next_offset is not None and row.last < next_offset:
             yield _set_aside_batch(first.pop(), "overlap")
             continue
@@ -95,17 +114,13 @@ def merge(
                     loser = stream.pop()
                     yield _set_aside_batch(loser, _conflict_reason(loser, winner.head))
             continue
-        if next_offset is not None and row.base < next_offset:
+        if is_behind:
             yield _set_aside_batch(first.pop(), "overlap")
             continue
-        if stale and any(
-            known > row.epoch >= 0 and rank <= first.rank
-            for source, (rank, known) in confirmed_epochs.items()
-            if source != row.source
-        ):
+        if is_stale:
             yield _set_aside_batch(first.pop(), "stale_epoch")
             continue
-        if first.second is not None and first.second.epoch >= row.epoch:
+        if row.batches > 1 or (first.second is not None and first.second.epoch >= row.epoch):
             confirmed_epochs[row.source] = max(
                 confirmed_epochs.get(row.source, (first.rank, -1)), (first.rank, row.epoch)
             )

@@ -16,7 +16,7 @@ from kafkarec.storage.rebuild_folder import filename_prefix
 
 from .copying import Unreadable
 from .merge import DUPLICATE, MergedBatch
-from .planned_files import FilePlan, PlannedFolder, batch_hash
+from .planned_files import FilePlan, PlannedFolder
 from .salvaged_partition import OutputFile, SalvagedPartition, SetAsideRange
 
 MAX_SEGMENT = (
@@ -46,7 +46,7 @@ class PlanBuilder:
         if isinstance(merged, SetAsideBatch):
             self.set_aside(merged)
         elif merged.decision == DUPLICATE:
-            self.report.duplicates += 1
+            self.report.duplicates += merged.row.batches
             self.report.duplicate_size += merged.row.size
         else:
             self._report_missing_offsets(merged)
@@ -77,26 +77,31 @@ class PlanBuilder:
         at = bisect_right(self._base_offsets, row.base)
         base_offset = self._base_offsets[at - 1] if at else -1
         begins = self._plan is None or base_offset > self._base
-        if (
-            self._plan is None
-            or begins
-            or self._plan.size + row.size > self._roll
-            or row.last - self._base > MAX_SEGMENT
-        ):
+        is_far = row.last - (row.base if begins else self._base) > MAX_SEGMENT
+        is_full = self._plan is not None and self._plan.size + row.size > self._roll
+        if row.batches > 1 and (is_far or is_full or bisect_right(self._base_offsets, row.last) > at):
+            for one in row.each():
+                self._add(one)
+            return
+        if self._plan is None or begins or is_full or is_far:
             # A segment that begins because of `roll` is named after its first batch.
             self._plan = self._new_segment(base_offset if base_offset >= 0 and begins else row.base)
         header = row.header or b""
         try:
             segment, position = self.folder.kept(row.segment, row.position, row.size)
         except Unreadable:
-            self._report_unreadable(row)
+            if row.batches == 1:
+                self._report_unreadable(row)
+                return
+            for one in row.each():
+                self._add(one)
             return
         self._plan.append(header)
         self._plan.copy(segment, position + len(header), row.size - len(header))
-        self._plan.hashes += batch_hash(row.last, row.crc, row.size)
+        self._plan.hashes += row.hashes
         file, report = self.report.files[-1], self.report
         for counts in (file, report):
-            counts.batches += 1
+            counts.batches += row.batches
             counts.records += row.records or 0
             counts.size += row.size
         file.first_offset = row.base if file.first_offset is None else file.first_offset

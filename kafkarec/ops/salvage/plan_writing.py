@@ -24,7 +24,7 @@ from kafkarec.support.durable import FileGroup
 from . import side_file_writer
 from .copying import Output
 from .plan import PartitionPlan
-from .planned_files import FilePlan, batch_hash
+from .planned_files import FilePlan
 
 State = tuple[int, str]
 """Size of a file, and its SHA-256 in hexadecimal."""
@@ -71,9 +71,8 @@ def read_back(plan: PartitionPlan, out: str, as_partition: bool) -> dict[str, St
         found, counts = Counter[str](), Counter[str]()
 
         def compared(segment: SegmentFile, step: Step) -> None:
-            rows = list(map(batch_hash, *map(step.column, ("last_offset", "crc", "size_in_bytes"))))
-            found[segment.name] += sum(rows)
-            counts[segment.name] += len(rows)
+            found[segment.name] += step.rows.hash_sum()
+            counts[segment.name] += len(step)
 
         group = FileGroup()
         try:

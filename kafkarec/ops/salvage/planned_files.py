@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from kafkarec._core import hash_of_batch
 from kafkarec.format.layout import LOG_OVERHEAD, V2, V2_OVERHEAD, V2Header, v2_header
 from kafkarec.sources.files import ByteSource, FileObject
 from kafkarec.sources.read_failures import ReadFailure
@@ -64,11 +65,6 @@ class NewHeader(NamedTuple):
 Change = RemovedBatch | InsertedBatch | NewHeader
 
 
-def batch_hash(last: int, crc: int, size: int) -> int:
-    """What is added up over the batches of a file, to compare what was written with what was planned."""
-    return hash((last, crc, size))
-
-
 def batch_size(header: V2Header) -> int:
     return header.batch_length + LOG_OVERHEAD
 
@@ -78,14 +74,14 @@ def last_offset(header: V2Header) -> int:
 
 
 def _hash_of(header: V2Header) -> int:
-    return batch_hash(last_offset(header), header.crc, batch_size(header))
+    return hash_of_batch(last_offset(header), header.crc, batch_size(header))
 
 
 class FilePlan:
     """A file that is to be written. read_at reads it from the sources, which stay open until `close`.
 
     size      bytes
-    hashes    the sum of `batch_hash` of the batches of a log
+    hashes    the sum of `hash_of_batch` of the batches of a log: what is written is compared with it
     """
 
     def __init__(self, name: str) -> None:
