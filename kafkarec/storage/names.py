@@ -240,6 +240,7 @@ def is_log_folder(name: str, above: str) -> bool:
     return tiered_topic(name) is not None or (named is not None and not named.state)
 
 
+@lru_cache(1 << 12)
 def segment(name: str) -> SegmentName | None:
     """Parses the file name of a segment or of one of its side files; None for any other name."""
     match = _SEGMENT.fullmatch(name)

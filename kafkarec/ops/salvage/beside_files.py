@@ -22,7 +22,6 @@ from kafkarec.storage import good_batches, names, unnamed_files
 from kafkarec.storage.good_batches import DamageCollector, GoodBatch
 from kafkarec.storage.log_reading import last_batch
 from kafkarec.storage.names_by_content import places_by_content
-from kafkarec.storage.recorded_ends import DataFolder
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.support.text_table import counted
 
@@ -209,7 +208,7 @@ def _checkpoints(partition: SalvagePartition, name: str) -> Iterator[int | None]
     for source in partition.sources:
         if source.log is None or partition.topic is None or partition.partition is None:
             continue
-        offsets = DataFolder.above(source.log).offsets.get(name, {})
+        offsets = source.data_folder.offsets.get(name, {})
         yield offsets.get(offset_checkpoints.TopicPartition(partition.topic, partition.partition))
 
 

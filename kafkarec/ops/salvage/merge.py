@@ -91,7 +91,7 @@ def merge(
             if source != row.source
         )
         is_behind = next_offset is not None and row.base < next_offset
-        if (differ or is_stale or is_behind) and any([stream.split() for stream in around]):
+        if (differ or is_stale or is_behind) and any(stream.split() for stream in around):
             continue  # each of their batches is decided about alone
         if next_offset is not None and row.last < next_offset:
             yield _set_aside_batch(first.pop(), "overlap")

@@ -40,6 +40,7 @@ class SalvageSource:
 
     unordered   whether it is one file whose batches may be in any order
     snapshots   its KRaft snapshots
+    data_folder   the one that `log` is in
     holes       (first, last) offsets that it may fill; None: it is a source for all offsets
     rank        0, unless its topic id is not that of the source named first: its batches win only over those of a
                 higher rank
@@ -50,6 +51,7 @@ class SalvageSource:
     unordered: bool = False
     log: PartitionFiles | None = None
     snapshots: list[SegmentFile] = field(default_factory=list)
+    data_folder: DataFolder = field(default_factory=lambda: DataFolder(None))
     holes: list[tuple[int, int]] | None = None
     rank: int = 0
 
@@ -96,12 +98,12 @@ class SalvageInput:
     """The partitions of all sources.
 
     left_out       files and folders that are not read; `name` is the path
-    data_folders   the folders that were named as a whole, by their paths
+    data_folders   the folders that were named as a whole
     """
 
     partitions: list[SalvagePartition]
     left_out: list[LeftOut]
-    data_folders: dict[str, DataFolder]
+    data_folders: list[DataFolder]
 
     def set_later_segments(self) -> None:
         """Marks the segments that are followed by another one: an incomplete batch at their end is a loss, also if the
@@ -135,7 +137,12 @@ def find_partitions(given: Iterable[Any], topic: str | None = None, partition: i
     if not partitions:
         raise Refused(f"there is nothing to salvage: no .log file was found{_to_name_itself(left_out)}")
     _set_folder_names(partitions)
-    return SalvageInput(partitions, left_out, recorded_ends.data_folders(folders))
+    data_folders = recorded_ends.data_folders(folders)
+    named = list(data_folders.values())
+    for source in (source for one in partitions for source in one.sources):
+        if source.log is not None:
+            source.data_folder = DataFolder.above(source.log, data_folders)
+    return SalvageInput(partitions, left_out, named)
 
 
 def _to_name_itself(left_out: Iterable[LeftOut]) -> str:

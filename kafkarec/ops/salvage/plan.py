@@ -44,11 +44,12 @@ from .plan_builder import MAX_SEGMENT, PlanBuilder
 from .planned_files import InsertedBatch, PlannedFolder
 from .salvaged_partition import BesideFile, SalvagedPartition
 from .source_witnesses import (
-    SourceWitnesses,
+    add_lost_start,
     credible,
     end_without_segments,
     is_followed,
     proofs_of_loss,
+    recorded,
     was_never_cleaned,
 )
 
@@ -60,7 +61,6 @@ class SalvageOptions:
     """Options of `salvage`, and what is shared by its partitions."""
 
     out: str
-    witnesses: SourceWitnesses
     as_partition: bool = False
     new_cluster: bool = False
     max_decompressed_bytes: int = 128 << 20
@@ -97,13 +97,13 @@ def plan(
     """
     if partition.topic is None and partition.sources[0].unordered:
         return _unordered(partition, options, spool, new_folder)
-    recorded = options.witnesses.of(partition)
+    recorded_before = recorded(partition)
     unread_beside = unread_side_files(partition)
     beside: list[BesideFile] = []
     made, ends = _read(partition, options, spool)
-    if is_followed(partition, ends, recorded):
+    if is_followed(partition, ends, recorded_before):
         made, ends = _read(partition, options, spool)
-    witnesses = credible(partition, ends, recorded)
+    witnesses = credible(partition, ends, recorded_before)
     if partition.fillers:
         _compare_end(partition, made.report, witnesses)
         missing = made.report
@@ -119,7 +119,7 @@ def plan(
     for copies in kraft_snapshots.snapshots_by_name(partition).values():
         kraft_snapshots.plan_snapshot(made.folder, copies, options.max_decompressed_bytes, made.report)
     _set_end(partition, made, _compare_end(partition, made.report, witnesses), options)
-    options.witnesses.add_lost_start(partition, made.report)
+    add_lost_start(partition, made.report)
     _finish(partition, made, options)
     if partition.topic == CLUSTER_METADATA:
         made.report.problems[:0] = kraft_snapshots.losses(made.report)

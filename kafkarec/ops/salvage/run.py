@@ -30,7 +30,6 @@ from .plan_writing import State, read_back, write
 from .planned_files import SET_ASIDE
 from .salvage_report import SalvageReport
 from .salvaged_partition import SalvagedPartition
-from .source_witnesses import SourceWitnesses
 from .unfinished_run import REPORT, UNFINISHED, PartitionNote, UnfinishedRun
 
 _AT_ONCE = 8  # partitions: each waits for the disk most of the time
@@ -116,13 +115,13 @@ def salvage(
     known = named | {os.path.abspath(file.path) for one in found.partitions for file in one.beside}
     known |= {os.path.abspath(filler.segment.path) for one in found.partitions for filler in one.fillers}
     report.source_ids = ids_in_meta_properties(found.partitions)
-    missing = lost_parts.missing_folders(found.data_folders.values(), found.partitions)
+    missing = lost_parts.missing_folders(found.data_folders, found.partitions)
     report.lost_folders = [(one.path, one.why) for one in missing if one.is_lost]
     report.left_out = [(one.name, one.why) for one in found.left_out if os.path.abspath(one.name) not in known]
     report.left_out += [(one.path, one.why) for one in missing if not one.is_lost]
     report.unread = [ReadFailure(one.name, one.cause, one.why) for one in found.left_out if one.cause]
     choices = as_partition, new_cluster, max_decompressed_bytes, undecided, keep_end, restore
-    options = SalvageOptions(out, SourceWitnesses(found.data_folders), *choices, threads, progress or no_progress)
+    options = SalvageOptions(out, *choices, threads, progress or no_progress)
     if dry_run:
         report.partitions = _Run(options, None, read_once).all(found.partitions)
         _add_unread_files(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafkarec._version import __version__
@@ -105,7 +105,7 @@ class SalvageReport:
         return sum(one.size for one in self.partitions)
 
     def to_dict(self) -> dict[str, Any]:
-        found = {name: value for name, value in asdict(replace(self, partitions=[])).items() if name != "version"}
+        found = {name: value for name, value in vars(self).items() if name != "version"}
         found["partitions"] = [one.to_dict() for one in self.partitions]
         return {"kafkarec": self.version, **found, "unreadable": self.unreadable, "ok": self.ok}
 

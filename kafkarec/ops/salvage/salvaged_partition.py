@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from kafkarec.recover.marker_evidence import Decision
@@ -165,22 +165,32 @@ class SalvagedPartition:
         return self.end
 
     def to_dict(self) -> dict[str, Any]:
-        markers = [one._asdict() | {"proven": one.proven} for one in self.markers]
-        return asdict(replace(self, markers=[])) | {"markers": markers}
+        """For JSON: `of` makes the object of it again."""
+        return {name: [*map(_as_json, one)] if isinstance(one, list) else one for name, one in vars(self).items()}
 
     @classmethod
     def of(cls, data: dict[str, Any]) -> SalvagedPartition:
         """The object for a dict from `to_dict`, also after a conversion to and from JSON."""
-        known = {name.name for name in fields(cls)}
-        report = cls(**{name: value for name, value in data.items() if name in known})
-        report.files = [OutputFile(**one) for one in data["files"]]
-        report.snapshots = [OutputFile(**one) for one in data["snapshots"]]
-        report.set_aside = [SetAsideRange(**one) for one in data["set_aside"]]
-        report.markers = [Decision(*(one[name] for name in Decision._fields)) for one in data["markers"]]
-        report.lost = [(one[0], one[1]) for one in data["lost"]]
-        report.missing = [(one[0], one[1]) for one in data["missing"]]
-        report.inner_gaps = [(one[0], one[1]) for one in data["inner_gaps"]]
-        report.tails = [(one[0], one[1], one[2], one[3]) for one in data["tails"]]
-        report.unread = [ReadFailure(*one) for one in data["unread"]]
-        report.other_files = [BesideFile(**one) for one in data["other_files"]]
-        return report
+        known = {name.name: data[name.name] for name in fields(cls)}
+        return cls(**known | {name: [*map(made, data[name])] for name, made in _FROM_JSON.items()})
+
+
+def _as_json(entry: Any) -> Any:
+    if isinstance(entry, Decision):
+        return entry._asdict() | {"proven": entry.proven}
+    return dict(vars(entry)) if is_dataclass(entry) else entry
+
+
+_FROM_JSON: dict[str, Callable[[Any], Any]] = {
+    "files": lambda entry: OutputFile(**entry),
+    "snapshots": lambda entry: OutputFile(**entry),
+    "set_aside": lambda entry: SetAsideRange(**entry),
+    "other_files": lambda entry: BesideFile(**entry),
+    "markers": lambda entry: Decision(*(entry[name] for name in Decision._fields)),
+    "unread": lambda entry: ReadFailure(*entry),
+    "lost": tuple,
+    "missing": tuple,
+    "inner_gaps": tuple,
+    "tails": tuple,
+}
+"""The lists of a partition whose entries JSON has in another form -> how an entry is made of that."""

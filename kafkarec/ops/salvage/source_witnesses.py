@@ -7,37 +7,32 @@ from collections.abc import Mapping, Sequence
 from kafkarec.storage import lost_parts, names, recorded_ends
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.partition_folder import PartitionFiles
-from kafkarec.storage.recorded_ends import DataFolder, LogEnd, SegmentGap, Witness
+from kafkarec.storage.recorded_ends import LogEnd, SegmentGap, Witness
 
 from .partition_sources import SalvagePartition, SalvageSource
 from .salvaged_partition import SalvagedPartition
 
 
-class SourceWitnesses:
-    """Reads the witnesses of each partition, and the files of each data folder once. data_folders: by their paths"""
+def recorded(partition: SalvagePartition) -> dict[int, tuple[Witness, ...]]:
+    """Index of a source -> its witnesses, read before its segments: a broker may be writing both."""
+    sources = enumerate(partition.main_sources)
+    return {
+        number: recorded_ends.read(_log(partition, source), source.data_folder)
+        for number, source in sources
+        if not source.unordered
+    }
 
-    def __init__(self, data_folders: dict[str, DataFolder]) -> None:
-        self._data_folders = data_folders
 
-    def of(self, partition: SalvagePartition) -> dict[int, tuple[Witness, ...]]:
-        """Index of a source -> its witnesses, read before its segments: a broker may be writing both."""
-        found = {}
-        for number, source in enumerate(partition.main_sources):
-            if not source.unordered:
-                log = _log(partition, source)
-                found[number] = recorded_ends.read(log, DataFolder.above(log, self._data_folders))
-        return found
-
-    def add_lost_start(self, partition: SalvagePartition, report: SalvagedPartition) -> None:
-        """Adds the offsets below the first segment that are lost, and in no source: see storage.lost_parts."""
-        base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
-        for log in (_log(partition, source) for source in partition.main_sources):
-            found = lost_parts.lost_start(log, DataFolder.above(log, self._data_folders))
-            if found and found[0] < base:
-                report.missing.insert(0, (found[0], base - 1))
-                report.proofs.insert(0, found[2])
-                report.gaps += base - found[0]
-                return
+def add_lost_start(partition: SalvagePartition, report: SalvagedPartition) -> None:
+    """Adds the offsets below the first segment that are lost, and in no source: see storage.lost_parts."""
+    base = min((one.base_offset or 0 for source in partition.sources for one in source.segments), default=0)
+    for source in partition.main_sources:
+        found = lost_parts.lost_start(_log(partition, source), source.data_folder)
+        if found and found[0] < base:
+            report.missing.insert(0, (found[0], base - 1))
+            report.proofs.insert(0, found[2])
+            report.gaps += base - found[0]
+            return
 
 
 def credible(
@@ -87,7 +82,7 @@ def end_without_segments(partition: SalvagePartition, witnesses: Sequence[Witnes
 
 def was_never_cleaned(partition: SalvagePartition) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
-    folders = [DataFolder.above(source.log) for source in partition.main_sources if source.log is not None]
+    folders = [source.data_folder for source in partition.main_sources if source.log is not None]
     known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]
     return partition.topic not in names.ALWAYS_COMPACTED and bool(known) and not any(one is not False for one in known)
 
