@@ -30,9 +30,7 @@
 | write_functions | `write_log(df, path)`: writes records with the offsets they have to partition folders |
 | counting | `count(spark, path)`: the number of records, by the headers of their batches |
 | offsets_by_time | `offsets_at(spark, path, time)`: the offset at a time, in each partition |
-| studying | `study(spark, path)`: what other codecs, levels, batch sizes and formats would save |
 | damage | `damage_report(spark, path)`: which bytes of which files are damaged |
-| split_table | `splits(spark, path)`: what each task of a read would read |
 | worker_errors, task_log | what a worker reports and logs when it fails: the cause first |
 | stream_lag | `lag(query)`: how many offsets a stream has still to read |
 | diagnosis | `doctor(spark)`: the Python and kafkarec of each executor |
@@ -56,7 +54,6 @@ if TYPE_CHECKING:
     from .damage import DamageReport
     from .diagnosis import Diagnosis
     from .registration import Registered
-    from .split_table import SplitTable
     from .stream_lag import Lag
 
 __all__ = [
@@ -71,8 +68,6 @@ __all__ = [
     "offsets_at",
     "read_log",
     "register",
-    "splits",
-    "study",
     "sweep",
     "write_log",
 ]
@@ -148,24 +143,6 @@ def sweep(
     return run(path, older_than_hours, spark, storage_options)
 
 
-def splits(spark: Any, path: str | Iterable[str], **options: Any) -> SplitTable:
-    """What each task of spark.read.format("kafkarec").options(...).load(path) would read. Printable.
-
-    path     files, folders, globs or URLs
-    options  of that source, as for `read_log`
-
-    `.rows` has a dict per split: task, topic, partition, file, begin, end (positions of bytes). Spark's explain() shows
-    neither these nor path and options. Nothing is read but names, sizes and indexes.
-
-    >>> print(splits(spark, "tests/vectors/segments/txn-0", startingOffsets={"txn": {"0": 30}}))
-    1 task, 1 split, 16370 bytes: path=tests/vectors/segments/txn-0 startingOffsets={"txn": {"0": 30}}
-      task 0  txn-0  bytes 0 to 16370 of .../tests/vectors/segments/txn-0/00000000000000000030.log
-    """
-    from .split_table import splits as run
-
-    return run(spark, path, **options)
-
-
 def count(spark: Any, path: str | Iterable[str], **options: Any) -> RecordCount:
     """The number of records: that of spark.read.format("kafkarec").load(path).count(), many times faster.
 
@@ -211,42 +188,6 @@ def offsets_at(
     from .offsets_by_time import offsets_at as run
 
     return run(spark, path, time, **options)
-
-
-def study(
-    spark: Any,
-    path: str | Iterable[str],
-    *,
-    formats: Iterable[int | str] | None = None,
-    codecs: Iterable[str] | None = None,
-    batch_sizes: Iterable[int | None] | None = None,
-    sample: int | None = 16 << 20,
-    **options: Any,
-) -> Any:
-    """What other codecs, levels, batch sizes and formats would save: kafkarec.study of each partition, one task each.
-
-    path     files, folders, globs or URLs
-    formats, codecs, batch_sizes  what is tried, as for kafkarec.study; None: its defaults
-    sample   bytes to read of all partitions together, spread as `kafkarec study` does; of many small ones, some are
-             read. None: everything
-    options  of the data source: subscribe, subscribePattern, assign, where, basePath, storageOptions,
-             maxDecompressedBytes, failOnDataLoss
-
-    Returns a DataFrame, a row for each partition that is read and each combination: path, topic, partition; log_size,
-    sampled (bytes), damage (damaged places in what was read); format, compression, level, batch_size, share, margin,
-    size, batches, write_rate, read_rate, losses, refused, is_best, as in kafkarec.study(...).outcomes. Rates are those
-    of the executors, while their other tasks run. The files are listed at once, and read by each action.
-
-    ValueError for a format, codec or level that does not exist.
-
-    >>> frame = study(spark, "tests/vectors/segments", subscribe="txn", codecs=["none"], batch_sizes=[None, 65536])
-    >>> frame.orderBy("size").select("topic", "partition", "compression", "batch_size", "size").first()
-    Row(topic='txn', partition=0, compression='none', batch_size=65536, size=19079)
-    """
-    from .studying import study as run
-
-    tried = {"formats": formats, "codecs": codecs, "batch_sizes": batch_sizes}
-    return run(spark, path, tried, sample, **options)
 
 
 def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> DamageReport:

@@ -48,7 +48,6 @@ LINES = (
     Line("damage_report", "`damage_report(spark, path)`"),
     Line("count", "`count(spark, path, **options)`"),
     Line("offsets_at", "`offsets_at(spark, path, time)`"),
-    Line("study", "`study(spark, path, **options)`"),
     Line("read_log", "`read_log(spark, path, **options)`"),
     Line("end_of_log", "`endOfLog`, `end_of_log`: logs and values that stop in mid-batch"),
     Line("write_log", "`write_log(df, path)`, appending"),

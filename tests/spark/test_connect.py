@@ -99,8 +99,6 @@ def test_questions_are_answered_by_the_cluster(results: dict[str, Any]) -> None:
     folders = {name: kafkarec.open(SEGMENTS / f"{name}-0") for name in ("all-codecs", "txn")}
     expected = {name: {"0": log.offset_for_timestamp(1700000000005)} for name, log in folders.items()}
     assert results["offsets_at"] == expected
-    study = kafkarec.study(SEGMENTS / "txn-0", codecs=["none"], batch_sizes=[None])
-    assert results["study"] == [study.outcomes[0].size, 1]
 
 
 def test_errors_are_one_line(results: dict[str, Any]) -> None:
@@ -109,7 +107,6 @@ def test_errors_are_one_line(results: dict[str, Any]) -> None:
     assert results["report_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
     assert results["count_missing"].startswith("AnalysisException: [PATH_NOT_FOUND] Path does not exist: ")
     assert results["offsets_at_wrong"].startswith("ValueError: subscribe: cannot find nobody; there are: txn")
-    assert results["study_wrong"].startswith("ValueError: 'brotli' is not a codec; there are none, gzip, ")
     assert "[PATH_NOT_FOUND]" in results["missing"]
     on_cluster, on_client = results["sweep_missing"]
     assert on_cluster.startswith("FileNotFoundError: there is no folder ")

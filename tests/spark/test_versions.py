@@ -250,17 +250,6 @@ def test_the_number_of_records_and_offsets_at_a_time(run: Run) -> None:
     assert after == sum(len(logs[f"{name}-0"].read(start_offset=offset)) for name, offset in at.items())
 
 
-def test_the_study_of_each_partition(run: Run) -> None:
-    expected = []
-    for name in ("all-codecs", "txn"):
-        log = kafkarec.open(SEGMENTS / f"{name}-0")
-        for one in kafkarec.study(log, formats=[1, 2], codecs=["lz4", "none"], batch_sizes=[None, 65536]).outcomes:
-            of_log = {"path": str(log.path), "topic": name, "partition": 0}
-            expected.append({**of_log, **one.candidate._asdict(), "size": one.size, "losses": one.losses})
-    expected.sort(key=lambda row: [row[key] or 0 for key in ("topic", "format", "compression", "batch_size")])
-    assert run.rows("study") == expected
-
-
 def test_lateral(run: Run) -> None:
     found = run.rows("lateral")
     if found is not None:

@@ -124,9 +124,6 @@ results["count"] = [found, found.partitions]
 results["count_missing"] = failure(lambda: spark_udfs.count(spark, f"{FOLDER}/none"))
 results["offsets_at"] = spark_udfs.offsets_at(spark, SEGMENTS, 1700000000005, subscribe=["txn", "all-codecs"])
 results["offsets_at_wrong"] = failure(lambda: spark_udfs.offsets_at(spark, TXN, 0, subscribe="nobody"))
-study = spark_udfs.study(spark, SEGMENTS, subscribe="txn", codecs=["none"], batch_sizes=[None])
-results["study"] = [study.first()["size"], study.count()]
-results["study_wrong"] = failure(lambda: spark_udfs.study(spark, TXN, codecs=["brotli"]))
 results["sweep"] = spark_udfs.sweep(f"{FOLDER}/made", spark=spark)
 results["sweep_missing"] = [
     failure(lambda: spark_udfs.sweep(f"{FOLDER}/none", spark=spark)),

@@ -285,14 +285,6 @@ def offsets_at():
 
 
 @step
-def study():
-    frame = spark_udfs.study(spark, str(SEGMENTS), formats=[1, 2], codecs=["none", "lz4"], batch_sizes=[None, 65536])
-    rows = frame.where("topic IN ('txn', 'all-codecs')").orderBy("topic", "format", "compression", "batch_size")
-    columns = ("path", "topic", "partition", "format", "compression", "level", "batch_size", "size", "losses")
-    return [row.asDict() for row in rows.select(*columns).collect()]
-
-
-@step
 def write_log():
     records = spark.range(100).selectExpr("'made' AS topic", "int(id % 2) AS partition", "id AS offset")
     records = records.selectExpr(
