@@ -37,7 +37,7 @@ def _text(name: str, value: Any) -> str:
     if name in ("path", "paths"):
         return ",".join(map(location, [value] if isinstance(value, str) else value))
     if name == "where":
-        return " AND ".join(f"{each.name} {each.operation} {', '.join(each.literals)}".strip() for each in value)
+        return " AND ".join(f"{each.name} {each.sign} {each.literal}" for each in value)
     if isinstance(value, str):
         return value
     return ",".join(value) if isinstance(value, tuple) else json.dumps(value)
