@@ -53,7 +53,7 @@ from kafkarec._c.producer_table cimport (
     violation_of, without_data,
 )
 from kafkarec._c.row_checks cimport (
-    EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, lower_epoch,
+    EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, fits_behind, lower_epoch,
 )
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._pages cimport pages_free
@@ -453,6 +453,26 @@ cdef class Rows:
         """Whether each batch follows the one before in bytes and offsets, with the same leader epoch, and all have a
         record for each of their offsets."""
         return are_adjacent(self.at(0), self.count)
+
+    def units(self, Chunk chunk):
+        """[(index of its first batch, number of batches, number of rows), ...] of what `convert` takes as one: adjacent
+        plain messages that one batch can hold, and each other batch. chunk: the records, or None"""
+        cdef const Run* run = NULL
+        cdef int64_t left = 0, i, first = 0, rows = 0
+        cdef list found = []
+        if chunk is not None:
+            run, left = <const Run*>chunk.storage.columns.runs.data, chunk.storage.columns.run_count
+        for i in range(self.count):
+            if i and not fits_behind(self.at(first), self.at(i - 1), self.at(i)):
+                found.append((first, i - first, rows))
+                first, rows = i, 0
+            while left > 0 and run.batch == i:
+                rows += run.rows
+                run += 1
+                left -= 1
+        if self.count:
+            found.append((first, self.count - first, rows))
+        return found
 
     def hash_sum(self):
         """The sum of `hash_of_batch` of the batches."""

@@ -6,7 +6,7 @@ looks only at those (`ops/verify`).
 """
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, CONTROL, DELETE_HORIZON, is_wrapper
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, CODEC_MASK, CONTROL, DELETE_HORIZON, is_wrapper
 
 cdef enum RowFlag:
     APART = 1                    # a batch does not begin where the one before ends
@@ -17,6 +17,7 @@ cdef enum RowFlag:
 
 cdef enum:
     MAX_JUMP = 1 << 31           # recover.offset_order.MAX_JUMP
+    MAX_WIDTH = (1 << 30) - 1    # ops.convert.batch_joining.WIDEST
 
 cdef struct RowState:
     int64_t end                  # where the last batch ends
@@ -107,6 +108,21 @@ cdef inline bint are_adjacent(const BatchRow* rows, int64_t count) noexcept nogi
                   rows[i].partition_leader_epoch != rows[i - 1].partition_leader_epoch):
             return False
     return True
+
+
+cdef inline bint is_plain_message(const BatchRow* row) noexcept nogil:
+    return row.magic < BATCH_MAGIC and row.attributes & CODEC_MASK == 0 and row.max_timestamp >= ABSENT
+
+
+cdef inline bint fits_behind(const BatchRow* first, const BatchRow* before, const BatchRow* row) noexcept nogil:
+    """Whether one batch can hold the plain messages from `first` to `before` and the next one."""
+    return (
+        is_plain_message(first) and is_plain_message(row) and row.magic == first.magic and
+        row.timestamp_type == first.timestamp_type and row.position == before.position + before.size_in_bytes and
+        row.last_offset > before.last_offset and
+        <uint64_t>row.last_offset - <uint64_t>first.last_offset <= <uint64_t>MAX_WIDTH and
+        (row.timestamp_type != 1 or row.max_timestamp == first.max_timestamp)
+    )
 
 
 cdef inline uint64_t batch_hash(int64_t last_offset, uint32_t crc, int64_t size) noexcept nogil:

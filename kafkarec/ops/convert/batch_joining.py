@@ -12,10 +12,11 @@ from kafkarec.format.layout import BATCH_MAGIC
 from kafkarec.ops.rewrite.batches import SourceBatch
 
 from .decoded_batches import DecodedBatches
-from .source_batches import WIDEST
 from .target import Shape
 
 LOG_APPEND = 1
+WIDEST = 2**30 - 1
+"""Largest last - base offset of a batch that may be joined with another: the offset delta of two such fits an int32."""
 
 
 def may_follow(first: SourceBatch, last: SourceBatch, unit: SourceBatch, shape: Shape) -> bool:

@@ -6,24 +6,20 @@ Every batch is decoded before it is converted: records that Kafka cannot read mu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 from typing import Any
 
-from kafkarec.damage import Damage, relocated
+from kafkarec.damage import Damage, Restored, relocated
 from kafkarec.errors import KafkaRecordError
-from kafkarec.format.layout import BATCH_MAGIC
-from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, row_counts, steps
+from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
 from kafkarec.read.decode_options import CHUNK_BYTES, checked_threads, request
 from kafkarec.read.walk import Buffer
 from kafkarec.recover.restoring import used_bytes
+from kafkarec.recover.steps import Step
 from kafkarec.storage import opening
 from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.segment_file import SegmentFile
 from kafkarec.tables.records import RecordBatch
-
-WIDEST = 2**30 - 1
-"""Largest last - base offset of a batch that may be joined with another: the offset delta of two such fits an int32."""
 
 
 class SourceBatches:
@@ -70,58 +66,35 @@ class SourceBatches:
             self.read += CHUNK_BYTES if number else 0  # every step but the last decompressed at least one chunk
             self.damage += step.damage
             self.remaining += step.tail[1] if step.tail else 0
-            if not len(step):
-                continue
-            positions, sizes = step.column("position"), step.column("size_in_bytes")
-            begin, size = positions[0], sum(sizes)
-            restored = {one.position: one for one in step.restored}
-            if positions[-1] + sizes[-1] == begin + size and not restored:  # no damage between
-                whole = memoryview(source.raw(begin, size))
-                raws = [whole[at - begin : at - begin + length] for at, length in zip(positions, sizes, strict=True)]
-            else:
-                read = source.raw
-                raws = [
-                    memoryview(used_bytes(read(at, length), restored[at]) if at in restored else read(at, length))
-                    for at, length in zip(positions, sizes, strict=True)
-                ]
-            units = batches_of(step, row_counts(step), repeat(None), raws, repeat(source.path))
-            yield from _join_plain_messages(units) if min(step.column("magic")) < 2 else units
+            if len(step):
+                yield from _units(step, source)
 
 
-def _join_plain_messages(units: Iterable[SourceBatch]) -> Iterator[SourceBatch]:
-    """Joins adjacent plain messages into one unit, as there may be millions of them."""
-    first: SourceBatch | None = None
-    last, size = 0, 0
-    raws: list[memoryview] = []
-    for unit in units:
-        plain = unit.magic < BATCH_MAGIC and not unit.codec and unit.max_timestamp >= -1
-        if (
-            first
-            and plain
-            and unit.magic == first.magic
-            and unit.timestamp_type == first.timestamp_type
-            and unit.position == first.position + size
-            and last < unit.last_offset <= first.last_offset + WIDEST
-            and (not unit.timestamp_type or unit.max_timestamp == first.max_timestamp)
-        ):
-            last, size = unit.last_offset, size + unit.size_in_bytes
-            raws.append(unit.raw)
-            continue
-        if first:
-            yield _joined(first, last, raws)
-        if plain:
-            first, last, size, raws = unit, unit.last_offset, unit.size_in_bytes, [unit.raw]
+def _units(step: Step, source: Any) -> Iterator[SourceBatch]:
+    """Yields the batches of a step. Adjacent plain messages are one, as there may be millions of them: with the header
+    of the first, and the last offset of the last."""
+    restored = {one.position: one for one in step.restored}
+    units, span = step.rows.units(step.chunk), step.rows.span
+    begin, whole = span(0)[0], None
+    if not (step.damage or restored):
+        whole = memoryview(source.raw(begin, span(len(step) - 1)[1] - begin))
+    firsts, _, rows = zip(*units, strict=True)
+    for batch, (first, count, _) in zip(batches_of(step, rows, firsts), units, strict=True):
+        position, end = batch.position, span(first + count - 1)[1]
+        if whole is not None:
+            raw = whole[position - begin : end - begin]
         else:
-            first = None
-            yield unit
-    if first:
-        yield _joined(first, last, raws)
+            each = map(span, range(first, first + count))
+            raw = memoryview(b"".join(_bytes(source, at, stop, restored.get(at)) for at, stop in each))
+        if count > 1:
+            last = step.cell("last_offset", first + count - 1)
+            batch = batch._replace(last_offset=last, size_in_bytes=end - position, messages=count)
+        yield batch._replace(raw=raw, file=source.path)
 
 
-def _joined(first: SourceBatch, last_offset: int, raws: list[memoryview]) -> SourceBatch:
-    raw = memoryview(b"".join(raws)) if len(raws) > 1 else raws[0]
-    stop, count = first.start + len(raws), len(raws)
-    return first._replace(last_offset=last_offset, size_in_bytes=raw.nbytes, stop=stop, raw=raw, messages=count)
+def _bytes(source: Any, begin: int, end: int, restored: Restored | None) -> bytes:
+    data: bytes = source.raw(begin, end - begin)
+    return data if restored is None else used_bytes(data, restored)
 
 
 def _checked(data: Any) -> tuple[Sequence[Any], Iterable[Any]]:

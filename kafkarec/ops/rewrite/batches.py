@@ -87,11 +87,14 @@ _HEADER = SourceBatch._fields[: SourceBatch._fields.index("start")]
 _NONE_IS_MINUS_ONE = {"max_timestamp", "partition_leader_epoch", "producer_id", "producer_epoch", "base_sequence"}
 
 
-def batches_of(step: Step, counts: Sequence[int], *more: Iterable[Any]) -> Iterator[SourceBatch]:
-    """The batches of a step. counts: how many rows each has; more: the fields after `stop`."""
-    columns = [_filled(name, step.column(name)) for name in _HEADER]
+def batches_of(step: Step, counts: Iterable[int], at: Sequence[int] | None = None) -> Iterator[SourceBatch]:
+    """The batches of a step, or those with the indexes `at`. counts: how many rows each has"""
+    if at is None or len(at) == len(step):
+        columns = [step.column(name) for name in _HEADER]
+    else:
+        columns = [[step.cell(name, row) for row in at] for name in _HEADER]
     bounds = [0, *accumulate(counts)]
-    return map(SourceBatch, *columns, bounds, bounds[1:], *more)
+    return map(SourceBatch, *map(_filled, _HEADER, columns), bounds[:-1], bounds[1:])
 
 
 def _filled(name: str, values: list[Any]) -> list[Any]:
