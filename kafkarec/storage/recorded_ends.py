@@ -36,6 +36,7 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
+from kafkarec.sidecars.index_entries import size_before_zeros
 from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.support.text_table import counted
 
@@ -268,7 +269,7 @@ def _of_index(one: names.SegmentName, folder: Folder, has_segment: bool) -> Iter
     data = _quiet(folder, name)
     try:
         # Only zeros: preallocated.
-        claim = _INDEXES[one.suffix](data, one.base_offset) if data and data.strip(b"\0") else None
+        claim = _INDEXES[one.suffix](data, one.base_offset) if data and size_before_zeros(data) else None
     except KafkaRecordError:
         claim = None  # verify reports it
     if not has_segment:

@@ -21,6 +21,7 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
+from kafkarec.sidecars.index_entries import size_before_zeros
 
 BINARY = {
     ".index": lambda data, base: offset_index.write(offset_index.read(data, base), base),
@@ -90,6 +91,13 @@ def test_an_entry_that_ends_in_zero_bytes_is_whole() -> None:
     data = offset_index.write([(256, 65536)], 0)
     assert data.endswith(b"\0\0")
     assert list(offset_index.read(data + bytes(16), 0)) == [(256, 65536)]
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 1 << 16, (1 << 16) + 7, 10 << 20])
+def test_zeros_of_any_length_end_an_index(zeros: int) -> None:
+    data = bytes(1 << 16) + b"\1" + bytes(zeros)
+    assert size_before_zeros(data) == (1 << 16) + 1
+    assert size_before_zeros(bytes(zeros)) == 0
 
 
 # ---- look-ups
