@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 
 from kafkarec.damage import is_unchecked
+from kafkarec.sidecars import leader_epochs
 from kafkarec.sources import remote
 from kafkarec.sources.read_failures import REMEDIES
 from kafkarec.storage.output_rules import STANDARD_INPUT
@@ -16,7 +17,7 @@ from .finding_kinds import ANOMALY, ERROR, INDEX_FILE, KINDS, REINDEX, REPLICA, 
 from .report_data import PartitionReport, ReportData
 
 _MAX_COMMANDS = 3
-_REBUILT_BY_REINDEX = ("index", ".snapshot")
+_REBUILT_BY_REINDEX = ("index", ".snapshot", leader_epochs.NAME)
 
 
 def next_steps(report: ReportData) -> list[str]:
@@ -168,12 +169,14 @@ def _path(one: PartitionReport) -> str:
 
 
 def _needs_salvage(one: PartitionReport) -> bool:
-    """Whether a log is damaged or was longer, header fields or names of segments are wrong, or files of other names may
-    have offsets that it lacks."""
+    """Whether a log is damaged or was longer, header fields or names of segments are wrong, files of other names may
+    have offsets that it lacks, or a side file that disagrees may be the only one that knows what stood in a gap, such as
+    the ABORT markers there, which `reindex` would forget."""
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
+    in_side_file = bool(one.missing) and _has_step(one, REINDEX, ERROR)
     damaged = any(not is_unchecked(each.reason) for each in one.damage)
-    return damaged or one.damage_left_out > 0 or in_other_file or _has_step(one, SALVAGE, ERROR)
+    return damaged or one.damage_left_out > 0 or in_other_file or in_side_file or _has_step(one, SALVAGE, ERROR)
 
 
 def _differ(replicas: Sequence[PartitionReport]) -> bool:

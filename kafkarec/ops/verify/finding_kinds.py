@@ -61,8 +61,8 @@ KINDS: dict[str, Kind] = {
     "offset_overlap": Kind(
         (ERROR, ANOMALY),
         "a batch begins at or below the last offset of the batch before it",
-        "salvage the partition",
-        REPLICA,
+        "salvage the partition: it sets aside what does not fit",
+        SALVAGE,
     ),
     "base_offset_wrong": Kind(
         _ERROR, "a batch's base offset, which no checksum covers, does not fit the adjacent batches", _COPY, REPLICA
@@ -76,7 +76,12 @@ KINDS: dict[str, Kind] = {
     "offset_below_file_name": Kind(
         _ERROR, "a batch has offsets below the base offset in its file's name", _COPY, SALVAGE
     ),
-    "segment_overlap": Kind(_ERROR, "a segment has offsets that belong to the next segment", _COPY),
+    "segment_overlap": Kind(
+        _ERROR,
+        "a segment has offsets that belong to the next segment",
+        "salvage the partition: it sets aside what does not fit",
+        SALVAGE,
+    ),
     "segment_gap": Kind(
         (ERROR, ANOMALY),
         "offsets are missing between two segments",

@@ -224,6 +224,33 @@ def test_replicas_that_are_verified_together_are_salvaged_together(tmp_path: Pat
     assert f"\n{first}  " in text and f"\n{second}  " in text and "\nother-0 " in text, "rows of one name have paths"
 
 
+@pytest.mark.parametrize("bases", [{0: [0, 5, 0, 5]}, {0: [0, 5, 10], 10: [10]}])
+def test_batches_that_do_not_fit_are_salvaged(tmp_path: Path, bases: dict[int, list[int]]) -> None:
+    folder = made(tmp_path, {name: [good(base) for base in each] for name, each in bases.items()})
+    assert "\nnext: kafkarec salvage " in str(verified(folder))
+
+
+def test_an_index_that_may_know_what_is_missing_is_not_replaced(tmp_path: Path) -> None:
+    """Two ABORT markers at the end of their segment are cut out: the .txnindex has the second one alone."""
+    folder = tmp_path / "txn-0"
+    shutil.copytree(SEGMENTS / "txn-0", folder)
+    log = folder / f"{30:020}.log"
+    data = log.read_bytes()
+    for marker in [one for one in kafkarec.batches(data) if one.base_offset in (141, 146)]:
+        data = data.replace(bytes(marker.raw), b"")
+    log.write_bytes(data)
+    data_folder(tmp_path, cleaner="")
+    text = str(verified(folder))
+    assert "[transaction_unknown]" in text and "next: kafkarec reindex" not in text
+    assert "\nnext: kafkarec salvage " in text
+
+
+def test_leader_epochs_that_cannot_be_read_are_made_anew(tmp_path: Path) -> None:
+    folder = made(tmp_path, {0: [good(0)]})
+    (folder / "leader-epoch-checkpoint").write_bytes(bytes(40))
+    assert "\nnext: kafkarec reindex " in str(verified(folder))
+
+
 def test_advice_is_no_command_with_a_placeholder(tmp_path: Path) -> None:
     folder = made(tmp_path, {0: [good(0)], 6: [good(6)]})
     data_folder(tmp_path, cleaner="")
