@@ -15,8 +15,9 @@ from kafkarec.logs import Log, LogDir, Segment, logs_of
 from kafkarec.sources import remote
 from kafkarec.sources.files import OpenFile
 from kafkarec.sources.folders import LocalFolder
-from kafkarec.sources.read_failures import of_one_file, read_failure
+from kafkarec.sources.read_failures import MISSING, of_one_file, read_failure
 from kafkarec.storage import names, other_file_types
+from kafkarec.storage.partition_folder import LeftOut
 from kafkarec.support.text_table import system_reason
 
 from .shared_options import CouldNot, WrongUse
@@ -33,22 +34,31 @@ def find(
     *,
     any_file: bool = False,
     unread: list[str] | None = None,
+    left_out: list[LeftOut] | None = None,
 ) -> list[Log]:
     """Return one log for each partition; segments of one folder that are named one by one become one log.
 
     any_file  also files of other types; without it they are WrongUse
     unread    gets a line for each folder that cannot be listed
+    left_out  gets what of several paths is not there, cannot be listed or has no log; logs without segments count then
     """
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
     logs: list[Log | list[Segment]] = []
     by_folder: dict[str, list[Segment]] = {}
     for path in paths:
+        if left_out is not None and len(paths) > 1 and _is_missing(path):
+            left_out.append(LeftOut(path, "no such file or directory", names.UNREADABLE, cause=MISSING))
+            continue
         opened = _open(path, topic, partition, alone=len(paths) == 1, any_file=any_file)
         if not isinstance(opened, Segment):
             if unread is not None:
                 unread += unlisted(opened)
-            logs += _logs(path, opened)
+            if left_out is None:
+                logs += _logs(path, opened)
+            else:
+                logs += logs_of(opened)
+                left_out += _without_logs(path, opened)
             continue
         folder = names.segment_owner(os.path.abspath(path)).log if names.segment(opened.name) else path
         if folder not in by_folder:
@@ -155,6 +165,20 @@ def _logs(path: str, opened: Log | LogDir) -> list[Log]:
         hint = f"; {left[0].name} is {left[0].why}" if left else ""
         raise CouldNot(f"{path}: a folder without .log files{hint}")
     return logs
+
+
+def _is_missing(path: str) -> bool:
+    return path != STANDARD_INPUT and not remote.is_url(path) and not os.path.lexists(path)
+
+
+def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:
+    """Yield what of a folder that was named beside others cannot be listed; or the folder, if no log is in it, as in the
+    mount point of a disk that is not mounted."""
+    for one in opened.left_out:
+        if one.cause:
+            yield one._replace(name=os.path.join(path, one.name))
+    if not logs_of(opened) and not opened.left_out:
+        yield LeftOut(path, "a folder without partitions", names.UNREADABLE, is_folder=True, cause=MISSING)
 
 
 def standard_input(topic: str | None, partition: int | None, *, any_file: bool = False) -> Segment:

@@ -9,6 +9,7 @@ from kafkarec.logs import LogDir, logs_of
 from kafkarec.ops import verify
 from kafkarec.ops.verify.report_document import document
 from kafkarec.sources.folders import LocalFolder
+from kafkarec.storage.partition_folder import LeftOut
 
 from . import input_logs, output_files, progress, shared_options
 from .problems import COULD_NOT
@@ -73,8 +74,11 @@ def _opened(args: argparse.Namespace) -> Any:
     """Return the opened input. A single path is opened as a whole, as a data folder also has checkpoint files."""
     paths = args.paths
     if len(paths) > 1 or paths == [input_logs.STANDARD_INPUT]:
-        logs = input_logs.find(paths, args.topic, args.partition, any_file=True)
+        left_out = list[LeftOut]()
+        logs = input_logs.find(paths, args.topic, args.partition, any_file=True, left_out=left_out)
         if paths == [input_logs.STANDARD_INPUT]:
             logs[0].path = input_logs.STANDARD_INPUT
-        return logs[0] if len(logs) == 1 else LogDir(", ".join(paths), logs, folders=[*map(LocalFolder, paths)])
+        if len(logs) == 1 and not left_out:
+            return logs[0]
+        return LogDir(", ".join(paths), logs, left_out, folders=[*map(LocalFolder, paths)])
     return input_logs.opened(paths[0], args.topic, args.partition, any_file=True)

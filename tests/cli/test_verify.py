@@ -92,6 +92,24 @@ def test_several_paths_and_standard_input_are_verified(run: Here, damaged: Path)
     assert b"\nstandard input: 272 B in 1 file" in piped.out
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_one_of_several_paths_is_not_there(run: Here, damaged: Path, tmp_path: Path, exists: bool) -> None:
+    """Such as a disk that is not mounted: the others are verified, but that is not all."""
+    disk = tmp_path / "disk"
+    if exists:
+        disk.mkdir()
+    ran = run("verify", damaged / "fine-1", disk)
+    assert ran.status == 3 and ran.out.startswith(b"COULD NOT READ EVERYTHING: ")
+    assert f"  error    {disk}: " in ran.out.decode()
+
+
+def test_a_log_without_segments_in_one_of_several_folders(run: Here, damaged: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk" / "gone-0").mkdir(parents=True)
+    (tmp_path / "disk" / "gone-0" / f"{7:020}.snapshot").touch()
+    ran = run("verify", damaged / "fine-1", tmp_path / "disk")
+    assert ran.status == 1 and ran.out.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)".encode())
+
+
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
     loaded = json.loads(ran.out)
