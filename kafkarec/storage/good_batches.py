@@ -187,6 +187,9 @@ def _read(
                 collector.set_aside(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
                 )
+            elif damage.reason == "base_offset_undecided":
+                for position, size in _batches_within(segment, damage, cap):
+                    collector.set_aside(SetAsideBatch(segment, position, size, None, None, damage.reason, number))
             end = max(end, damage.position + damage.length)
         expected = segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
         for row in _good_batches(step, number, expected, headers):
@@ -219,6 +222,15 @@ def _good_batches(step: Step, number: int, expected: int, headers: dict[int, byt
     for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
         known_epoch, header = -1 if epoch is None else epoch, headers.get(position)
         yield GoodBatch(base, last, known_epoch, crc, size, records, segment, position, False, number, header)
+
+
+def _batches_within(segment: SegmentFile, damage: Damage, cap: int) -> Iterator[tuple[int, int]]:
+    """(position, size) of the good batches in bytes of which only the place in the log is wrong, as those of another
+    file are, or of another part of this one: their offsets prove nothing there."""
+    part = segment.copy(one_log=False).between(damage.position, damage.position + damage.length)
+    for step in _steps(part, cap, None, DamageCollector([], lambda batch: None, [], {}, [], None)):
+        if step is not None:
+            yield from zip(step.column("position"), step.column("size_in_bytes"), strict=True)
 
 
 def _steps(

@@ -225,7 +225,7 @@ class SegmentFile(InFolder):
     @property
     def facts(self) -> LogFacts:
         """What its name and the files beside it say, for restoring."""
-        base = self.base_offset if self.name.split(".")[1:2] == ["log"] else None
+        base = self.base_offset if self.one_log and self.name.split(".")[1:2] == ["log"] else None
         if base is None:
             return NO_FACTS._replace(one_log=self.one_log)
         beside = _FilesBeside(self, base)

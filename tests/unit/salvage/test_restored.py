@@ -64,3 +64,20 @@ def test_restore_false_leaves_them_out(folder: Path, tmp_path: Path) -> None:
         (STARTS[2], "base_offset_undecided"),  # up to the next batch
     ]
     assert report.partitions[0].restored == []
+
+
+def test_batches_of_another_log_between_damage_are_set_aside(tmp_path: Path) -> None:
+    """As in a page of another file: their offsets do not fit, and prove nothing there."""
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    own = [builders.good_batch(3, base_offset=3 * n, leader_epoch=7) for n in range(40)]
+    others = [builders.good_batch(3, base_offset=base, leader_epoch=7) for base in (900, 903)]
+    data = b"".join([*own[:20], own[20][:-9], *others, own[21][9:], *own[22:]])
+    (log / f"{0:020d}.log").write_bytes(data)
+    report = kafkarec.salvage(log, tmp_path / "out")
+    assert (tmp_path / "out/orders-0" / f"{0:020d}.log").read_bytes() == b"".join(own[:20] + own[22:])
+    [partition] = report.partitions
+    assert partition.lost == [(60, 65)] and partition.damage[1]["reason"] == "base_offset_undecided"
+    [aside] = partition.set_aside
+    assert (aside.reason, aside.batches, aside.position) == ("base_offset_undecided", 2, data.index(others[0]))
+    assert (tmp_path / "out" / aside.saved_as).read_bytes() == b"".join(others)
