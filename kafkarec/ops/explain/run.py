@@ -66,9 +66,10 @@ def _extent(view: memoryview) -> tuple[int, FieldFault | None]:
 
 def _leading_zeros(view: memoryview) -> int:
     piece = 1 << 16
+    zeros = bytes(piece)
     for start in range(0, len(view), piece):
         data = bytes(view[start : start + piece])
-        if any(data):
+        if not zeros.startswith(data):
             return start + len(data) - len(data.lstrip(b"\0"))
     return len(view)
 
