@@ -40,7 +40,7 @@ def find(
 
     any_file  also files of other types; without it they are WrongUse
     unread    gets a line for each folder that cannot be listed
-    left_out  gets what of several paths is not there, cannot be listed or has no log; logs without segments count then
+    left_out  gets what is not there, cannot be listed or is no log; logs without segments count then
     """
     if paths.count(STANDARD_INPUT) > 1:
         raise WrongUse("standard input (-) can be read only once")
@@ -172,11 +172,10 @@ def _is_missing(path: str) -> bool:
 
 
 def _without_logs(path: str, opened: Log | LogDir) -> Iterator[LeftOut]:
-    """Yield what of a folder that was named beside others cannot be listed; or the folder, if no log is in it, as in the
+    """Yield what a folder that was named beside others has besides logs; or the folder, if nothing is in it, as in the
     mount point of a disk that is not mounted."""
     for one in opened.left_out:
-        if one.cause:
-            yield one._replace(name=os.path.join(path, one.name))
+        yield one._replace(name=os.path.join(path, one.name))
     if not logs_of(opened) and not opened.left_out:
         yield LeftOut(path, "a folder without partitions", names.UNREADABLE, is_folder=True, cause=MISSING)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import Any
 
 from kafkarec.logs import LogDir, logs_of
@@ -80,5 +81,5 @@ def _opened(args: argparse.Namespace) -> Any:
             logs[0].path = input_logs.STANDARD_INPUT
         if len(logs) == 1 and not left_out:
             return logs[0]
-        return LogDir(", ".join(paths), logs, left_out, folders=[*map(LocalFolder, paths)])
+        return LogDir(", ".join(paths), logs, left_out, folders=[*map(LocalFolder, filter(os.path.isdir, paths))])
     return input_logs.opened(paths[0], args.topic, args.partition, any_file=True)

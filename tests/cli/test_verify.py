@@ -110,6 +110,21 @@ def test_a_log_without_segments_in_one_of_several_folders(run: Here, damaged: Pa
     assert ran.status == 1 and ran.out.splitlines()[0].endswith(f"according to {7:020}.snapshot (gone-0)".encode())
 
 
+def test_files_beside_the_partitions_of_several_folders(run: Here, damaged: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    made(disk, {0: [good(0)]}, "orders-9")
+    made(disk, {0: [good(0)]}, f"old-0.{'a' * 32}-delete")
+    (disk / "#12345").write_bytes(good(7))
+    (disk / "replication-offset-checkpoint").write_bytes(bytes(9))
+    ran = run("verify", damaged / "fine-1", disk, "--format", "json")
+    found = {(one["kind"], one["file"]) for one in json.loads(ran.out)["findings"]}
+    assert ran.status == 1 and found >= {
+        ("small_file_unreadable", str(disk / "replication-offset-checkpoint")),
+        ("batches_left_out", str(disk / "#12345")),
+        ("file_left_out", str(disk / f"old-0.{'a' * 32}-delete")),
+    }
+
+
 def test_json_is_the_whole_report(run: Here, damaged: Path) -> None:
     ran = run("verify", damaged, "--format", "json", "--sequences")
     loaded = json.loads(ran.out)

@@ -15,16 +15,18 @@ def check(folder: Any, findings: Findings) -> None:
     """Adds findings for what a folder's reading left out: an error if a folder cannot be listed. A file with batches
     but without Kafka's name, as in fsck's lost+found, may be a segment that is missing elsewhere."""
     for one in folder.left_out:
-        if one.cause and names.is_segment(one.name):
+        name = os.path.basename(one.name)
+        path = os.path.join("" if folder.folder is None else folder.folder.path, one.name)
+        if one.cause and names.is_segment(name):
             continue  # verified as a segment, and reported there
         found = []
         if one.kind == names.FOREIGN:
-            found = list(unnamed_files.files_with_batches(os.path.join(str(folder.path), one.name)))
-        for path, base in found:
+            found = list(unnamed_files.files_with_batches(path))
+        for file, base in found:
             detail = f"not verified: its name is not a segment's; it contains record batches starting at offset {base}"
-            findings.add("batches_left_out", detail, FindingPlace(offset=base), file=path)
-        if one.is_folder and names.folder(one.name) is not None and not one.cause:
-            findings.add("file_left_out", one.why, file=os.path.join(str(folder.path), one.name))
+            findings.add("batches_left_out", detail, FindingPlace(offset=base), file=file)
+        if one.is_folder and names.folder(name) is not None and not one.cause:
+            findings.add("file_left_out", one.why, file=path)
         elif not found:
             findings.add(_kind(one), f"{one.name}: {one.why}", cause=one.cause or None)
 
@@ -34,5 +36,5 @@ def _kind(one: LeftOut) -> str:
         return "unreadable_folder"
     if one.kind == names.REMOVED:
         return "removed_meanwhile"
-    parsed = names.segment(one.name)
+    parsed = names.segment(os.path.basename(one.name))
     return "other_log_file" if parsed is not None and parsed.suffix == ".log" else "file_left_out"

@@ -27,12 +27,11 @@ from kafkarec.sidecars import (
     time_index,
     txn_index,
 )
-from kafkarec.sources.folders import LocalFolder
+from kafkarec.sources.folders import Folder, LocalFolder
 from kafkarec.sources.read_failures import read_failure
 from kafkarec.state import transactions
 from kafkarec.state.producers import LogStart, ProducerStates, at_log_start
 from kafkarec.storage import names
-from kafkarec.storage.data_folder import DataFolderFiles
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.rebuild_folder import filename_prefix
 from kafkarec.storage.segment_file import SegmentFile
@@ -286,11 +285,11 @@ def _add_hanging(listing: transactions.TransactionListing, findings: Findings) -
         findings.add("transaction_hanging", "", count=len(hanging) - _LISTED)
 
 
-def check_data_folder(folder: DataFolderFiles, findings: Findings) -> None:
+def check_data_folder(folder: Folder, findings: Findings) -> None:
     """Adds findings about the files of a data folder itself: meta.properties and the four *-checkpoint files. Offsets
     above a log's end are found by `storage.recorded_ends`, partitions without a folder by `storage.lost_parts`."""
-    found = SideFileFindings(partial(os.path.join, str(folder.path)))
-    found.read_in(folder, meta_properties.NAME, meta_properties.read)
+    found = SideFileFindings(folder.join)
+    found.read(meta_properties.NAME, partial(folder.read, meta_properties.NAME), meta_properties.read)
     for name in offset_checkpoints.NAMES:
-        found.read_in(folder, name, offset_checkpoints.read)
+        found.read(name, partial(folder.read, name), offset_checkpoints.read)
     findings.update(found)

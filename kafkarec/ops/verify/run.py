@@ -155,7 +155,8 @@ def _own_findings(x: Any, data_folders: dict[str, DataFolder]) -> tuple[Finding,
     findings = Findings()
     if isinstance(x, DataFolderFiles):
         left_out_files.check(x, findings)
-        log_checks.check_data_folder(x, findings)
+        for folder in x.folders:
+            log_checks.check_data_folder(folder, findings)
         for one in lost_parts.missing_folders(data_folders.values(), x):
             findings.add("folder_lost" if one.is_lost else "log_missing", one.why, file=one.path)
     return tuple(findings)
