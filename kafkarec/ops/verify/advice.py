@@ -106,19 +106,22 @@ class _Commands:
         unless nothing is wrong with the logs. alone: there is no other salvage command."""
         report = self._report
         left_out = [(str(one.file), one.offset) for one in report.findings if one.kind == "batches_left_out"]
-        wanted = [
-            (path, base, one)
-            for path, base in left_out[:_MAX_COMMANDS]
-            for one in report.partitions
-            if one.topic and one.partition is not None and any(first == base for first, _ in one.missing)
-        ]
+        wanted = dict[str, tuple[PartitionReport, list[tuple[str, int | None]]]]()
+        for path, base in left_out:
+            for one in report.partitions:
+                is_own = os.path.dirname(path) == one.path.rstrip("/")  # of any other its first offset tells
+                fits = any(first == base or (is_own and first <= (base or 0) <= last) for first, last in one.missing)
+                if one.topic and one.partition is not None and fits:
+                    wanted.setdefault(one.path, (one, []))[1].append((path, base))
         alone = alone and len(wanted) == 1
         steps = list[str]()
-        for path, base, one in wanted:
+        for one, files in list(wanted.values())[:_MAX_COMMANDS]:
+            paths, bases = [path for path, _ in files], [str(base) for _, base in files]
             place = ("--topic", one.topic), ("--partition", one.partition)
-            steps.append(command("salvage", [_path(one), path], *place, ("-o", self._target(one, alone))))
-            steps.append(f"({one.name} lacks offset {base}, where the file begins)")
-        included = {path for path, _, _ in wanted}
+            steps.append(command("salvage", [_path(one), *paths], *place, ("-o", self._target(one, alone))))
+            where = "offset {}, where the file begins" if len(files) == 1 else "offsets {}, where the files begin"
+            steps.append(f"({one.name} lacks {where.format(', '.join(bases))})")
+        included = {path for _, files in wanted.values() for path, _ in files}
         rest = [path for path, _ in left_out if path not in included]
         if not report.files:  # folders of deleted partitions
             rest += [one.file for one in report.findings if one.kind == "file_left_out" and one.file]
@@ -170,8 +173,8 @@ def _path(one: PartitionReport) -> str:
 
 def _needs_salvage(one: PartitionReport) -> bool:
     """Whether a log is damaged or was longer, header fields or names of segments are wrong, files of other names may
-    have offsets that it lacks, or a side file that disagrees may be the only one that knows what stood in a gap, such as
-    the ABORT markers there, which `reindex` would forget."""
+    have offsets that it lacks, or a side file that disagrees may be all that is left of a gap, such as the entries of
+    ABORT markers, which `reindex` would forget."""
     kinds = {found.kind for found in one.findings}
     in_other_file = {"segment_gap", "other_log_file"} <= kinds
     in_side_file = bool(one.missing) and _has_step(one, REINDEX, ERROR)

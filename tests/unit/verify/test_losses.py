@@ -139,6 +139,21 @@ def test_a_missing_segment_is_found_in_lost_and_found(tmp_path: Path) -> None:
     assert f"next: kafkarec verify '{lost_and_found}/#12345' '{lost_and_found}/#12347'" in str(alone)
 
 
+def test_segments_with_other_names_in_their_folder_are_salvaged_together(tmp_path: Path) -> None:
+    """As upper case letters on a file system of another kind. The file of another folder has no offset that begins a
+    gap."""
+    log = made(tmp_path, {0: [good(0)], 20: [good(20)]})
+    data_folder(tmp_path, cleaner="")
+    files = [log / f"{base:020}.LOG" for base in (5, 10)]
+    for base, file in zip((5, 10), files, strict=True):
+        file.write_bytes(good(base))
+    (tmp_path / "found").write_bytes(good(15))
+    text = str(verified(tmp_path))
+    command = f"next: kafkarec salvage {log} {files[0]} {files[1]} --topic orders --partition 0 -o rescued"
+    assert f"\n{command}\n      (orders-0 lacks offsets 5, 10, where the files begin)\n" in text
+    assert f"kafkarec verify {tmp_path / 'found'}" in text
+
+
 def test_a_controllers_own_folder_has_no_misplaced_batches() -> None:
     assert "metadata-root" in [path.name for path in SEGMENTS.iterdir()]
     assert not [one for one in verified(SEGMENTS).findings if one.kind == "batches_left_out"]
