@@ -19,6 +19,7 @@ from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.java_integers import increment_sequence
 from kafkarec.format.layout import BATCH_MAGIC, UP_TO_MAGIC, V2_OVERHEAD, start_of, v2_header
 from kafkarec.read.decode_options import request
+from kafkarec.read.reader import decode
 from kafkarec.read.walk import is_preallocated, walk
 from kafkarec.recover.restoring import used_bytes
 from kafkarec.recover.steps import Step
@@ -33,6 +34,8 @@ _WINDOW = 2048  # number of batches among which the longest ascending sequence i
 _MAX_OFFSETS = 2**31  # in one segment
 _MOST_OPEN = 64  # segments of a source that stay open until they are copied: a broker may rename them meanwhile
 _WHOLE_BATCH = PAYLOAD_REASONS | {"out_of_memory"}  # these batches are set aside
+_UNDECIDED, _INSIDE_DAMAGE = "base_offset_undecided", "inside_damage"
+_SEARCHED_AGAIN = 64 << 20  # bytes of damage at most; few batches are longer
 
 
 class GoodBatch(NamedTuple):
@@ -94,7 +97,7 @@ class SetAsideBatch(NamedTuple):
     """A batch that is kept outside of the log.
 
     base, last   its offsets; None: not known
-    reason       offset_out_of_order, outside_of_segment, or a key of `errors.REASONS`
+    reason       offset_out_of_order, outside_of_segment, inside_damage, or a key of `errors.REASONS`
     source       the index of its source
     """
 
@@ -187,9 +190,8 @@ def _read(
                 collector.set_aside(
                     SetAsideBatch(segment, damage.position, damage.length, None, None, damage.reason, number)
                 )
-            elif damage.reason == "base_offset_undecided":
-                for position, size in _batches_within(segment, damage, cap):
-                    collector.set_aside(SetAsideBatch(segment, position, size, None, None, damage.reason, number))
+            elif not (is_unchecked(damage.reason) or is_read_failure(damage)):
+                _set_aside_within(segment, damage.position, damage.length, damage.reason, number, cap, collector)
             end = max(end, damage.position + damage.length)
         expected = segment.base_offset or 0 if next_offset is None else max(next_offset, 0)
         for row in _good_batches(step, number, expected, headers):
@@ -204,6 +206,8 @@ def _read(
         tail = step.tail
         if tail:
             kind = "preallocated" if is_preallocated(segment, tail) else "cut"
+            if kind == "cut":
+                _set_aside_within(segment, *tail, kind, number, cap, collector)
             collector.tails.append((segment.path, *tail, kind))
         collector.progress(segment.path, end + (tail[1] if tail else 0))
     collector.ends[number] = SourceEnd(next_offset, good_end if is_read else None, tail is not None, damaged)
@@ -224,13 +228,32 @@ def _good_batches(step: Step, number: int, expected: int, headers: dict[int, byt
         yield GoodBatch(base, last, known_epoch, crc, size, records, segment, position, False, number, header)
 
 
-def _batches_within(segment: SegmentFile, damage: Damage, cap: int) -> Iterator[tuple[int, int]]:
-    """(position, size) of the good batches in bytes of which only the place in the log is wrong, as those of another
-    file are, or of another part of this one: their offsets prove nothing there."""
-    part = segment.copy(one_log=False).between(damage.position, damage.position + damage.length)
-    for step in _steps(part, cap, None, DamageCollector([], lambda batch: None, [], {}, [], None)):
-        if step is not None:
-            yield from zip(step.column("position"), step.column("size_in_bytes"), strict=True)
+def _set_aside_within(
+    segment: SegmentFile, start: int, length: int, reason: str, number: int, cap: int, collector: DamageCollector
+) -> None:
+    """Sets the whole batches aside that are in damaged bytes, or in an incomplete batch: those of which only the place
+    is wrong, and those inside of what the length of a damaged batch claims, where the reader looks for none. There may
+    be a block of another file, or a value may have them; their offsets prove nothing."""
+    if length > _SEARCHED_AGAIN:
+        return
+    try:
+        data = segment.raw(start, length)
+    except OSError:
+        return
+    places = [(0, len(data))]
+    while places:
+        begin, end = places.pop()
+        # without a length that claims the rest, unless it is that of a whole batch
+        blank = 0 if reason == _UNDECIDED and not begin else UP_TO_MAGIC
+        piece = bytes(blank) + data[begin + blank : end]
+        found = decode(piece, columns=[], control=True, errors="skip", restore=False, max_decompressed_bytes=cap)
+        rows = list(zip(*map(found.batches.column, ("position", "size_in_bytes")), strict=True))
+        for position, size in rows:
+            why = reason if reason == _UNDECIDED else _INSIDE_DAMAGE
+            collector.set_aside(SetAsideBatch(segment, start + begin + position, size, None, None, why, number))
+        if rows:
+            places += [(begin + one.position, begin + one.position + one.length) for one in found.damage]
+            places.append((end - found.remaining, end))
 
 
 def _steps(

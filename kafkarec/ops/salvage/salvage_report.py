@@ -39,7 +39,8 @@ REASONS = {
     "transaction_open": "plain, within an open transaction of its producer: a broker does not start on that (KIP-98)",
     "snapshot_incomplete": "its KRaft snapshot is damaged or has no footer: a controller refuses such a snapshot",
     "offset_out_of_order": "its offsets do not fit between those of the adjacent batches",
-    "base_offset_undecided": "its place in the log is not known: another file's, or another part of this one",
+    "base_offset_undecided": "its place in the log is not known: of another file, or of another part of this one",
+    "inside_damage": "whole, but inside a damaged batch: of another file, or of a record's value",
 }
 """The reasons for which a good batch is set aside."""
 

@@ -81,3 +81,21 @@ def test_batches_of_another_log_between_damage_are_set_aside(tmp_path: Path) -> 
     [aside] = partition.set_aside
     assert (aside.reason, aside.batches, aside.position) == ("base_offset_undecided", 2, data.index(others[0]))
     assert (tmp_path / "out" / aside.saved_as).read_bytes() == b"".join(others)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_block_of_another_file_in_a_batch_is_set_aside(tmp_path: Path, cut: bool) -> None:
+    """The batch's length leads to the next one, or behind the file's end: the reader looks for nothing inside."""
+    log = tmp_path / "orders-0"
+    log.mkdir()
+    own = [builders.batch([builders.record(value=bytes([n]) * 2000)], base_offset=100 + n) for n in range(4)]
+    others = [builders.good_batch(3, base_offset=base) for base in (0, 3)]
+    block = b"".join(others)
+    hurt = own[2][:512] + block + own[2][512 + len(block) :]
+    data = b"".join([*own[:2], hurt[: 1800 if cut else None], *([] if cut else own[3:])])
+    (log / f"{0:020d}.log").write_bytes(data)
+    [partition] = kafkarec.salvage(log, tmp_path / "out").partitions
+    aside = {(tmp_path / "out" / one.saved_as).read_bytes() for one in partition.set_aside}
+    assert b"".join(sorted(aside)) == block and sum(one.batches for one in partition.set_aside) == 2
+    assert "inside_damage" in {one.reason for one in partition.set_aside}
+    assert partition.batches == (2 if cut else 3)
