@@ -8,7 +8,7 @@ one file into another. Such batches are set aside, never dropped.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -46,6 +46,7 @@ class GoodBatch(NamedTuple):
     damaged   whether there is damage between it and the previous batch in its source
     source    the index of its source
     header    its first bytes, if they are restored; None: those of the file
+    found     whether no unbroken chain of batches leads to it from its file's start, or from it to the file's end
     step      of several batches: what has them
     """
 
@@ -60,6 +61,7 @@ class GoodBatch(NamedTuple):
     damaged: bool
     source: int
     header: bytes | None = None
+    found: bool = False
     step: Step | None = None
 
     @property
@@ -220,7 +222,7 @@ def _good_batches(step: Step, number: int, expected: int, headers: dict[int, byt
         first, last, epoch = step.first_offset, step.last_offset, step.cell("partition_leader_epoch", 0)
         begin, end = rows.span(0)[0], rows.span(len(rows) - 1)[1]
         counts = rows.hash_sum(), end - begin, last - first + 1
-        yield GoodBatch(first, last, -1 if epoch is None else epoch, *counts, segment, begin, False, number, None, step)
+        yield GoodBatch(first, last, -1 if epoch is None else epoch, *counts, segment, begin, False, number, step=step)
         return
     columns = step.first_offsets(expected), *map(step.column, _COLUMNS)
     for base, last, epoch, crc, size, records, position in zip(*columns, strict=True):
@@ -344,19 +346,43 @@ def _ascending(
 
 
 def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: DamageCollector) -> list[GoodBatch]:
-    """The longest ascending sequence of batches from `next_offset` on; the others are set aside.
+    """The longest ascending sequence of batches from `next_offset` on; the others are set aside. A block of another log
+    between damage may have more batches than the log itself around it: those that were only found there count where
+    they do not exclude others."""
+    if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
+        return window
+    window = [one for row in window for one in row.each()]
+    chosen = _rising(window, [at for at, row in enumerate(window) if not row.found], next_offset)
+    for before, after in list(pairwise((-1, *chosen, len(window)))):
+        low = next_offset if before < 0 else window[before].last + 1
+        high = window[after].base if after < len(window) else None
+        inside = [at for at in range(before + 1, after) if window[at].found]
+        chosen += _rising(window, [at for at in inside if high is None or window[at].last < high], low)
+    kept_indexes = set(chosen)
+    kept: list[GoodBatch] = []
+    dropped = False  # whether a batch was set aside since the last kept one
+    for number, row in enumerate(window):
+        if number in kept_indexes:
+            kept.append(row._replace(damaged=row.damaged or dropped))
+            dropped = False
+        else:
+            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
+            dropped = True
+    return kept
+
+
+def _rising(window: Sequence[GoodBatch], indexes: Iterable[int], low: int) -> list[int]:
+    """The indexes of the longest ascending sequence of some batches, from the offset `low` on.
 
     Algorithm: longest increasing subsequence. `ends[n]` is the index of the batch with the lowest last offset among
     those that can follow n others.
     """
-    if not window or (window[0].base >= next_offset and all(one.last < other.base for one, other in pairwise(window))):
-        return window
-    window = [one for row in window for one in row.each()]
     ends: list[int] = []
     lasts: list[int] = []
-    previous: list[int] = [-1] * len(window)
-    for at, row in enumerate(window):
-        if row.base < next_offset:
+    previous: dict[int, int] = {}
+    for at in indexes:
+        row = window[at]
+        if row.base < low:
             continue
         length = bisect_left(lasts, row.base)
         previous[at] = ends[length - 1] if length else -1
@@ -365,21 +391,12 @@ def _longest_ascending(window: list[GoodBatch], next_offset: int, collector: Dam
             lasts.append(row.last)
         elif row.last < lasts[length]:
             ends[length], lasts[length] = at, row.last
-    chosen = set()
+    chosen: list[int] = []
     at = ends[-1] if ends else -1
     while at >= 0:
-        chosen.add(at)
+        chosen.append(at)
         at = previous[at]
-    kept: list[GoodBatch] = []
-    dropped = False  # whether a batch was set aside since the last kept one
-    for number, row in enumerate(window):
-        if number in chosen:
-            kept.append(row._replace(damaged=row.damaged or dropped))
-            dropped = False
-        else:
-            collector.set_aside(_set_aside_batch(row, "offset_out_of_order"))
-            dropped = True
-    return kept
+    return chosen[::-1]
 
 
 def _set_aside_batch(row: GoodBatch, reason: str) -> SetAsideBatch:
@@ -396,7 +413,7 @@ def _in_segment_range(
         later = [one for one in segments[at + 1 :] if one.base_offset is not None and one.base_offset > low]
         high = _upper_bound(low, later)
         dropped = False
-        for found in _read(segment, number, max(next_offset, low), cap, collector):
+        for found in _with_chains(_read(segment, number, max(next_offset, low), cap, collector), segment):
             while found.last >= high and later and not _opens(later[0]):
                 del later[0]
                 high = _upper_bound(low, later)
@@ -409,6 +426,29 @@ def _in_segment_range(
                     dropped = True
         if len(segments) > _MOST_OPEN:
             segment.close()
+
+
+def _with_chains(rows: Iterator[GoodBatch], segment: SegmentFile) -> Iterator[GoodBatch]:
+    """The batches of a file, with `found`. A chain of many batches is as good as one from the start."""
+    chain: list[GoodBatch] = []
+    batches = end = 0
+    is_anchored = True
+    for row in rows:
+        if row.position != end:
+            yield from chain
+            chain, batches, is_anchored = [], 0, False
+        end = row.position + row.size
+        if is_anchored:
+            yield row
+            continue
+        chain.append(row._replace(found=True))
+        batches += row.batches
+        if batches > _WINDOW:
+            is_anchored = True
+            yield from (one._replace(found=False) for one in chain)
+            chain = []
+    reaches_end = bool(chain) and end == known_size(segment)
+    yield from (one._replace(found=not reaches_end) for one in chain)
 
 
 def _upper_bound(low: int, later: list[SegmentFile]) -> int:

@@ -162,6 +162,20 @@ def test_blocks_of_another_file_do_not_exclude_the_logs_batches(
             assert len(copied(out)) >= len(own[0]) * 36
 
 
+@pytest.mark.parametrize("own_behind", [1, 2])
+def test_a_block_found_between_damage_does_not_exclude_batches_that_reach_the_end(
+    tmp_path: Path, own_behind: int
+) -> None:
+    """Two batches of another log, with higher offsets, in place of some of the last ones."""
+    own = [batch(i * 10, 10) for i in range(20)]
+    foreign = [batch(5000 + i * 10, 10, epoch=7) for i in range(2)]
+    torn = [own[-own_behind - 3][:-5], b"\xff" * 9]
+    source = log(tmp_path / "orders-0", [*own[: -own_behind - 3], torn[0], *foreign, torn[1], *own[-own_behind:]])
+    report = salvage(source, tmp_path / "out")
+    assert copied(tmp_path / "out") == b"".join([*own[: -own_behind - 3], *own[-own_behind:]])
+    assert sum(one.batches for one in report.partitions[0].set_aside) == 2
+
+
 @pytest.mark.parametrize("turn", range(5))
 def test_the_largest_rising_part_is_kept(turn: int) -> None:
     """Compared with a simple quadratic algorithm."""
