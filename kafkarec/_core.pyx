@@ -18,8 +18,6 @@ from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, au
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, TRANSACTIONAL, BatchRow, read_batch,
 )
-from kafkarec._c.checksum cimport checksums_has_instructions, checksums_install, checksums_prepare
-from kafkarec._c.checksum cimport crc32, crc32c, crc32c_own
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
     columns_release, columns_reserve,
@@ -56,7 +54,7 @@ from kafkarec._c.row_checks cimport (
     EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, fits_behind, lower_epoch,
 )
 from kafkarec._c.xxh32 cimport xxh32
-from kafkarec._pages cimport pages_free
+from kafkarec._shared cimport pages_free
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
@@ -76,7 +74,6 @@ from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
 from threading import Lock
 
-from kafkarec import _checksum
 from kafkarec.damage import Restored, error, resolve, why_unreadable
 from kafkarec.errors import REASONS
 from kafkarec.format.control import parse
@@ -85,11 +82,6 @@ cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
 
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
-_address, CRC32C_WAY = _checksum.find()
-checksums_prepare(CRC32C_WAY != "table")
-checksums_install(<size_t>_address)
-if CRC32C_WAY == "own" and not checksums_has_instructions():
-    CRC32C_WAY = "table"
 
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
 
@@ -108,14 +100,6 @@ def install_native(str codec, addresses):
         decompress_install_snappy()
     else:
         decompress_install_zstd(at)
-
-
-def checksums_of(data):
-    """(CRC-32C by the routine in use, CRC-32C by the routine of `checksum.pxd`, CRC-32) of a buffer, for explain and
-    tests."""
-    cdef Source source = Source(data)
-    cdef int64_t n = source.view.len
-    return crc32c(source.data(), n), crc32c_own(source.data(), n), crc32(source.data(), n)
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):

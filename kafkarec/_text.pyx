@@ -18,7 +18,7 @@ from kafkarec._c.lines cimport (
     LineColumn, Lines, MOST_ESCAPED, NO_FIT, put_lines,
 )
 from kafkarec._c.status cimport OK
-from kafkarec._pages cimport pages_free
+from kafkarec._shared cimport pages_free
 
 _HOW = {
     "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_JSON, "base64": AS_BASE64,

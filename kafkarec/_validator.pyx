@@ -14,10 +14,9 @@ from kafkarec._c.batch cimport (
     MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, computed_crc, frame, is_control, is_transactional,
     is_wrapper, least_size, read_legacy, read_v2, wrapping_add,
 )
-from kafkarec._c.checksum cimport checksums_install, checksums_prepare, crc32
 from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.message cimport wrapper_payload
-from kafkarec._pages cimport pages_free
+from kafkarec._shared cimport crc32_on, pages_free
 from kafkarec._c.record_stats cimport (
     MOST_REFUSED, RecordStats, Refused, Rules, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
@@ -25,13 +24,8 @@ from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPP
 from kafkarec._c cimport status as st
 from kafkarec._entry.fault_fields cimport fault_fields
 
-from kafkarec import _checksum
 from kafkarec.damage import error
 from kafkarec.errors import REASONS
-
-_address, _way = _checksum.find()
-checksums_prepare(_way != "table")
-checksums_install(<size_t>_address)
 
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
 
@@ -360,6 +354,6 @@ cdef void stamp_each(uint8_t* base, int64_t length, int64_t offset, bint append_
         if row.magic == 1 and (row.timestamp_type != append_time or row.max_timestamp != stamp):
             p[UP_TO_MAGIC] = <uint8_t>(row.codec | (LOG_APPEND_TIME if append_time else 0))
             store_be64(p + UP_TO_MAGIC + 1, stamp)
-            store_be32(p + LOG_OVERHEAD, crc32(p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
+            store_be32(p + LOG_OVERHEAD, crc32_on(0, p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
         offset = wrapping_add(offset, 1)
         at += row.size_in_bytes

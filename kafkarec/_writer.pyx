@@ -12,7 +12,6 @@ from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
-from kafkarec._c.checksum cimport checksums_install, checksums_prepare
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
     BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size, compression_ratio as ratio_of,
@@ -20,7 +19,7 @@ from kafkarec._c.batch_size cimport (
 )
 from kafkarec._c.encode cimport encoder_run, full_before
 from kafkarec._c.row_summary cimport RowSummary, summarize
-from kafkarec._pages cimport pages_free
+from kafkarec._shared cimport pages_free
 from kafkarec._c.write_v2 cimport (
     EXPLICIT_BASE_OFFSET, EXPLICIT_LAST_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE,
     OVERRIDE_TRANSACTIONAL, RecordFields, sized, varint_size,
@@ -51,12 +50,7 @@ from kafkarec._entry.py_rows cimport (
     rows_release, types_fill,
 )
 
-from kafkarec import _checksum
 from kafkarec.errors import MissingCodecError
-
-_address, _way = _checksum.find()
-checksums_prepare(_way != "table")
-checksums_install(<size_t>_address)
 
 _FIELDS = {
     "base_offset": FIELD_BASE_OFFSET,

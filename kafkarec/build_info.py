@@ -1,11 +1,14 @@
-"""Versions of the package and its libraries, and the CRC and codec routines in use."""
+"""Versions of the package and its libraries, and the routines of checksums and codecs in use."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafkarec._version import __version__
+
+if TYPE_CHECKING:
+    from kafkarec._checksum import Routine
 
 
 def _version(package: str) -> str | None:
@@ -18,20 +21,27 @@ def _version(package: str) -> str | None:
 
 
 def build_info() -> dict[str, Any]:
-    """Versions and implementations in use, for `doctor`: the package, its build, the CRC routine, each codec."""
+    """Versions and implementations in use, for `doctor`: the package, its build, checksums, each codec."""
     from kafkarec import _core
+    from kafkarec._shared import ROUTINES
     from kafkarec.codecs import installed
 
-    crc_routines = {
-        "isal": "ISA-L's routine, by pointer",
-        "own": "own routine, with the processor's CRC instructions",
-        "table": "own table, no hardware",
-    }
     return {
         "kafkarec": __version__,
         "python": sys.version.split()[0],
         "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
         "cython": _core.CYTHON_VERSION,
-        "crc32c": {"way": crc_routines[_core.CRC32C_WAY], "library": _version("isal")},
+        "crc32c": {
+            "small": f"{_words(ROUTINES.small)} (below 256 bytes)",
+            "large": f"{_words(ROUTINES.large)} (from 256 bytes on)",
+        },
+        "crc32": _words(ROUTINES.crc32),
+        "wrong_checksums": list(map(_words, ROUTINES.wrong)),
         "codecs": installed.versions(),
     }
+
+
+def _words(routine: Routine) -> str:
+    if routine.library is None:
+        return f"kafkarec's {routine.function}"
+    return f"{routine.library} {_version(routine.library)} {routine.function}"

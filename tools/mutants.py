@@ -67,7 +67,7 @@ DECLARATION = 'cdef extern from "kr_mutants.h" nogil:\n    bint kr_m(int n)\n'
 
 def sources() -> dict[str, str]:
     """File -> text; a .pxd is in `_c`."""
-    paths = [*sorted((ROOT / "kafkarec" / "_c").glob("*.pxd")), ROOT / "kafkarec" / "_pages.pyx"]
+    paths = [*sorted((ROOT / "kafkarec" / "_c").glob("*.pxd")), ROOT / "kafkarec" / "_shared.pyx"]
     return {path.name: path.read_text(encoding="utf-8") for path in paths}
 
 
@@ -110,7 +110,7 @@ def copy_project() -> None:
             shutil.copytree(source, target, ignore=kept, dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_pages.pxd"]:
+    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_shared.pxd"]:
         written(BUILD / source.relative_to(ROOT), source.read_text(encoding="utf-8"))
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     quick = setup.replace('"-O3"', '"-O1"')

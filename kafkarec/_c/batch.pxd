@@ -25,13 +25,13 @@ The checksum does not cover base offset, length, partition leader epoch and magi
 from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from kafkarec._c.checksum cimport crc32, crc32_on, crc32c, crc32c_on
 from kafkarec._c.endian cimport be16, be32, be64, load_i32, load_i64, load_u32
 from kafkarec._c.input cimport Input, LARGE_WINDOWS, bad_until, peek, piece_size, reach, reach_header
 from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
 )
+from kafkarec._shared cimport crc32_on, crc32c_on
 
 cdef packed struct BatchHeader:
     int64_t base_offset
@@ -285,8 +285,8 @@ cdef inline int crc_in_pieces(Input* source, const BatchRow* row, uint32_t* crc,
 cdef inline uint32_t computed_crc(const uint8_t* p, const BatchRow* row) noexcept nogil:
     """The checksum of the whole batch at p."""
     if row.magic >= BATCH_MAGIC:
-        return crc32c(p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
-    return crc32(p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
+        return crc32c_on(0, p + V2_ATTRIBUTES_OFFSET, row.size_in_bytes - V2_ATTRIBUTES_OFFSET)
+    return crc32_on(0, p + MAGIC_OFFSET, row.size_in_bytes - MAGIC_OFFSET)
 
 
 cdef inline int check_crc(Input* source, const BatchRow* row, Fault* fault) noexcept nogil:

@@ -18,9 +18,9 @@ from libc.string cimport memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32
-from kafkarec._c.processor cimport leave_vectors
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._c.xxh32 cimport xxh32
+from kafkarec._shared cimport crc32_on
 
 cdef extern from * nogil:
     """
@@ -36,12 +36,10 @@ cdef extern from * nogil:
 
     static void (*kr_inflate_begin)(void *) = NULL;
     static int (*kr_inflate)(void *) = NULL;
-    static uint32_t (*kr_inflate_crc)(uint32_t, const uint8_t *, uint64_t) = NULL;
 
     static void decompress_install_gzip(const size_t *address) {
         kr_inflate_begin = (void (*)(void *))address[0];
-        kr_inflate_crc = (uint32_t (*)(uint32_t, const uint8_t *, uint64_t))address[1];
-        kr_inflate = (int (*)(void *))address[2];
+        kr_inflate = (int (*)(void *))address[1];
     }
 
     static int kr_own_snappy = 0;
@@ -74,7 +72,6 @@ cdef extern from * nogil:
     bint has_zstd_decompressor()
     void kr_inflate_begin(void* state)
     int kr_inflate(void* state)
-    uint32_t kr_inflate_crc(uint32_t crc, const uint8_t* p, uint64_t n)
     int kr_lz4_block(const char* source, char* to, int size, int capacity)
     void* kr_zstd_create()
     size_t kr_zstd_free(void* context)
@@ -130,7 +127,6 @@ cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_
     else."""
     cdef int64_t deflated = n - GZIP_HEADER - GZIP_TRAILER, size
     cdef Inflate* state
-    cdef uint32_t crc
     if deflated <= 0 or load_le32(p) != 0x00088B1F:
         return NEEDS_CODEC
     size = load_le32(p + n - 4)
@@ -146,9 +142,7 @@ cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_
     state.next_out, state.avail_out = context.out.data, <uint32_t>size
     if kr_inflate(state) != 0 or state.avail_in != 0 or state.next_out - context.out.data != size:
         return NEEDS_CODEC
-    crc = kr_inflate_crc(0, context.out.data, <uint64_t>size)
-    leave_vectors()
-    if crc != load_le32(p + n - GZIP_TRAILER):
+    if crc32_on(0, context.out.data, <size_t>size) != load_le32(p + n - GZIP_TRAILER):
         return NEEDS_CODEC
     length[0] = size
     return OK

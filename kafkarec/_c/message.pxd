@@ -26,7 +26,6 @@ from libc.string cimport memcpy
 from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
 )
-from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport (
     IN_DATA, IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
     WANT_VIEWS, Bytes, Columns, View, bytes_reserve, clear_bit, columns_reserve, put_long, put_short,
@@ -36,6 +35,7 @@ from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
 )
+from kafkarec._shared cimport crc32_on
 
 # The fields of a message; key and value point into the input, a negative length is null.
 cdef struct Message:
@@ -235,9 +235,9 @@ cdef inline int decode_wrapper(Columns* c, const BatchRow* outer, const uint8_t*
         status = read_message(at, size, &m, fault)
         if status != OK:
             return status
-        if check_inner_crc and crc32(at + MAGIC_OFFSET, size - MAGIC_OFFSET) != load_u32(at + LOG_OVERHEAD):
+        if check_inner_crc and crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET) != load_u32(at + LOG_OVERHEAD):
             return refuse(fault, INNER_CRC_MISMATCH, load_u32(at + LOG_OVERHEAD),
-                          crc32(at + MAGIC_OFFSET, size - MAGIC_OFFSET))
+                          crc32_on(0, at + MAGIC_OFFSET, size - MAGIC_OFFSET))
         if m.codec != 0:
             return refuse(fault, INNER_COMPRESSED, 0, m.codec)
         m.offset = wrapping_add(shift, m.offset)

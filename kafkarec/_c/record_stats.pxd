@@ -15,7 +15,6 @@ from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
 )
-from kafkarec._c.checksum cimport crc32
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
@@ -25,6 +24,7 @@ from kafkarec._c.status cimport (
     RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
+from kafkarec._shared cimport crc32_on
 
 cdef enum:
     MOST_REFUSED = 10000         # records whose errors are kept; a request may have one record per 7 bytes
@@ -236,9 +236,9 @@ cdef inline int scan_message(RecordStats* t, const Rules* rules, const BatchRow*
         return refuse(fault, INNER_COMPRESSED, 0, p[UP_TO_MAGIC] & CODEC_MASK)
     if magic != outer.magic:
         wrong = OTHER_MAGIC
-    elif inner and crc32(p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)) != load_u32(p + LOG_OVERHEAD):
+    elif inner and crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)) != load_u32(p + LOG_OVERHEAD):
         return refuse(fault, INNER_CRC_MISMATCH, load_u32(p + LOG_OVERHEAD),
-                      crc32(p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
+                      crc32_on(0, p + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
     else:
         if rules.compacted and size - key_at < 4:
             return refuse(fault, MESSAGE_TRUNCATED, 4, size - key_at)

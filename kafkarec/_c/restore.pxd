@@ -13,10 +13,10 @@ from libc.string cimport memset
 from kafkarec._c.batch cimport (
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, read_v2,
 )
-from kafkarec._c.checksum cimport crc32c_on
 from kafkarec._c.input cimport Input, peek, piece_size, reach
 from kafkarec._c.resync cimport LEAST_BODY, field_end, looks_plausible, read_field
 from kafkarec._c.status cimport OK
+from kafkarec._shared cimport crc32c_on
 
 cdef enum:
     MOST_CRC_BYTES = 1 << 26     # of a compressed batch

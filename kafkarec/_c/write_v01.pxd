@@ -12,10 +12,10 @@ from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, V0_OVERHEAD, V1_OVERHEAD
-from kafkarec._c.checksum cimport crc32
 from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.write_v2 cimport RecordFields, BatchFields
 from kafkarec._c.input_columns cimport Span
+from kafkarec._shared cimport crc32_on
 
 
 cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:
@@ -59,7 +59,7 @@ cdef inline uint8_t* put_message_head(uint8_t* to, int64_t offset, int64_t size,
 
 
 cdef inline void put_message_crc(uint8_t* message, int64_t size) noexcept nogil:
-    put_u32(message + LOG_OVERHEAD, crc32(message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
+    put_u32(message + LOG_OVERHEAD, crc32_on(0, message + MAGIC_OFFSET, <size_t>(size - MAGIC_OFFSET)))
 
 
 cdef inline void put_message(uint8_t* to, const BatchFields* f, const RecordFields* d, int64_t inner_offset,

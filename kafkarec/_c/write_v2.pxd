@@ -16,9 +16,9 @@ from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, V2_ATTRIBUTES_OFFSET,
     V2_OVERHEAD, BatchHeader,
 )
-from kafkarec._c.checksum cimport crc32c
 from kafkarec._c.endian cimport be16, be32, be64
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
+from kafkarec._shared cimport crc32c_on
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil
@@ -261,5 +261,5 @@ cdef inline void put_batch_header(uint8_t* batch, int64_t size, const BatchField
     header.base_sequence = <int32_t>be32(<uint32_t>f.base_sequence)
     header.record_count = <int32_t>be32(<uint32_t>count)
     memcpy(batch, &header, V2_OVERHEAD)
-    crc = be32(crc32c(batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
+    crc = be32(crc32c_on(0, batch + V2_ATTRIBUTES_OFFSET, <size_t>(size - V2_ATTRIBUTES_OFFSET)))
     memcpy(batch + 17, &crc, 4)

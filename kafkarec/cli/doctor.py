@@ -9,14 +9,14 @@ from importlib import metadata
 from typing import Any
 
 import kafkarec
-from kafkarec import _core
+from kafkarec.format.checksum import crc32, crc32c
 from kafkarec.report import Document
 
 from . import output_files, shared_options
 from .problems import COULD_NOT, FINE
 
-DESCRIPTION = """Prints versions, codecs with their libraries, the routine that computes CRC-32C, the build, and
-what is missing. The exit status is 3 if something that decoding needs is missing or wrong."""
+DESCRIPTION = """Prints versions, codecs with their libraries, the routines that compute CRC-32C and CRC-32, the build,
+and what is missing. The exit status is 3 if something that decoding needs is missing or wrong."""
 EXAMPLES = """examples:
   kafkarec doctor                 paste this into a bug report
   kafkarec doctor --format json"""
@@ -47,7 +47,7 @@ def examine() -> dict[str, Any]:
     build = dict(kafkarec.build_info())
     for duplicate in ("kafkarec", "python"):
         build.pop(duplicate, None)
-    codecs = build.pop("codecs")
+    codecs, wrong = build.pop("codecs"), build.pop("wrong_checksums")
     return {
         "kafkarec": kafkarec.__version__,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
@@ -61,7 +61,7 @@ def examine() -> dict[str, Any]:
             for extra, (package, use) in EXTRAS.items()
         },
         "guests": {package: version_of(package) for package in IMPORTERS},
-        "problems": [*codec_problems(codecs), *checksum_problems()],
+        "problems": [*codec_problems(codecs), *checksum_problems(wrong)],
     }
 
 
@@ -82,14 +82,13 @@ def codec_problems(codecs: dict[str, Any]) -> list[str]:
     ]
 
 
-def checksum_problems() -> list[str]:
-    """Return a line for each routine whose checksum of b"123456789" is not the check value of the CRC catalogue."""
-    names = ("CRC-32C", "CRC-32C by kafkarec's own routine", "CRC-32")
-    values = zip(_core.checksums_of(_CHECK_TEXT), (0xE3069283, 0xE3069283, 0xCBF43926), strict=True)
-    found = dict(zip(names, values, strict=True))
-    return [
+def checksum_problems(wrong: list[str]) -> list[str]:
+    """Return a line for each routine that is not used as it is wrong, and for each checksum of b"123456789" that is not
+    the check value of the CRC catalogue."""
+    checks = (("CRC-32C", crc32c(_CHECK_TEXT), 0xE3069283), ("CRC-32", crc32(_CHECK_TEXT), 0xCBF43926))
+    return [f"{routine} computes wrong checksums and is not used: please report it" for routine in wrong] + [
         f"{name} of the check text is 0x{is_:08x} and should be 0x{should:08x}: please report it"
-        for name, (is_, should) in found.items()
+        for name, is_, should in checks
         if is_ != should
     ]
 

@@ -11,14 +11,14 @@ import ctypes
 import importlib
 from functools import cache
 
-from kafkarec._checksum import module_file
+from kafkarec._checksum import address_of, extension_file
 from kafkarec._writer import install_native
 from kafkarec.codecs import BY_NAME, CODECS, checked_level, lz4, zstd
 
 # for _writer.pyx, to which this module is passed: payloads that the installed C functions do not compress
 from kafkarec.codecs import MissingCodec as MissingCodec
 from kafkarec.codecs import compress as compress
-from kafkarec.codecs.native_decompress import SAMPLE, address_of, try_finder
+from kafkarec.codecs.native_decompress import SAMPLE, try_finder
 
 in_use: set[str] = set()
 """Names of the codecs with which the writer compresses through C functions."""
@@ -44,8 +44,7 @@ def _install_lz4() -> None:
 
 
 def _install_zstd() -> None:
-    zstandard = importlib.import_module("zstandard")
-    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))
+    library = ctypes.CDLL(extension_file("zstandard", "_cffi"))
     names = ("createCCtx", "freeCCtx", "compress2", "compressBound", "CCtx_setParameter")
     create, free, compress, bound, set_parameter = (getattr(library, f"ZSTD_{name}") for name in names)
     create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)

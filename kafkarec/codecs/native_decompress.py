@@ -15,9 +15,8 @@ import zlib
 from collections.abc import Callable
 from functools import cache
 from struct import Struct
-from typing import Any
 
-from kafkarec._checksum import module_file
+from kafkarec._checksum import address_of, extension_file
 from kafkarec._core import install_native
 
 in_use: set[str] = set()
@@ -36,20 +35,12 @@ SAMPLE = bytes(i * i & 0x3F for i in range(5000))
 """The content with which the functions are tested."""
 
 
-def address_of(function: Any) -> int:
-    """The address of a ctypes function."""
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
 def _install_gzip() -> None:
     """ISA-L's inflate, whose state begins with the fields that `_c/decompress.pxd` sets (`igzip_lib.h`)."""
     if importlib.import_module("isal._isal").ISAL_MAJOR_VERSION != 2:
         return
     library = ctypes.CDLL(importlib.import_module("isal.igzip_lib").__file__)
-    begin, crc, inflate = library.isal_inflate_init, library.crc32_gzip_refl, library.isal_inflate_stateless
-    crc.restype, crc.argtypes = ctypes.c_uint32, (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_uint64)
-    if crc(0, SAMPLE, len(SAMPLE)) != zlib.crc32(SAMPLE):
-        return
+    begin, inflate = library.isal_inflate_init, library.isal_inflate_stateless
     packed = zlib.compress(SAMPLE)[2:-4]
     source = ctypes.create_string_buffer(packed, len(packed))
     out = ctypes.create_string_buffer(len(SAMPLE))
@@ -68,7 +59,7 @@ def _install_gzip() -> None:
         return
     if state.raw[_INFLATE_STATE:].strip(b"\xa5"):
         return
-    install_native("gzip", [address_of(f) for f in (begin, crc, inflate)])
+    install_native("gzip", [address_of(f) for f in (begin, inflate)])
     in_use.add("gzip")
 
 
@@ -93,7 +84,7 @@ def _install_snappy() -> None:
 
 def _install_zstd() -> None:
     zstandard = importlib.import_module("zstandard")
-    library = ctypes.CDLL(module_file(zstandard.__path__[0], "_cffi"))  # not imported, as that needs cffi
+    library = ctypes.CDLL(extension_file("zstandard", "_cffi"))  # not imported, as that needs cffi
     names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
     create, free, frame_size, bound, decompress = (getattr(library, f"ZSTD_{name}") for name in names)
     create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
@@ -123,7 +114,7 @@ def try_finder(find: Callable[[], None] | None) -> None:
         return
     try:
         find()
-    except (ImportError, OSError, AttributeError, StopIteration, TypeError, ValueError):
+    except (ImportError, OSError, AttributeError, TypeError, ValueError):
         return
 
 

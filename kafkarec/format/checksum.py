@@ -1,23 +1,17 @@
 """The checksum of a batch: CRC-32C over attributes to the end (magic 2), CRC-32 over magic to the end (magic 0 and 1).
 
-The positions are in `layout`. The engine computes checksums without the GIL (`_c/checksum.pxd`); these functions serve
-single batches and side files in Python.
+The positions are in `layout`. The engine computes checksums without the GIL (`_shared.pxd`); these functions serve
+single batches in Python, by the same routines.
 """
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
-from crc32c import crc32c as _crc32c
+from kafkarec._shared import crc32 as crc32
+from kafkarec._shared import crc32c as crc32c
 
 from .layout import BATCH_MAGIC, CHECKED_FROM, CRC_AT
-
-
-def crc32c(data: Any, crc: int = 0) -> int:
-    """CRC-32C (Castagnoli) of a buffer; crc: the checksum of the bytes before it."""
-    value: int = _crc32c(data, crc)
-    return value
 
 
 def batch_checksums(batch: Any, magic: int) -> tuple[int, int]:
@@ -28,4 +22,4 @@ def batch_checksums(batch: Any, magic: int) -> tuple[int, int]:
 
 def checksum(checked: Any, magic: int, crc: int = 0) -> int:
     """The checksum of the bytes that a batch of this magic covers with it; crc: of those before them."""
-    return crc32c(checked, crc) if magic >= BATCH_MAGIC else zlib.crc32(checked, crc)
+    return crc32c(checked, crc) if magic >= BATCH_MAGIC else crc32(checked, crc)

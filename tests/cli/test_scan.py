@@ -89,7 +89,7 @@ class TestDoctor:
         assert {"gzip", "snappy", "lz4", "zstd"} <= set(versions["codecs"])
         assert all(versions["codecs"][name]["version"] for name in ("gzip", "snappy", "lz4", "zstd"))
         assert versions["problems"] == []
-        assert "crc32c" in versions["engine"] and "abi" in versions["engine"]
+        assert "crc32c" in versions["engine"] and "crc32" in versions["engine"] and "abi" in versions["engine"]
 
     def test_text_has_the_same(self, run: Here) -> None:
         text = run("doctor").out.decode()
@@ -111,21 +111,33 @@ class TestDoctor:
         assert ran.status == 3
         assert "zstd payloads cannot be read: pip install zstandard" in ran.out.decode()
 
-    @pytest.mark.parametrize(("wish", "name"), [("isal", "ISA-L"), ("own", "own"), ("table", "no hardware")])
-    def test_every_checksum_path_is_reported_and_correct(self, wish: str, name: str) -> None:
-        environment = ENVIRONMENT | {"KAFKAREC_CRC32C": wish}
+    @pytest.mark.parametrize(
+        ("setting", "small", "large", "crc32"),
+        [
+            ("", "crc32c ", ("crc32c ", "isal "), "isal "),
+            ("isal", "isal ", "isal ", "isal "),
+            ("crc32c", "crc32c ", "crc32c ", "kafkarec's table"),
+            ("table", "kafkarec's table", "kafkarec's table", "kafkarec's table"),
+        ],
+    )
+    def test_every_checksum_routine_is_reported_and_correct(
+        self, setting: str, small: str, large: str | tuple[str, str], crc32: str
+    ) -> None:
+        environment = ENVIRONMENT | {"KAFKAREC_CRC32C": setting}
         ran = subprocess.run(
             [*COMMAND, "doctor", "--format", "json"], capture_output=True, env=environment, check=False
         )
         assert ran.returncode == 0
-        assert name in json.loads(ran.stdout)["engine"]["crc32c"]["way"]
+        engine = json.loads(ran.stdout)["engine"]
+        assert engine["crc32c"]["small"].startswith(small) and engine["crc32c"]["large"].startswith(large)
+        assert engine["crc32"].startswith(crc32)
 
     def test_a_wrong_checksum_is_a_problem(self, run: Here, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(doctor, "_CHECK_TEXT", b"12345678")
         ran = run("doctor", "--format", "json")
         assert ran.status == 3
         problems = json.loads(ran.out)["problems"]
-        assert len(problems) == 3
+        assert len(problems) == 2
         assert "should be 0xe3069283" in problems[0]
 
     def test_output_goes_to_a_file(self, run: Here, tmp_path: Path) -> None:

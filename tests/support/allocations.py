@@ -29,7 +29,7 @@ from types import ModuleType, TracebackType
 import pytest
 
 import kafkarec
-from kafkarec import _pages
+from kafkarec import _shared
 
 HEAP = ("malloc", "calloc", "realloc", "posix_memalign", "free")
 READS = ("pread", "pread64", "syscall")
@@ -206,7 +206,7 @@ class Allocations(_RedirectedCalls):
     calls = alive = overrun = 0
 
     def __init__(self, module: ModuleType, refused: int = 0) -> None:
-        super().__init__(module, _pages)
+        super().__init__(module, _shared)
         self.refused = refused
 
     def __enter__(self) -> Allocations:

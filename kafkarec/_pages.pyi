@@ -1,3 +1,0 @@
-"""Types of the compiled module of recycled pages. Private: `kafkarec.release_memory`."""
-
-def release_memory() -> int: ...

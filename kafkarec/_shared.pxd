@@ -1,0 +1,34 @@
+"""What the other compiled modules call: recycled pages and checksums, once for the process. See `_shared.pyx`.
+
+    CRC-32C (Castagnoli)  magic 2, over attributes (byte 21) to the end     KIP-98; Kafka: Crc32C
+    CRC-32  (IEEE)        magic 0 and 1, over magic (byte 16) to the end    Kafka: LegacyRecord.computeChecksum
+"""
+from libc.stdint cimport uint8_t, uint32_t
+
+cdef uint8_t* pages_take(size_t n, size_t* capacity) noexcept nogil
+cdef void pages_free(uint8_t* p, size_t capacity) noexcept nogil
+
+# Continues a checksum; as in the libraries, CRC-32C comes and goes without its inversions.
+ctypedef uint32_t (*Checksum)(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil
+
+cdef struct Checksums:
+    Checksum small      # CRC-32C of fewer than LARGE bytes
+    Checksum large      # CRC-32C of others
+    Checksum crc32
+
+cdef Checksums checksums
+
+cdef enum:
+    LARGE = 256
+
+
+cdef inline uint32_t crc32c_on(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil:
+    """Continues `crc` (0 at the beginning) with n more bytes."""
+    if n < LARGE:
+        return ~checksums.small(~crc, p, n)
+    return ~checksums.large(~crc, p, n)
+
+
+cdef inline uint32_t crc32_on(uint32_t crc, const uint8_t* p, size_t n) noexcept nogil:
+    """Continues `crc` (0 at the beginning) with n more bytes."""
+    return checksums.crc32(crc, p, n)
