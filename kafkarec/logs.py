@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -127,7 +126,7 @@ class Readable(ABC):
         if not isinstance(batch_bytes, int) or batch_bytes < 1:
             raise ValueError(f"batch_bytes {batch_bytes!r}: 1 or more")
         wanted = self._request(options)
-        return wanted._replace(options=replace(wanted.options, chunk_bytes=batch_bytes))
+        return wanted._replace(options=wanted.options._replace(chunk_bytes=batch_bytes))
 
     def follow(
         self,

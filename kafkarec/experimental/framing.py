@@ -28,7 +28,6 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -330,7 +329,7 @@ class _Decoding:
         self.form, self.view = form, view
         asked = request(check_crcs=check_crcs, errors=errors, **options)
         self.check_crc, self.skip = asked.options.check_crc != NO_CHECKS, asked.skip
-        self.request = asked._replace(options=replace(asked.options, check_crc=NO_CHECKS), skip=False)
+        self.request = asked._replace(options=asked.options._replace(check_crc=NO_CHECKS), skip=False)
         self.decoder = self.request.decoder()
         self.chunks: list[Any] = []
         self.tables: list[Any] = []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from inspect import signature
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
@@ -25,8 +23,7 @@ MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
+class EngineOptions(NamedTuple):
     """The options of the compiled Decoder; see `_c/decode.pxd`."""
 
     payloads: int = ALL_PAYLOADS
@@ -72,7 +69,7 @@ class DecodeRequest(_RequestFields):
     @cached_property
     def for_stretches(self) -> DecodeRequest:
         """The same for stretches: raises damage, and nearly always decodes a stretch to one chunk."""
-        return self._replace(options=replace(self.options, chunk_bytes=_CHUNK_OF_STRETCH), skip=False)
+        return self._replace(options=self.options._replace(chunk_bytes=_CHUNK_OF_STRETCH), skip=False)
 
     @cached_property
     def for_pieces(self) -> DecodeRequest:
@@ -80,13 +77,13 @@ class DecodeRequest(_RequestFields):
         of_chunk = self.options.chunk_bytes
         if of_chunk is None or self.options.payloads != ALL_PAYLOADS:
             return self
-        return self._replace(options=replace(self.options, stretch_bytes=max(of_chunk, CHUNK_BYTES)))
+        return self._replace(options=self.options._replace(stretch_bytes=max(of_chunk, CHUNK_BYTES)))
 
     @cached_property
     def for_read_ahead(self) -> DecodeRequest:
         """`for_pieces` for stretches: raises damage, and what would take much memory."""
         limit = min(self.options.limit, MOST_OF_STRETCH)
-        return self._replace(options=replace(self.for_pieces.options, limit=limit), skip=False)
+        return self._replace(options=self.for_pieces.options._replace(limit=limit), skip=False)
 
     def read_stretch(
         self, source: Source, border: tuple[int, ...], next_border: tuple[int, ...]
@@ -262,7 +259,7 @@ def scan_request(errors: str) -> DecodeRequest:
     return request(errors=errors).of_headers(whole=True)
 
 
-_OPTIONS = dict.fromkeys(signature(request).parameters)
+_OPTIONS = dict.fromkeys(request.__kwdefaults__ or ())
 
 
 def request_of(arguments: dict[str, Any]) -> DecodeRequest:

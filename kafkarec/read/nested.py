@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 from kafkarec._core import Decoder, arrow_values
@@ -199,7 +198,7 @@ def decode_each(
 
 
 def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> Iterator[RecordLists]:
-    options = replace(decode_request.options, chunk_bytes=None, input_limit=decode_request.options.limit)
+    options = decode_request.options._replace(chunk_bytes=None, input_limit=decode_request.options.limit)
 
     def make(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)

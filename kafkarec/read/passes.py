@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -137,7 +136,7 @@ def read_on(decode_request: DecodeRequest, source: Source, at: ReadTo) -> Iterat
 def read_until(decode_request: DecodeRequest, source: Source, at: ReadTo, end: int) -> tuple[PassResult, ReadTo]:
     """The parts of read_on up to the byte `end`, where a batch or damage begins, as one. What is behind it counts for
     damage before it, as it does in read_on."""
-    by_batch = decode_request._replace(options=replace(decode_request.options, stretch_bytes=1))
+    by_batch = decode_request._replace(options=decode_request.options._replace(stretch_bytes=1))
     parts = []
     for part, after in _read_on(by_batch, source, at):
         if after.position > end:

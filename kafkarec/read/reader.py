@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kafkarec._core import Source
@@ -20,9 +19,7 @@ from .decode_options import (
     request_of,
     scan_request,
 )
-from .isolation import excluded
 from .passes import Excluded, PassResult, as_columns, batch_table, read_part, read_pieces
-from .walk import Buffer
 
 
 def _isolated(
@@ -36,11 +33,14 @@ def _isolated(
     """The request with what read_committed excludes, and the latter."""
     if Isolation.of(isolation) is Isolation.READ_UNCOMMITTED:
         return decode_request, None
+    from .isolation import excluded  # not at the top: with what it imports a seventh of `import kafkarec`
+    from .walk import Buffer
+
     options = decode_request.options
     found = excluded(
         [Buffer(data, source=source)], aborted, last_stable_offset, skip=decode_request.skip, restore=options.restore
     )
-    options = replace(options, aborted=found.aborted, stable_offset=found.stable_offset)
+    options = options._replace(aborted=found.aborted, stable_offset=found.stable_offset)
     return decode_request._replace(options=options), found
 
 
@@ -166,6 +166,8 @@ class BatchBytes(NamedTuple):
 
 
 def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
+    from .walk import Buffer
+
     segment = Buffer(data)
     buffer = BatchBytes(segment, decode_request._replace(skip=False) if decode_request.skip else decode_request)
     for part in _headers(scan_request("skip" if decode_request.skip else "raise"), segment.source):

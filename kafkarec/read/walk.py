@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
-from dataclasses import replace
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
@@ -64,7 +63,7 @@ CHECKED_MARKERS = MARKERS | Want(checks=PAYLOAD_CHECKS)
 def asked(want: Want, *, errors: str = "raise", restore: bool = True) -> DecodeRequest:
     """The request for a walk. restore: header fields are restored, as by a reader; a broker restores none."""
     found = request(columns=want.columns, control=True, errors=errors, restore=restore)
-    return found._replace(options=replace(found.options, payloads=want.payloads, check_crc=want.checks))
+    return found._replace(options=found.options._replace(payloads=want.payloads, check_crc=want.checks))
 
 
 class Buffer:

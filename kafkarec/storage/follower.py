@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -115,11 +115,11 @@ class Follower:
         self._only = None if log.is_folder else {one.name for one in log.segments}
         self._owners = {_owner(one.name) for one in log.segments}
         self._raises, self._committed, self._range = not decode_request.skip, committed, record_range
-        options = replace(decode_request.options, times=record_range.times)
+        options = decode_request.options._replace(times=record_range.times)
         if self._raises:  # at the first damage: nothing is restored before that
-            options = replace(options, restore=False)
+            options = options._replace(restore=False)
         self._request = decode_request._replace(options=options, skip=True)
-        self._headers = self._request._replace(options=replace(options, times=None)).of_headers(check_crcs=True)
+        self._headers = self._request._replace(options=options._replace(times=None)).of_headers(check_crcs=True)
         self._markers = asked(MARKERS | CHECKSUMS, errors="skip", restore=options.restore)
         restore = all(one.restore for one in log.segments)
         self._made = partial(SegmentFile, restore=restore, prepared=opening.prepared_transactions)
@@ -397,7 +397,7 @@ class Follower:
         self._waits, self._unstable = False, None
         options = self._request.options
         if left_out is not None:
-            options = replace(options, aborted=left_out.aborted, stable_offset=stable)
+            options = options._replace(aborted=left_out.aborted, stable_offset=stable)
         with self._segment(self._name, final) as segment:
             decode_request = segment.named(self._request._replace(options=options))
             source = Source(file=segment.source) if final else self._source(segment, self._at.position, settled)

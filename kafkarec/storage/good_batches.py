@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -279,7 +278,7 @@ def _steps(
         return
     restore = collector.restored is not None
     every = request(columns=[], control=True, errors="skip", restore=restore, max_decompressed_bytes=cap)
-    every = every._replace(options=replace(every.options, chunk_bytes=_PIECE_BYTES))
+    every = every._replace(options=every.options._replace(chunk_bytes=_PIECE_BYTES))
     try:
         for step in walk([segment], every, threads=collector.threads):
             for one in filter(is_read_failure, step.damage):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -47,7 +46,7 @@ _EVERY = Isolated()
 def _readings(
     groups: Groups, decode_request: DecodeRequest, record_range: RecordRange, isolated: Isolated
 ) -> Iterator[_Reading]:
-    options = replace(decode_request.options, offsets=record_range.offsets, times=record_range.times)
+    options = decode_request.options._replace(offsets=record_range.offsets, times=record_range.times)
     committed = Isolation.of(isolated.isolation) is Isolation.READ_COMMITTED
     aborted = None if isolated.aborted is None else list(isolated.aborted)
     for group in groups:
@@ -56,7 +55,7 @@ def _readings(
             left_out = isolation_rules.excluded(
                 group, aborted, isolated.last_stable_offset, skip=decode_request.skip, restore=options.restore
             )
-            chosen = replace(options, aborted=left_out.aborted, stable_offset=left_out.stable_offset)
+            chosen = options._replace(aborted=left_out.aborted, stable_offset=left_out.stable_offset)
         yield _Reading(decode_request._replace(options=chosen), _in_range(group, record_range), left_out)
 
 

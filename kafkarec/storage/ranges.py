@@ -7,7 +7,6 @@ Kafka's lookup: LogSegment.translateOffset and findOffsetByTimestamp.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
@@ -77,7 +76,7 @@ def _ms(name: str, value: int | datetime | None) -> int | None:
 
 def within(decode_request: DecodeRequest, record_range: RecordRange) -> DecodeRequest:
     """The request for the batches that may have offsets of the range."""
-    return decode_request._replace(options=replace(decode_request.options, offsets=record_range.offsets))
+    return decode_request._replace(options=decode_request.options._replace(offsets=record_range.offsets))
 
 
 def start_position(segment: SegmentFile, record_range: RecordRange) -> int:

@@ -13,7 +13,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
 
@@ -214,7 +213,7 @@ class SegmentFile(InFolder):
             "later_segment": self.later_segment,
             "facts": self.facts,
         }
-        options = decode_request.options if self.restore else replace(decode_request.options, restore=False)
+        options = decode_request.options if self.restore else decode_request.options._replace(restore=False)
         return decode_request._replace(options=options, named=named)
 
     @property

@@ -16,7 +16,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kafkarec.errors import KafkaRecordError
@@ -158,7 +157,7 @@ class DirtyKeys:
         assert self.unread is not None
         number, start = self.unread
         options = self._request.options
-        options = replace(options, aborted=tuple(aborted), offsets=(self._first_dirty, None), control=False)
+        options = options._replace(aborted=tuple(aborted), offsets=(self._first_dirty, None), control=False)
         self._leave((0, 0))
         for segment, stop in list(zip(segments, stops, strict=True))[number:]:
             if stop is None or start < stop:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 from operator import add
@@ -46,7 +45,7 @@ def wanted(limit: int) -> DecodeRequest:
     found = request(
         columns=marker_checks.COLUMNS, control=True, errors="skip", check_crcs="all", max_decompressed_bytes=limit
     )
-    return found._replace(options=replace(found.options, audit=True, chunk_bytes=_STEP_BYTES))
+    return found._replace(options=found.options._replace(audit=True, chunk_bytes=_STEP_BYTES))
 
 
 class SegmentCheck:
