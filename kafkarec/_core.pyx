@@ -32,10 +32,7 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport (
     PAGE, ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach, zeros_end,
 )
-from kafkarec._c.decompress cimport (
-    decompress_install_gzip, decompress_install_lz4, decompress_install_snappy, decompress_install_zstd,
-    decompress_release,
-)
+from kafkarec._c.decompress cimport decompress_release
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
     MAX_ANCHOR_BYTES, Candidate, is_valid_batch, looks_plausible, run_continues, search_forward,
@@ -76,7 +73,6 @@ from threading import Lock
 
 from kafkarec.damage import Restored, error, resolve, why_unreadable
 from kafkarec.errors import REASONS
-from kafkarec.format.control import parse
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
@@ -84,22 +80,6 @@ cdef enum:
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
 
 _REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
-
-
-def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that decompress gzip, lz4 or zstd payloads, or turns
-    `_c/snappy_blocks.pxd` on; see codecs/native_decompress.py."""
-    cdef size_t[5] at
-    for i, address in enumerate(addresses):
-        at[<int>i] = address
-    if codec == "gzip":
-        decompress_install_gzip(at)
-    elif codec == "lz4":
-        decompress_install_lz4(at)
-    elif codec == "snappy":
-        decompress_install_snappy()
-    else:
-        decompress_install_zstd(at)
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -239,7 +219,10 @@ cdef class Record:
     @property
     def control(self):
         """The typed control record, None for data. InvalidRecordError if it cannot be read."""
-        return parse(self.key, self.value) if self.is_control else None
+        if not self.is_control:
+            return None
+        from kafkarec.format.control import parse   # not at the top: a seventh of `import kafkarec`
+        return parse(self.key, self.value)
 
     cdef tuple fields(self):
         return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers, self.sequence,

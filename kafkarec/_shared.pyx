@@ -1,4 +1,4 @@
-"""The compiled module of what the process has once: recycled pages, and the routines of checksums.
+"""The compiled module of what the process has once: recycled pages, C functions of other libraries.
 
 The other compiled modules call them (`_shared.pxd`), and Arrow consumers return pages from any thread.
 
@@ -19,6 +19,7 @@ SSE instruction of x86-64 waits for the upper halves of its registers: batches o
 """
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdlib cimport malloc
 
 from kafkarec._checksum import find
 
@@ -278,3 +279,24 @@ def crc32(data, uint32_t crc=0):
         crc = crc32_on(crc, <const uint8_t*>view.buf, <size_t>view.len)
     PyBuffer_Release(&view)
     return crc
+
+
+cdef extern from * nogil:
+    """
+    /* Threads without the GIL read the pointer: what it points to is written before. */
+    static void kr_publish(const void **place, const void *functions) {
+        __atomic_store_n(place, functions, __ATOMIC_RELEASE);
+    }
+    """
+    void kr_publish(const void** place, const void* functions)
+
+
+def install(int codec_id, addresses):
+    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/codec_functions.pxd`; none: the
+    core's own are turned on. See codecs/native.py."""
+    cdef size_t* functions = <size_t*>malloc((len(addresses) + 1) * sizeof(size_t))       # for good
+    if functions == NULL:
+        raise MemoryError
+    for i, address in enumerate(addresses):
+        functions[<size_t>i] = address
+    kr_publish(&codec_functions[codec_id & 7], functions)

@@ -10,8 +10,7 @@ _Method = TypeVar("_Method")
 
 BATCH_SIZE: int
 
-def attach(codecs: Any, native: Any, refused: Any, options: Any, conversion: Any) -> None: ...
-def install_native(codec: str, addresses: list[int]) -> None: ...
+def attach(codecs: Any, refused: Any, options: Any, conversion: Any) -> None: ...
 
 INITIAL_RATIO: float
 

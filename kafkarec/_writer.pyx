@@ -32,9 +32,7 @@ from kafkarec._c.input_columns cimport (
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, LARGE_RECORD, MOST_RESERVED, NO_NUMBERS, RECORD_FIELDS,
     SMALL_INPUT, input_bytes, number,
 )
-from kafkarec._c.compress cimport (
-    LZ4_HEAD, ZSTD_PARAMETERS, compress_install_lz4, compress_install_zstd, compress_release,
-)
+from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._c cimport status as st
 from kafkarec._entry.batch_cuts cimport BatchCuts, buffer_of, cuts_fill, cuts_last_offset
 from kafkarec._entry.open_batch cimport OpenBatchState, FALL_BACK, YES, add_record, has_room
@@ -79,27 +77,16 @@ _OVERRIDES = {
 
 BATCH_SIZE = <int64_t>BATCH_LIMIT
 
-cdef object _codecs = None, _native = None, _refused = None, _options = None, _conversion = None
+cdef object _codecs = None, _refused = None, _options = None, _conversion = None
 cdef RowTypes _row_types
 
 
-def attach(codecs, native, refused, options, conversion):
-    """Sets what this module uses: `codecs`, `codecs.native_compress`, `write.record_errors.refused`,
+def attach(codecs, refused, options, conversion):
+    """Sets what this module uses: `codecs`, `write.record_errors.refused`,
     `write.encode_options` and `write.py_rows.RECORD_CONVERSION`."""
-    global _codecs, _native, _refused, _options, _conversion
-    _codecs, _native, _refused, _options, _conversion = codecs, native, refused, options, conversion
+    global _codecs, _refused, _options, _conversion
+    _codecs, _refused, _options, _conversion = codecs, refused, options, conversion
     types_fill(&_row_types, conversion)
-
-
-def install_native(str codec, addresses):
-    """Sets the addresses of the C functions that compress lz4 or zstd payloads; see codecs/native_compress.py."""
-    cdef size_t[5] at
-    for i, address in enumerate(addresses):
-        at[<int>i] = address
-    if codec == "lz4":
-        compress_install_lz4(at)
-    else:
-        compress_install_zstd(at)
 
 
 INITIAL_RATIO = float(FIRST_RATIO)
@@ -502,7 +489,7 @@ cdef class EncodeOptions:
 
     def __cinit__(self, header, bint keep_codec=False, bint keep_magic=False, overrides=()):
         cdef int i
-        cdef bytes heads = _native.LZ4_HEADS
+        cdef bytes heads = _codecs.lz4.KAFKA_HEADER + _codecs.lz4.MAGIC_0_HEADER
         self.header = header
         fill_batch_fields(&self.e.defaults, header)
         self.e.keep_codec, self.e.keep_magic = keep_codec, keep_magic
@@ -515,7 +502,7 @@ cdef class EncodeOptions:
         """Sets the codecs' levels, at the first run: ValueError for a level that Kafka refuses."""
         cdef int i
         if not self.has_levels:
-            levels, parameters = _native.levels(None if self.e.keep_codec else self.header.codec, self.header.level)
+            levels, parameters = _codecs.levels(None if self.e.keep_codec else self.header.codec, self.header.level)
             for i in range(LATEST_CODEC + 1):
                 self.e.compress_context.levels[i] = levels[i]
             for i in range(ZSTD_PARAMETERS):

@@ -6,60 +6,16 @@
     zstd  one frame with its content size
 
 NEEDS_CODEC: the library has no such symbols, or the codec is a different one; then `codecs` compresses, to the same
-format. `kafkarec/codecs/native_compress.py` finds the functions, tests them, and passes their addresses.
+format. The functions: `codec_functions.pxd`.
 """
 from libc.stdint cimport int8_t, int64_t, uint8_t, uint32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport LATEST_CODEC, LZ4, ZSTD
+from kafkarec._c.codec_functions cimport has_functions, lz4, zstd
 from kafkarec._c.endian cimport le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK, OUT_OF_MEMORY
-
-cdef extern from * nogil:
-    """
-    #include <stddef.h>
-
-    static int (*kr_lz4_fast)(void *, const char *, char *, int, int, int) = NULL;
-    static int (*kr_lz4_high)(void *, const char *, char *, int, int, int) = NULL;
-    static size_t kr_lz4_fast_state, kr_lz4_high_state;
-    static void *(*kr_zstd_compress_create)(void) = NULL;
-    static size_t (*kr_zstd_compress_free)(void *) = NULL;
-    static size_t (*kr_zstd_compress)(void *, void *, size_t, const void *, size_t) = NULL;
-    static size_t (*kr_zstd_compress_bound)(size_t) = NULL;
-    static size_t (*kr_zstd_compress_set)(void *, int, int) = NULL;
-
-    static void compress_install_lz4(const size_t *address) {
-        kr_lz4_fast = (int (*)(void *, const char *, char *, int, int, int))address[0];
-        kr_lz4_high = (int (*)(void *, const char *, char *, int, int, int))address[1];
-        kr_lz4_fast_state = address[2];
-        kr_lz4_high_state = address[3];
-    }
-
-    static void compress_install_zstd(const size_t *address) {
-        kr_zstd_compress_create = (void *(*)(void))address[0];
-        kr_zstd_compress_free = (size_t (*)(void *))address[1];
-        kr_zstd_compress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[2];
-        kr_zstd_compress_bound = (size_t (*)(size_t))address[3];
-        kr_zstd_compress_set = (size_t (*)(void *, int, int))address[4];
-    }
-
-    static inline int has_lz4_compressor(void) { return kr_lz4_fast != NULL; }
-    static inline int has_zstd_compressor(void) { return kr_zstd_compress != NULL; }
-    """
-    void compress_install_lz4(const size_t* address)
-    void compress_install_zstd(const size_t* address)
-    bint has_lz4_compressor()
-    bint has_zstd_compressor()
-    size_t kr_lz4_fast_state
-    size_t kr_lz4_high_state
-    int kr_lz4_fast(void* state, const char* source, char* to, int size, int capacity, int acceleration)
-    int kr_lz4_high(void* state, const char* source, char* to, int size, int capacity, int level)
-    void* kr_zstd_compress_create()
-    size_t kr_zstd_compress_free(void* context)
-    size_t kr_zstd_compress(void* context, void* to, size_t capacity, const void* source, size_t size)
-    size_t kr_zstd_compress_set(void* context, int parameter, int value)
-    size_t kr_zstd_compress_bound(size_t size)
 
 cdef enum:
     LZ4_BLOCK = 64 << 10
@@ -81,17 +37,17 @@ cdef struct CompressContext:
 cdef inline void compress_release(CompressContext* w) noexcept nogil:
     free(w.lz4)
     if w.zstd != NULL:
-        kr_zstd_compress_free(w.zstd)
+        zstd().free_writer(w.zstd)
 
 
 cdef inline bint can_compress(int8_t codec) noexcept nogil:
-    return (codec == LZ4 and has_lz4_compressor()) or (codec == ZSTD and has_zstd_compressor())
+    return (codec == LZ4 or codec == ZSTD) and has_functions(codec)
 
 
 cdef inline int64_t compress_bound(int8_t codec, int64_t n) noexcept nogil:
     """The largest compressed size of n bytes. A block that does not become smaller is stored uncompressed."""
     if codec == ZSTD:
-        return <int64_t>kr_zstd_compress_bound(<size_t>n)
+        return <int64_t>zstd().compress_bound(<size_t>n)
     return LZ4_HEAD + 4 + n + 4 * (n // LZ4_BLOCK + 1)
 
 
@@ -108,7 +64,7 @@ cdef inline int compress_lz4(CompressContext* w, int8_t magic, const uint8_t* so
     cdef int level = w.levels[LZ4]
     cdef bint fast = level == LZ4_FAST_LEVEL
     if w.lz4 == NULL:
-        w.lz4 = malloc(kr_lz4_fast_state if fast else kr_lz4_high_state)
+        w.lz4 = malloc(<size_t>(lz4().fast_state() if fast else lz4().high_state()))
         if w.lz4 == NULL:
             return OUT_OF_MEMORY
     memcpy(at, w.lz4_heads + (LZ4_HEAD if magic == 0 else 0), LZ4_HEAD)
@@ -116,9 +72,9 @@ cdef inline int compress_lz4(CompressContext* w, int8_t magic, const uint8_t* so
     while n > 0:
         size = LZ4_BLOCK if n > LZ4_BLOCK else <int>n
         if fast:
-            done = kr_lz4_fast(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, 1)
+            done = lz4().fast(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, 1)
         else:
-            done = kr_lz4_high(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, level)
+            done = lz4().high(w.lz4, <const char*>source, <char*>at + 4, size, size - 1, level)
         if done <= 0:                                    # it did not become smaller
             put_le32(at, <uint32_t>size | LZ4_STORED)
             memcpy(at + 4, source, <size_t>size)
@@ -135,15 +91,15 @@ cdef inline int compress_lz4(CompressContext* w, int8_t magic, const uint8_t* so
 
 cdef inline int compress_zstd(CompressContext* w, const uint8_t* source, int64_t n, uint8_t* to,
                               int64_t* length) noexcept nogil:
-    cdef size_t capacity = kr_zstd_compress_bound(<size_t>n), done
+    cdef size_t capacity = zstd().compress_bound(<size_t>n), done
     cdef int i
     if w.zstd == NULL:
-        w.zstd = kr_zstd_compress_create()
+        w.zstd = zstd().create_writer()
         if w.zstd == NULL:
             return OUT_OF_MEMORY
         for i in range(ZSTD_PARAMETERS):
-            kr_zstd_compress_set(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
-    done = kr_zstd_compress(w.zstd, to, capacity, source, <size_t>n)
+            zstd().set_parameter(w.zstd, ZSTD_FIRST_PARAMETER + i, w.zstd_parameters[i])
+    done = zstd().compress(w.zstd, to, capacity, source, <size_t>n)
     if done > capacity:                      # error codes are the largest values of size_t
         return NEEDS_CODEC
     length[0] = <int64_t>done

@@ -15,6 +15,7 @@ from kafkarec._c.batch cimport (
     ABSENT, BATCH_MAGIC, FOR_NEXT_HEADER, FOR_PAYLOAD, FOR_PEEK, GZIP, LZ4, SNAPPY, ZSTD, BatchRow, ReadMode, check_crc,
     is_control, is_transactional, is_wrapper, latest_codec, least_size, read_batch,
 )
+from kafkarec._c.codec_functions cimport has_functions
 from kafkarec._c.columns cimport (
     WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect,
     columns_measure, columns_select, columns_truncate, run_append, view_batch,
@@ -22,8 +23,7 @@ from kafkarec._c.columns cimport (
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
-    DecompressContext, Lz4Frame, gzip_member, has_gzip_decompressor, has_lz4_decompressor, has_snappy_decompressor,
-    has_zstd_decompressor, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
+    DecompressContext, Lz4Frame, gzip_member, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
 )
 from kafkarec._c.record cimport FIRST_RESERVE, LEAST_RECORD, decode_records
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
@@ -361,19 +361,21 @@ cdef inline int engine_decompress(Engine* e) noexcept nogil:
     cdef int64_t length = 0
     cdef Lz4Frame frame
     cdef int status = NEEDS_CODEC
+    if not has_functions(e.row.codec):
+        return NEEDS_CODEC
     if e.row.magic >= BATCH_MAGIC and e.row.record_count == 0:       # then only the beginning of the stream is checked
         return NEEDS_CODEC
-    if e.row.codec == LZ4 and has_lz4_decompressor():
+    if e.row.codec == LZ4:
         status = lz4_frame(&e.context, e.payload, e.payload_length, e.row.magic, engine_limit(e), &length, &frame)
         if status == OK and e.options.audit:
             audit_stream(&e.audit, 1, e.payload_length - frame.end,
                          lz4_checksum_wrong(&frame, e.payload, e.context.out.data, length),
                          lz4_size_wrong(&frame, e.payload, length))
-    elif e.row.codec == ZSTD and has_zstd_decompressor():
+    elif e.row.codec == ZSTD:
         status = zstd_frame(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
-    elif e.row.codec == GZIP and has_gzip_decompressor():
+    elif e.row.codec == GZIP:
         status = gzip_member(&e.context, e.payload, e.payload_length, engine_limit(e), &length)
-    elif e.row.codec == SNAPPY and has_snappy_decompressor():
+    elif e.row.codec == SNAPPY:
         status = snappy_payload(&e.context.out, e.payload, e.payload_length, engine_limit(e), &length)
     if status != OK:
         return NEEDS_CODEC

@@ -10,74 +10,18 @@
 Only the usual case is handled here, and only if it passes all checks of Kafka's streams. Everything else (other flags,
 a failed check, a second frame, too large for the limit) returns NEEDS_CODEC; then `codecs` decompresses or raises. So
 the results are the same with and without these functions; a test compares them.
-`kafkarec/codecs/native_decompress.py` finds the functions, tests them, and passes their addresses.
+The functions: `codec_functions.pxd`.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from kafkarec._c.codec_functions cimport isal, lz4, zstd
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._c.xxh32 cimport xxh32
 from kafkarec._shared cimport crc32_on
-
-cdef extern from * nogil:
-    """
-    #include <stddef.h>
-    #include <stdint.h>
-
-    static int (*kr_lz4_block)(const char *, char *, int, int) = NULL;
-    static void *(*kr_zstd_create)(void) = NULL;
-    static size_t (*kr_zstd_free)(void *) = NULL;
-    static size_t (*kr_zstd_decompress)(void *, void *, size_t, const void *, size_t) = NULL;
-    static size_t (*kr_zstd_frame_size)(const void *, size_t) = NULL;
-    static unsigned long long (*kr_zstd_bound)(const void *, size_t) = NULL;
-
-    static void (*kr_inflate_begin)(void *) = NULL;
-    static int (*kr_inflate)(void *) = NULL;
-
-    static void decompress_install_gzip(const size_t *address) {
-        kr_inflate_begin = (void (*)(void *))address[0];
-        kr_inflate = (int (*)(void *))address[1];
-    }
-
-    static int kr_own_snappy = 0;
-    static void decompress_install_snappy(void) { kr_own_snappy = 1; }
-    static inline int has_snappy_decompressor(void) { return kr_own_snappy; }
-
-    static void decompress_install_lz4(const size_t *address) {
-        kr_lz4_block = (int (*)(const char *, char *, int, int))address[0];
-    }
-
-    static void decompress_install_zstd(const size_t *address) {
-        kr_zstd_create = (void *(*)(void))address[0];
-        kr_zstd_free = (size_t (*)(void *))address[1];
-        kr_zstd_frame_size = (size_t (*)(const void *, size_t))address[2];
-        kr_zstd_bound = (unsigned long long (*)(const void *, size_t))address[3];
-        kr_zstd_decompress = (size_t (*)(void *, void *, size_t, const void *, size_t))address[4];
-    }
-
-    static inline int has_gzip_decompressor(void) { return kr_inflate != NULL; }
-    static inline int has_lz4_decompressor(void) { return kr_lz4_block != NULL; }
-    static inline int has_zstd_decompressor(void) { return kr_zstd_decompress != NULL; }
-    """
-    void decompress_install_gzip(const size_t* address)
-    void decompress_install_lz4(const size_t* address)
-    void decompress_install_snappy()
-    void decompress_install_zstd(const size_t* address)
-    bint has_gzip_decompressor()
-    bint has_lz4_decompressor()
-    bint has_snappy_decompressor()
-    bint has_zstd_decompressor()
-    void kr_inflate_begin(void* state)
-    int kr_inflate(void* state)
-    int kr_lz4_block(const char* source, char* to, int size, int capacity)
-    void* kr_zstd_create()
-    size_t kr_zstd_free(void* context)
-    size_t kr_zstd_decompress(void* context, void* to, size_t capacity, const void* source, size_t size)
-    size_t kr_zstd_frame_size(const void* source, size_t size)
-    unsigned long long kr_zstd_bound(const void* source, size_t size)
 
 cdef enum:
     LZ4_MAGIC = 0x184D2204
@@ -116,7 +60,7 @@ cdef struct DecompressContext:
 cdef inline void decompress_release(DecompressContext* context) noexcept nogil:
     """Frees the libraries' contexts. The caller returns `out` to its page pool."""
     if context.zstd != NULL:
-        kr_zstd_free(context.zstd)
+        zstd().free(context.zstd)
     free(context.gzip)
     context.zstd, context.gzip = NULL, NULL
 
@@ -137,10 +81,10 @@ cdef inline int gzip_member(DecompressContext* context, const uint8_t* p, int64_
     if context.gzip == NULL or buffer_reserve(&context.out, 0, <size_t>size + SLACK) != OK:
         return NEEDS_CODEC
     state = context.gzip
-    kr_inflate_begin(state)
+    isal().inflate_begin(state)
     state.next_in, state.avail_in = p + GZIP_HEADER, <uint32_t>deflated
     state.next_out, state.avail_out = context.out.data, <uint32_t>size
-    if kr_inflate(state) != 0 or state.avail_in != 0 or state.next_out - context.out.data != size:
+    if isal().inflate(state) != 0 or state.avail_in != 0 or state.next_out - context.out.data != size:
         return NEEDS_CODEC
     if crc32_on(0, context.out.data, <size_t>size) != load_le32(p + n - GZIP_TRAILER):
         return NEEDS_CODEC
@@ -198,7 +142,7 @@ cdef inline int lz4_frame(DecompressContext* context, const uint8_t* p, int64_t 
             memcpy(context.out.data + used, p + at, size)
             used += size
         else:
-            done = kr_lz4_block(<const char*>p + at, <char*>context.out.data + used, <int>size, <int>capacity)
+            done = lz4().decompress(<const char*>p + at, <char*>context.out.data + used, <int>size, <int>capacity)
             if done < 0:
                 return NEEDS_CODEC
             used += done
@@ -237,18 +181,18 @@ cdef inline int zstd_frame(DecompressContext* context, const uint8_t* p, int64_t
     """Decompresses one frame that fills the payload and surely fits; NEEDS_CODEC for anything else."""
     cdef unsigned long long bound
     cdef size_t done
-    if n < 6 or load_le32(p) != <uint32_t>0xFD2FB528 or kr_zstd_frame_size(p, <size_t>n) != <size_t>n:
+    if n < 6 or load_le32(p) != <uint32_t>0xFD2FB528 or zstd().frame_size(p, <size_t>n) != <size_t>n:
         return NEEDS_CODEC
-    bound = kr_zstd_bound(p, <size_t>n)
+    bound = zstd().bound(p, <size_t>n)
     if not p[4] & 0x20 and zstd_window(p[5]) < bound:      # a stream with this window would not decode it
         return NEEDS_CODEC
     if bound > <unsigned long long>limit or bound > MOST_OUTPUT:
         return NEEDS_CODEC
     if context.zstd == NULL:
-        context.zstd = kr_zstd_create()
+        context.zstd = zstd().create()
     if context.zstd == NULL or buffer_reserve(&context.out, 0, <size_t>bound + SLACK) != OK:
         return NEEDS_CODEC
-    done = kr_zstd_decompress(context.zstd, context.out.data, <size_t>bound, p, <size_t>n)
+    done = zstd().decompress(context.zstd, context.out.data, <size_t>bound, p, <size_t>n)
     if done > bound:                     # error codes are the largest values of size_t
         return NEEDS_CODEC
     length[0] = <int64_t>done

@@ -9,7 +9,7 @@ from itertools import starmap
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from . import gzip, lz4, none, snappy, zstd
+from . import gzip, lz4, native, none, snappy, zstd
 from .codec_errors import REASONS, CodecError, LimitReached, MissingCodec, StreamAudit
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "checked_level",
     "compress",
     "decompress",
+    "levels",
     "probe",
 ]
 
@@ -102,6 +103,24 @@ def checked_level(codec_id: int, level: int | None) -> int | None:
         more = "" if codec.min_level <= (codec.default_level or 0) else f" and {codec.default_level}"
         raise ValueError(f"{codec.name} has the levels {codec.min_level} to {codec.max_level}{more}, not {level}")
     return level
+
+
+def levels(codec_id: int | None, level: int | None) -> tuple[list[int], tuple[int, ...]]:
+    """(levels by codec id, zstd's parameters) for the writer. Finds the codecs' C functions first.
+
+    codec_id None: each row has its own codec, and each codec its default level. ValueError for a level that Kafka
+    refuses.
+    """
+    by_codec = [codec.default_level or 0 for codec in CODECS]
+    for codec in CODECS:
+        if codec_id is None or codec.id == codec_id:
+            native.install(codec.name)
+    if codec_id is not None:
+        by_codec[codec_id] = checked_level(codec_id, level) or 0
+    used = "zstd" in native.in_use
+    return by_codec, native.zstd_parameters(by_codec[BY_NAME["zstd"].id]) if used else (0,) * len(
+        native.ZSTD_PARAMETERS
+    )
 
 
 def compress(codec_id: int, payload: Any, level: int | None = None, magic: int = 2) -> bytes:

@@ -9,7 +9,7 @@ no message of this package is.
 import importlib
 from typing import Any
 
-from . import native_decompress
+from . import native
 
 REASONS: dict[str, str] = {
     "payload_empty": "there is no compressed payload at all",
@@ -76,7 +76,7 @@ class StreamAudit:
 
 
 def load(module: str, codec: str, pip_name: str) -> Any:
-    """Imports a compression library at its first use; if it exports its C functions, the core uses these from then on.
+    """Imports a compression library at its first use; if it exports its C functions, they are called from then on.
 
     MissingCodec if the library is not installed.
     """
@@ -84,7 +84,7 @@ def load(module: str, codec: str, pip_name: str) -> Any:
         library = importlib.import_module(module)
     except ImportError as error:
         raise MissingCodec(codec, pip_name) from error
-    native_decompress.install(codec)
+    native.install(codec)
     return library
 
 

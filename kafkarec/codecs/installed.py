@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from . import CODECS, Codec, native_compress, native_decompress
+from . import CODECS, Codec, native
 from .codec_errors import MissingCodec, load
 
 
@@ -26,11 +26,10 @@ def _calls(codec: Codec) -> str | None:
         load(str(codec.module), codec.name, str(codec.pip_name))
     except MissingCodec:
         return None
-    native_compress.install(codec.name)
-    used = (("read", native_decompress.in_use), ("written", native_compress.in_use))
-    direct = [word for word, names in used if codec.name in names]
-    how = "by kafkarec" if codec.name in native_decompress.OWN else "by pointer"
-    return f"{codec.module}, plain payloads {' and '.join(direct)} {how}" if direct else codec.module
+    if codec.name not in native.in_use:
+        return codec.module
+    words = "read and written" if codec.name in native.WRITTEN else "read"
+    return f"{codec.module}, plain payloads {words} by {'kafkarec' if codec.name in native.OWN else 'pointer'}"
 
 
 def _version(pip_name: str) -> str | None:

@@ -1,8 +1,8 @@
-"""Finds C functions of the installed codec libraries that the core can call without the GIL to decompress.
+"""Finds C functions of the installed codec libraries, which the core and the writer call without the GIL.
 
-The wheels do not document them (gzip's are those of ISA-L). If an extension module exports the functions, they are
-tested with ctypes (the decompressed bytes must be right), and their addresses are passed to the core; otherwise all
-payloads go through the libraries' Python calls. cramjam exports none: for snappy the core has a function of its own.
+The wheels do not document them (gzip's are those of ISA-L). If an extension module exports all of its codec, they are
+tested with ctypes (the decompressed bytes must be right), and their addresses are passed to `_shared.pyx`; otherwise all
+payloads go through the library's Python calls. cramjam exports none: for snappy the core has a function of its own.
 `KAFKAREC_NATIVE_CODECS=0` turns all of this off; `doctor` shows what is in use.
 """
 
@@ -12,18 +12,24 @@ import ctypes
 import importlib
 import os
 import zlib
-from collections.abc import Callable
+from ctypes import c_char_p, c_int, c_size_t, c_ulonglong, c_void_p
 from functools import cache
 from struct import Struct
+from typing import Any
 
+from kafkarec import _shared
 from kafkarec._checksum import address_of, extension_file
-from kafkarec._core import install_native
 
 in_use: set[str] = set()
-"""Names of the codecs whose usual payloads the core decompresses in C."""
+"""Names of the codecs whose usual payloads are decompressed in C, and those of lz4 and zstd compressed."""
 
 OWN = frozenset({"snappy"})
 """Those of them for which the core has its own function: the library exports none."""
+WRITTEN = frozenset({"lz4", "zstd"})
+"""Those of them that are compressed in C, too."""
+
+SAMPLE = bytes(i * i & 0x3F for i in range(32)) * 160
+"""The content with which the functions are tested."""
 
 _INFLATE_OUT = Struct("<QI")  # address of the output, its capacity
 _INFLATE_IN = Struct("<QQI")  # address of the input, bits that were read, its length
@@ -31,14 +37,11 @@ _INFLATE_IN_AT = 16
 _INFLATE_STATE = 128 << 10  # bytes that the core reserves for the state
 _INFLATE_BUFFER = 2 * _INFLATE_STATE
 
-SAMPLE = bytes(i * i & 0x3F for i in range(5000))
-"""The content with which the functions are tested."""
 
-
-def _install_gzip() -> None:
+def _isal() -> list[Any] | None:
     """ISA-L's inflate, whose state begins with the fields that `_c/decompress.pxd` sets (`igzip_lib.h`)."""
     if importlib.import_module("isal._isal").ISAL_MAJOR_VERSION != 2:
-        return
+        return None
     library = ctypes.CDLL(importlib.import_module("isal.igzip_lib").__file__)
     begin, inflate = library.isal_inflate_init, library.isal_inflate_stateless
     packed = zlib.compress(SAMPLE)[2:-4]
@@ -56,72 +59,103 @@ def _install_gzip() -> None:
         return status, left_in, left_out
 
     if result(len(SAMPLE) - 1)[0] == 0 or result(len(SAMPLE)) != (0, 0, 0) or out.raw != SAMPLE:
-        return
-    if state.raw[_INFLATE_STATE:].strip(b"\xa5"):
-        return
-    install_native("gzip", [address_of(f) for f in (begin, inflate)])
-    in_use.add("gzip")
+        return None
+    return None if state.raw[_INFLATE_STATE:].strip(b"\xa5") else [begin, inflate]
 
 
-def _install_lz4() -> None:
+_LZ4 = ("decompress_safe", "compress_fast_extState", "compress_HC_extStateHC", "sizeofState", "sizeofStateHC")
+
+
+def _lz4() -> list[Any] | None:
     block = importlib.import_module("lz4.block")
     library = ctypes.CDLL(importlib.import_module("lz4.frame._frame").__file__)
-    decompress = library.LZ4_decompress_safe
-    packed = block.compress(SAMPLE, store_size=False)
-    out = ctypes.create_string_buffer(len(SAMPLE))
-    if decompress(packed, out, len(packed), len(SAMPLE)) != len(SAMPLE) or out.raw != SAMPLE:
-        return
-    if decompress(packed, out, len(packed), len(SAMPLE) - 1) >= 0:
-        return
-    install_native("lz4", [address_of(decompress)])
-    in_use.add("lz4")
+    functions = [getattr(library, f"LZ4_{name}") for name in _LZ4]
+    decompress, fast, high, fast_size, high_size = functions
+    state = ctypes.create_string_buffer(max(fast_size(), high_size()))
+    size = len(SAMPLE)
+    out = ctypes.create_string_buffer(size)
+    packed = [block.compress(SAMPLE, store_size=False)]
+    for compress, level in ((fast, 1), (high, 8)):
+        used = compress(state, SAMPLE, out, size, size - 1, level)
+        packed.append(out.raw[: max(used, 0)])
+        if used <= 0 or compress(state, SAMPLE, out, size, used - 1, level) != 0:
+            return None
+    for piece in packed:
+        if decompress(piece, out, len(piece), size) != size or out.raw != SAMPLE:
+            return None
+        if decompress(piece, out, len(piece), size - 1) >= 0:
+            return None
+    return functions
 
 
-def _install_snappy() -> None:
-    install_native("snappy", [])
-    in_use.add("snappy")
+_ZSTD: dict[str, tuple[Any, ...]] = {  # name -> result, parameters
+    "createDCtx": (c_void_p,),
+    "freeDCtx": (c_size_t, c_void_p),
+    "findFrameCompressedSize": (c_size_t, c_char_p, c_size_t),
+    "decompressBound": (c_ulonglong, c_char_p, c_size_t),
+    "decompressDCtx": (c_size_t, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t),
+    "createCCtx": (c_void_p,),
+    "freeCCtx": (c_size_t, c_void_p),
+    "compress2": (c_size_t, c_void_p, c_char_p, c_size_t, c_char_p, c_size_t),
+    "compressBound": (c_size_t, c_size_t),
+    "CCtx_setParameter": (c_size_t, c_void_p, c_int, c_int),
+}
+_FIRST_PARAMETER = 101  # ZSTD_c_windowLog; the others follow
 
 
-def _install_zstd() -> None:
-    zstandard = importlib.import_module("zstandard")
+def _zstd() -> list[Any] | None:
     library = ctypes.CDLL(extension_file("zstandard", "_cffi"))  # not imported, as that needs cffi
-    names = ("createDCtx", "freeDCtx", "findFrameCompressedSize", "decompressBound", "decompressDCtx")
-    create, free, frame_size, bound, decompress = (getattr(library, f"ZSTD_{name}") for name in names)
-    create.restype, free.argtypes = ctypes.c_void_p, (ctypes.c_void_p,)
-    frame_size.restype, frame_size.argtypes = ctypes.c_size_t, (ctypes.c_char_p, ctypes.c_size_t)
-    bound.restype, bound.argtypes = ctypes.c_ulonglong, (ctypes.c_char_p, ctypes.c_size_t)
-    decompress.restype = ctypes.c_size_t
-    decompress.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_size_t)
-    packed = zstandard.ZstdCompressor(write_content_size=False).compress(SAMPLE)
-    out = ctypes.create_string_buffer(len(SAMPLE))
-    context = create()
+    functions = []
+    for name, (result, *parameters) in _ZSTD.items():
+        function = getattr(library, f"ZSTD_{name}")
+        function.restype, function.argtypes = result, parameters
+        functions.append(function)
+    create, free, frame_size, bound, decompress, create_out, free_out, compress, out_bound, set_parameter = functions
+    size = len(SAMPLE)
+    capacity = out_bound(size)  # error codes are the largest values of size_t
+    packed, out = ctypes.create_string_buffer(capacity), ctypes.create_string_buffer(size)
+    reader, writer = create(), create_out()
     try:
-        right = decompress(context, out, len(SAMPLE), packed, len(packed)) == len(SAMPLE) and out.raw == SAMPLE
-        short = decompress(context, out, len(SAMPLE) - 1, packed, len(packed)) > len(SAMPLE)
+        levels = enumerate(zstd_parameters(3), _FIRST_PARAMETER)
+        refused = [set_parameter(writer, parameter, value) > capacity for parameter, value in levels]
+        used = compress(writer, packed, capacity, SAMPLE, size)
+        short = compress(writer, ctypes.create_string_buffer(used - 1), used - 1, SAMPLE, size) > capacity
+        frame = packed.raw[:used]
+        restored = decompress(reader, out, size, frame, used) == size and out.raw == SAMPLE
+        too_small = decompress(reader, out, size - 1, frame, used) > size
     finally:
-        free(context)
-    if not right or not short or frame_size(packed, len(packed)) != len(packed):
-        return
-    if bound(packed, len(packed)) < len(SAMPLE) or frame_size(packed[:-1], len(packed) - 1) < 1 << 62:
-        return
-    install_native("zstd", [address_of(f) for f in (create, free, frame_size, bound, decompress)])
-    in_use.add("zstd")
+        free(reader)
+        free_out(writer)
+    whole = frame_size(frame, used) == used and frame_size(frame[:-1], used - 1) >= 1 << 62
+    right = restored and too_small and short and not any(refused) and whole and bound(frame, used) >= size
+    return functions if right else None
 
 
-def try_finder(find: Callable[[], None] | None) -> None:
-    """Calls a codec's finder, unless turned off. Ignores its errors: a library may be missing or differ."""
-    if find is None or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
-        return
-    try:
-        find()
-    except (ImportError, OSError, AttributeError, TypeError, ValueError):
-        return
+@cache
+def zstd_parameters(level: int) -> tuple[int, ...]:
+    """The seven parameters of a level for an input of unknown size, as in the JVM's streams. For a small input the
+    library would choose others, which compress 7 % worse at level 9."""
+    zstandard = importlib.import_module("zstandard")
+    parameters = zstandard.ZstdCompressionParameters.from_level(level, source_size=0)
+    return tuple(getattr(parameters, name) for name in ZSTD_PARAMETERS)
 
 
-_FINDERS = {"gzip": _install_gzip, "lz4": _install_lz4, "snappy": _install_snappy, "zstd": _install_zstd}
+ZSTD_PARAMETERS = ("window_log", "hash_log", "chain_log", "search_log", "min_match", "target_length", "strategy")
+
+# Name -> codec id, finder: the functions in the order of their struct in `_c/codec_functions.pxd`; None: not those.
+_FINDERS = {"gzip": (1, _isal), "snappy": (2, list[Any]), "lz4": (3, _lz4), "zstd": (4, _zstd)}
 
 
 @cache
 def install(codec: str) -> None:
-    """Finds the functions of `codec` and passes them to the core, once, when its library is first needed."""
-    try_finder(_FINDERS.get(codec))
+    """Finds the functions of `codec`, once, when its library is first needed. A library may be missing or differ."""
+    if codec not in _FINDERS or os.environ.get("KAFKAREC_NATIVE_CODECS", "1") == "0":
+        return
+    codec_id, find = _FINDERS[codec]
+    try:
+        functions = find()
+    except (ImportError, OSError, AttributeError, TypeError, ValueError):
+        return
+    if functions is not None:
+        _shared.install(codec_id, list(map(address_of, functions)))
+        in_use.add(codec)

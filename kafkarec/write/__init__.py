@@ -8,7 +8,6 @@ BatchHeader          header fields for the writer (`kafkarec/_writer.pyx`): head
 
 from kafkarec import codecs
 from kafkarec._writer import attach
-from kafkarec.codecs import native_compress
 
 from . import encode_options
 from .builder import RecordBatchBuilder
@@ -31,4 +30,4 @@ __all__ = [
     "stamp",
 ]
 
-attach(codecs, native_compress, refused, encode_options, RECORD_CONVERSION)
+attach(codecs, refused, encode_options, RECORD_CONVERSION)

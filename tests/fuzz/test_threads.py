@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -93,7 +92,7 @@ def pieces(read: Callable[..., Iterator[PassResult]], asked: DecodeRequest, **op
 def assert_same_pieces(make_source: Callable[[], Source], asked: DecodeRequest, size: int, what: object) -> None:
     """As read_pieces yields them, whose borders are the same, too."""
     for chunk_bytes in (1, 5 * size):
-        chosen = asked._replace(options=replace(asked.options, chunk_bytes=chunk_bytes))
+        chosen = asked._replace(options=asked.options._replace(chunk_bytes=chunk_bytes))
         alone = pieces(partial(passes.read_pieces, chosen, make_source()), chosen)
         read = partial(passes.read_pieces, chosen, make_source(), threads=3)
         assert pieces(read, chosen) == alone, f"{what}, chunks of {chunk_bytes}"
@@ -121,7 +120,7 @@ def test_pieces_of_damaged_files(_short_stretches: int) -> None:
         for errors, chosen in product(("raise", "skip"), ({"audit": True}, {"offsets": (low, high)})):
             for restore in (True, False):
                 asked = reading.file_request("a.log", errors=errors)
-                asked = asked._replace(options=replace(asked.options, restore=restore, **chosen))
+                asked = asked._replace(options=asked.options._replace(restore=restore, **chosen))
                 assert_same_pieces(partial(Source, log.data), asked, _short_stretches, seed)
 
 

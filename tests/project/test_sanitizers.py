@@ -126,7 +126,7 @@ from kafkarec._core import Source
 from kafkarec.read.decode_options import request
 from kafkarec.read.passes import read_pieces
 asked = request(errors="skip", check_crcs=False)
-audited = asked._replace(options=replace(asked.options, audit=True))
+audited = asked._replace(options=asked.options._replace(audit=True))
 parts = builders.records(60, value=b"v" * 50, headers=[(b"head", b"x" * 9), (b"\\xc3(", None)])
 codecs = ["none", "none", "gzip", "snappy", "lz4", "zstd"]
 good = b"".join(builders.batch(parts, codec=c, base_offset=60 * i) for i, c in enumerate(codecs * 20))

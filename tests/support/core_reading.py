@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import oracle
@@ -127,7 +126,7 @@ def decode_range(
     **options: Any,
 ) -> kafkarec.RecordColumns:
     decode_options = request(**{"control": True, **options})
-    decode_options = decode_options._replace(options=replace(decode_options.options, offsets=offsets, times=times))
+    decode_options = decode_options._replace(options=decode_options.options._replace(offsets=offsets, times=times))
     return as_columns(decode_options, read_part(decode_options, Source(data)))
 
 

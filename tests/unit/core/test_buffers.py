@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from dataclasses import replace
 from typing import Any
 
 import builders
@@ -173,7 +172,7 @@ def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int)
     asked = request(columns=["offset", "key", "value", "headers"])
     batch = of(40, b"key", b"v" * 9, [(b"name", b"value")])
     payload = len(batch) - 61
-    limited = asked._replace(options=replace(asked.options, chunk_bytes=payload * alike + 1))
+    limited = asked._replace(options=asked.options._replace(chunk_bytes=payload * alike + 1))
     for decoder, data in (
         (asked.decoder(), batch * (alike + 1)),
         (asked.decoder(), batch * (alike + 1) + batch[:-1]),

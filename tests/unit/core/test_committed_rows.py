@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import replace
 
 import compaction_logs
 import pytest
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.core
 
 def offsets(data: bytes, *, control: bool, aborted: Iterable[tuple[int, ...]] = ()) -> list[int]:
     asked = request(columns=["offset"], control=control)
-    options = replace(asked.options, aborted=tuple(aborted))
+    options = asked.options._replace(aborted=tuple(aborted))
     part = read_part(asked._replace(options=options), Source(data))
     return [offset for chunk in part.chunks for offset in chunk.column(0, 8)[1].cast("q")]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import builders
@@ -35,7 +34,7 @@ FAR = 2**31
 
 def asked_for(decode_options: dict[str, Any] | None = None, **options: Any) -> DecodeRequest:
     decode_request = request(**{"control": True, "columns": ["offset"], **(decode_options or {})})
-    return decode_request._replace(options=replace(decode_request.options, **options))
+    return decode_request._replace(options=decode_request.options._replace(**options))
 
 
 def chunks_of(decoder: Decoder, data: bytes) -> list[tuple[int, int]]:

@@ -28,7 +28,8 @@ from oracle_codecs import xxh32
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec.codecs import native_decompress, snappy, zstd
+from kafkarec._checksum import extension_file
+from kafkarec.codecs import native, snappy, zstd
 
 pytestmark = pytest.mark.core
 
@@ -48,15 +49,15 @@ def exports(name: str) -> bool:
         return hasattr(ctypes.CDLL(isal.igzip_lib.__file__), "isal_inflate_stateless")
     if name == "lz4":
         return hasattr(ctypes.CDLL(lz4.frame._frame.__file__), "LZ4_decompress_safe")
-    return hasattr(ctypes.CDLL(native_decompress.module_file(zstandard.__path__[0], "_cffi")), "ZSTD_decompressDCtx")
+    return hasattr(ctypes.CDLL(extension_file("zstandard", "_cffi")), "ZSTD_decompressDCtx")
 
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the codec ids of payloads that were decompressed by the Python calls."""
     for name in ("gzip", "lz4", "snappy", "zstd"):
-        native_decompress.install(name)
-        if name not in native_decompress.in_use:
+        native.install(name)
+        if name not in native.in_use:
             assert not exports(name), f"{name} could be called by pointer"
             pytest.skip(f"the installed {name} has no functions to call by pointer")
     seen: list[int] = []
@@ -480,6 +481,7 @@ def test_a_new_process_calls_by_pointer(calls: list[int]) -> None:
     subprocesses.run("""
 import builders, kafkarec
 from kafkarec import codecs
+from kafkarec._checksum import extension_file
 parts = builders.records(12, value=b"a value that repeats, repeats %d")
 codecs_at = {0: "lz4", 12: "zstd", 24: "gzip", 36: "snappy"}
 data = b"".join(builders.batch(parts, codec=codec, base_offset=at) for at, codec in codecs_at.items())

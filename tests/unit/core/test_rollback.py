@@ -7,7 +7,6 @@ what they were before it; the good batches around it must not differ from the sa
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import builders
@@ -224,7 +223,7 @@ def test_aborted_records_are_removed_from_their_first_to_their_last_offset() -> 
         for others in ((), ((6, 0, 0), (8, 56, 99)), ((7, 52, 52),), ((6, 0, 99),)):
             aborted = tuple(sorted([(7, first, last), *others]))
             options_ = request(control=True, columns=["offset", "key"])
-            options_ = options_._replace(options=replace(options_.options, aborted=aborted, stable_offset=1000))
+            options_ = options_._replace(options=options_.options._replace(aborted=aborted, stable_offset=1000))
             result = checked_rows(as_columns(options_, read_part(options_, Source(b"".join(pieces)))))
             wanted = []
             for base, producer in bases:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 
 import builders
@@ -246,7 +245,7 @@ def decoder(file: bool, later_segment: bool) -> Decoder:
     which tests/unit/recover tests."""
     asked = request(columns=["offset"], errors="skip", control=True)
     named = {"file": "a.log" if file else None, "later_segment": later_segment}
-    return Decoder(asked.layout, replace(asked.options, chunk_bytes=None), codecs, skip=True, **named)
+    return Decoder(asked.layout, asked.options._replace(chunk_bytes=None), codecs, skip=True, **named)
 
 
 def read_by_core(

@@ -5,7 +5,6 @@ An error of the reader that is no damage ends reading at once, wherever it occur
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import builders
@@ -81,7 +80,7 @@ def test_zeros_of_an_unreadable_span_pass_no_check_of_records_left_out() -> None
     for bad, verdict in (([], None), ([BAD], "unreadable")):
         decode_options_ = reading.file_request(control=True)
         decode_options_ = decode_options_._replace(
-            options=replace(decode_options_.options, aborted=((7, 0, 9),), stable_offset=1000)
+            options=decode_options_.options._replace(aborted=((7, 0, 9),), stable_offset=1000)
         )
         source = Source(file=FakeFile(aborted + BEHIND, 1 << 20, 8192, bad))
         if verdict is None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import builders
@@ -48,7 +47,7 @@ def inputs_of(parts: Parts) -> list[Buffer]:
 
 def one_by_one(*want: Any, **options: Any) -> DecodeRequest:
     found = asked(*want, **options)
-    return found._replace(options=replace(found.options, chunk_bytes=1))
+    return found._replace(options=found.options._replace(chunk_bytes=1))
 
 
 def outcome(parts: Parts, *, raises: bool) -> dict[str, Any]:

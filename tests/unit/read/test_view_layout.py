@@ -11,7 +11,6 @@ import mmap
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -381,7 +380,7 @@ def test_values_more_than_2_gib_behind_the_chunks_first_are_copied(tmp_path: Pat
         file.seek(len(first) + 12 + length)
         file.write(last)
     asked = request(layout="view", check_crcs=False)
-    asked = asked._replace(options=replace(asked.options, aborted=((7, 5, 5),)))
+    asked = asked._replace(options=asked.options._replace(aborted=((7, 5, 5),)))
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as area:
         columns = as_columns(asked, read_part(asked, Source(area)))
         assert [record.value for record in columns] == [b"0" * 500] * 3 + [b"%d" % 2**20 * 500] * 3

@@ -21,7 +21,7 @@ from long_run import LONG, fewer
 import kafkarec
 from kafkarec import codecs
 from kafkarec._core import Source
-from kafkarec.codecs import native_decompress
+from kafkarec.codecs import native
 from kafkarec.format import layout
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.ops.verify import audit_findings
@@ -33,7 +33,7 @@ from kafkarec.read.walk import walk
 pytestmark = pytest.mark.core
 
 ASKED = request(columns=["key"], control=True, errors="skip", check_crcs="all", restore=False)
-AUDITED = ASKED._replace(options=replace(ASKED.options, audit=True))
+AUDITED = ASKED._replace(options=ASKED.options._replace(audit=True))
 ROUNDS = 100_000 if LONG else fewer(3000, 600)
 
 
@@ -147,13 +147,13 @@ def test_each_payload_is_decompressed_once(
     inner = builders.message(magic=1)
     one = builders.good_batch(3, codec=codec) if magic == 2 else builders.wrapper([inner], codec=codec)
     calls: list[int] = []
-    native_decompress.install(codec)  # else the first payload of lz4 and zstd goes through Python
+    native.install(codec)  # else the first payload of lz4 and zstd goes through Python
     for codec_id in range(1, len(codecs.CODECS)):
         monkeypatch.setattr(codecs, "CODECS", counted(codecs.CODECS, codec_id, calls))
     path = tmp_path / "segment"
     path.write_bytes(one)
     assert kafkarec.verify(path).total("batches") == 1
-    assert calls == ([] if codec == "none" or codec in native_decompress.in_use else [builders.CODEC_IDS[codec]])
+    assert calls == ([] if codec == "none" or codec in native.in_use else [builders.CODEC_IDS[codec]])
 
 
 def counted(table: tuple[codecs.Codec, ...], codec_id: int, calls: list[int]) -> tuple[codecs.Codec, ...]:

@@ -220,8 +220,8 @@ for magic in (2, 1, 0) if "{codec}" == "lz4" else (2,):
             found = kafkarec.decode(data, check_crcs="all")
             assert [(r.offset, r.key, r.value) for r in found] == [row[:1] + row[2:4] for row in some], (magic, level)
             assert set(kafkarec.scan(data).column("compression")) == {{"{codec}"}}
-from kafkarec.codecs import native_compress
-print(sorted(native_compress.in_use))
+from kafkarec.codecs import native
+print(sorted(native.in_use))
 """
     native, python = (subprocesses.run(code.replace("FLAG", repr(flag))).strip() for flag in ("1", "0"))
     assert (native, python) == (f"[{codec!r}]", "[]")
