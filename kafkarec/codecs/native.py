@@ -1,8 +1,8 @@
 """Finds C functions of the installed codec libraries, which the core and the writer call without the GIL.
 
 The wheels do not document them (gzip's are those of ISA-L). If an extension module exports all of its codec, they are
-tested with ctypes (the decompressed bytes must be right), and their addresses are passed to `_shared.pyx`; otherwise all
-payloads go through the library's Python calls. cramjam exports none: for snappy the core has a function of its own.
+tested with ctypes (the decompressed bytes must be right), and their addresses are passed to `_shared.pyx`; otherwise
+all payloads go through the library's Python calls. cramjam exports none: for snappy the core has a function of its own.
 `KAFKAREC_NATIVE_CODECS=0` turns all of this off; `doctor` shows what is in use.
 """
 

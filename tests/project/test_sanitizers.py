@@ -120,7 +120,6 @@ def reports(folder: Path) -> str:
 
 LIVE = """
 import random, sys, threading, time
-from dataclasses import replace
 import builders, kafkarec
 from kafkarec._core import Source
 from kafkarec.read.decode_options import request
