@@ -1,0 +1,47 @@
+"""A build that is not against the stable ABI, as each free-threaded one is, can be imported and reads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import builders
+import pytest
+from long_run import LONG
+from paths import ROOT
+
+READ = """
+import sys, kafkarec
+from kafkarec import _core
+assert "abi3" not in _core.__file__, _core.__file__
+record, = kafkarec.decode(sys.stdin.buffer.read())
+assert "member" in repr(vars(kafkarec.Record)["offset"])
+print(record.offset, record.key, record.value, record.headers)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not (LONG or os.environ.get("CI")), reason="a minute of compiling; CI=1 or KAFKAREC_LONG=1 runs it"
+)
+def test_a_build_for_one_interpreter_reads_a_record(tmp_path: Path) -> None:
+    """Of the module whose type Record is changed when it is imported; the others are those that are here."""
+    if shutil.which(os.environ.get("CC", "gcc")) is None:
+        pytest.skip("there is no compiler")
+    for name in ("setup.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    others = [path.name for path in (ROOT / "kafkarec").glob("_*.pyx") if path.stem != "_core"]
+    left_out = shutil.ignore_patterns("__pycache__", "*.c", "_core*.so", *others)
+    shutil.copytree(ROOT / "kafkarec", tmp_path / "kafkarec", ignore=left_out)
+    build = [sys.executable, "setup.py", "-q", "build_ext", "-i"]
+    env = dict(os.environ, KAFKAREC_ABI3="0", PYTHONPATH=str(tmp_path))
+    built = subprocess.run(build, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    data = builders.batch([builders.record(key=b"k", value=b"v", headers=[(b"h", None)])], base_offset=7)
+    read = subprocess.run(
+        [sys.executable, "-c", READ], cwd=tmp_path, env=env, input=data, capture_output=True, check=False
+    )
+    assert read.stdout.decode() == "7 b'k' b'v' [('h', None)]\n", read.stderr.decode()
