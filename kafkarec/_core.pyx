@@ -4,9 +4,8 @@ The parsing is done in `_c`. This module keeps buffers alive, calls codecs, conv
 Arrow capsules.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free
@@ -20,7 +19,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
-    columns_release, columns_reserve,
+    columns_begin, columns_release, columns_reserve,
 )
 from kafkarec._c.decode cimport (
     NO_CHECKS, NO_PAYLOADS, Engine, Options, engine_begin_chunk, engine_limit, engine_payload, engine_run, engine_step,
@@ -56,14 +55,16 @@ from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
 from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
+from kafkarec._entry.one_thread cimport claim
 from kafkarec._entry.fault_fields cimport fault_fields
 from kafkarec._entry.py_columns cimport (
-    KNOWN_KEYS, KnownKeys, RecordView, batch_value, bytes_at, has_flag, headers_at, no_headers, record_view,
+    KNOWN_KEYS, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at, record_view,
     sequence_at, timestamp_at, timestamp_type_at, untracked, values_of,
 )
 
 cdef extern from *:
     int CYTHON_HEX "CYTHON_HEX_VERSION"
+    void PyObject_GC_Track(PyObject* o)
 
 import os
 from atexit import register
@@ -72,7 +73,7 @@ from queue import SimpleQueue
 from threading import Lock
 
 from kafkarec.damage import Restored, error, resolve, why_unreadable
-from kafkarec.errors import REASONS
+from kafkarec.errors import REASONS, KafkaRecordError
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
@@ -139,9 +140,10 @@ cdef class Source:
         return end if readable else None
 
     cdef int raise_if_failed(self) except -1:
-        """Raises the exception that ended reading."""
+        """Raises the exception that ended reading, and forgets it: its traceback has frames that have this object."""
         if self.reading is not None and self.reading[1] is not None:
-            raise self.reading[1]
+            raised, self.reading[1] = self.reading[1], None
+            raise raised
         return 0
 
 
@@ -186,7 +188,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @cython.final
-@cython.no_gc                    # made by the hundred thousand; a cycle could only go through a caller's own objects
 cdef class Record:
     """One record. A field whose column is not in `columns` is None (headers: empty).
 
@@ -194,17 +195,29 @@ cdef class Record:
     headers           list of (key, value or None), in order, with repeated keys
     sequence: int     the producer's, None without a producer
     """
-    cdef readonly object offset, timestamp, timestamp_type, key, value
-    cdef readonly list headers
-    cdef readonly object sequence
+    cdef readonly object offset, timestamp, timestamp_type, key, value, _pairs, sequence
     cdef readonly bint is_control
+    # _pairs: the headers as a tuple, until they are asked for as a list. Before that a record that was read is untracked:
+    # it cannot be in a cycle, and the collector's look at each of a hundred thousand takes a third of making them
 
     __match_args__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
 
     def __init__(self, offset, timestamp, timestamp_type, key, value, headers, sequence=None, is_control=False):
         self.offset, self.timestamp, self.timestamp_type, self.key, self.value = \
             offset, timestamp, timestamp_type, key, value
-        self.headers, self.sequence, self.is_control = list(headers), sequence, is_control
+        self._pairs, self.sequence, self.is_control = list(headers), sequence, is_control
+
+    @property
+    def headers(self):
+        """The list of (key, value or None)."""
+        return self.listed()
+
+    cdef list listed(self):
+        with cython.critical_section(self):
+            if type(self._pairs) is tuple:
+                self._pairs = list(<tuple>self._pairs)
+                PyObject_GC_Track(<PyObject*>self)
+        return <list>self._pairs
 
     @property
     def datetime(self):
@@ -225,7 +238,7 @@ cdef class Record:
         return parse(self.key, self.value)
 
     cdef tuple fields(self):
-        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.headers, self.sequence,
+        return (self.offset, self.timestamp, self.timestamp_type, self.key, self.value, self.listed(), self.sequence,
                 self.is_control)
 
     def __eq__(self, other):
@@ -255,7 +268,7 @@ cdef extern from "structmember.h":
     object PyDescr_NewMember(PyTypeObject* type_, PyMemberDef* definition)
 
 cdef const char* _names[7]
-_names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"headers", b"sequence"]
+_names[:] = [b"offset", b"timestamp", b"timestamp_type", b"key", b"value", b"_pairs", b"sequence"]
 cdef PyMemberDef[7] _members
 
 
@@ -340,16 +353,24 @@ cdef class Rows:
     cdef BatchRow* at(self, int64_t i) noexcept:
         return <BatchRow*>self.buffer.data + i
 
+    cdef int check(self, int64_t start, int64_t stop) except -1:
+        if not 0 <= start <= stop <= self.count:
+            raise ValueError(f"batches {start} to {stop} of {self.count}")
+        return 0
+
     def span(self, int64_t i):
         """Where a batch begins and ends."""
+        self.check(i, i + 1)
         return self.at(i).position, self.at(i).position + self.at(i).size_in_bytes
 
-    def value(self, Layout layout, int64_t i, int64_t column):
+    def value(self, Layout layout not None, int64_t i, int64_t column):
         """One column of a batch; the layout is that of the batch table."""
+        self.check(i, i + 1)
         return batch_value(self.at(i), layout.codes[column])
 
-    def dicts(self, Layout layout, int64_t start, int64_t stop):
+    def dicts(self, Layout layout not None, int64_t start, int64_t stop):
         """The batches [start, stop), each as a dict of the columns of the batch table, whose layout this is."""
+        self.check(start, stop)
         cdef list names = layout.schema.names
         cdef list found = []
         cdef dict fields
@@ -468,8 +489,7 @@ cdef class Rows:
         cdef list spans = []
         cdef int64_t stop = start, row = 0, first = 0, last = 0, i
         cdef const Run* run = <const Run*>&runs[0] if len(runs) > 0 else NULL
-        if not 0 <= start <= self.count:
-            raise ValueError(f"batch {start} of {self.count}")
+        self.check(start, self.count)
         while stop < self.count and self.at(stop).last_offset < end_offset:
             stop += 1
         if stop == start:
@@ -669,10 +689,8 @@ cdef class Producers:
         cdef Markers markers = rows.markers(chunk)
         cdef const BatchRow* first = rows.at(0)
         cdef ProducerTable* table = &self.table
-        if not 0 <= start <= stop <= rows.count:
-            raise ValueError(f"batches {start} to {stop} of {rows.count}")
-        with nogil:
-            taken = take_rows(table, first, &markers, start, stop, segment)
+        rows.check(start, stop)
+        taken = take_rows(table, first, &markers, start, stop, segment)      # the GIL keeps other threads out
         if not taken:
             raise MemoryError
         return (
@@ -807,6 +825,9 @@ cdef class Chunk:
     cdef readonly Rows rows
     cdef object lists
 
+    def __init__(self):
+        raise TypeError("a Chunk is made by a Decoder, or of Rows")
+
     def __dealloc__(self):
         storage_drop(self.storage)
 
@@ -830,7 +851,7 @@ cdef class Chunk:
         if columns.memory != NULL:
             Py_INCREF(viewed)
             self.storage.owner, self.storage.release_owner = <PyObject*>viewed, release_source
-        memset(columns, 0, sizeof(Columns))
+        columns_begin(columns)
         with nogil:
             status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
                                   self.storage.columns.run_count, values)
@@ -892,9 +913,10 @@ cdef class Chunk:
             record.timestamp = timestamp_at(&view, i)
             record.timestamp_type = timestamp_type_at(&view, i)
             record.key, record.value = bytes_at(&view.key, i), bytes_at(&view.value, i)
-            record.headers = headers_at(&view, i, &known, texts)
+            record._pairs = headers_at(&view, i, &known, texts)
             record.sequence = None if view.offset == NULL else sequence_at(batch, view.offset[i])
             record.is_control = has_flag(batch, CONTROL)
+            PyObject_GC_UnTrack(<PyObject*>record)
             found.append(record)
         return found
 
@@ -907,12 +929,9 @@ cdef class Chunk:
         memset(&known, 0, sizeof(KnownKeys))
         view.ticks, view.binary_header_keys = ticks, binary_header_keys
         for i in range(start, stop):
-            headers = ()
-            if not no_headers(&view, i):
-                headers = untracked(tuple(headers_at(&view, i, &known, texts)))
             found.append(untracked((
                 None if view.offset == NULL else view.offset[i], timestamp_at(&view, i), bytes_at(&view.key, i),
-                bytes_at(&view.value, i), headers,
+                bytes_at(&view.value, i), headers_at(&view, i, &known, texts),
             )))
         return found
 
@@ -981,6 +1000,7 @@ cdef class Decoder:
                    rules
     """
     cdef Engine e
+    cdef bint busy
     cdef Source source, viewed           # the latter: what views in the columns point to
     cdef Layout layout
     cdef Constants constants
@@ -992,8 +1012,8 @@ cdef class Decoder:
     cdef dict last_sizes, note_details
     cdef object rules
 
-    def __init__(self, Layout layout, options, codecs, *, bint skip=False, file=None, topic=None, partition=None,
-                 bint later_segment=False, rules=None):
+    def __cinit__(self, Layout layout not None, options, codecs, *, bint skip=False, file=None, topic=None,
+                  partition=None, bint later_segment=False, rules=None):
         self.layout = layout
         self.codecs = codecs
         self.skip = skip
@@ -1026,7 +1046,11 @@ cdef class Decoder:
 
     def feed(self, data, start=0, stop=None):
         """Begins the next input, or bytes [start, stop) of it; positions are those in the whole input."""
-        self.begin(data if isinstance(data, Source) else Source(data), start, stop)
+        claim(&self.busy)
+        try:
+            self.begin(data if isinstance(data, Source) else Source(data), start, stop)
+        finally:
+            self.busy = False
 
     cdef int begin(self, Source source, int64_t start, stop) except -1:
         cdef int64_t length = source.size if stop is None else stop
@@ -1041,6 +1065,12 @@ cdef class Decoder:
         if self.e.options.restore and start == 0:
             first = self.rules.first_offset
             self.e.previous_next = INT64_MIN if first is None else first
+        return 0
+
+    cdef int end_input(self) except -1:
+        """Lets go of the input."""
+        self.source = self.viewed = None
+        input_memory(&self.e.input, NULL, 0, 0)
         return 0
 
     cdef bint may_view(self, Source source):
@@ -1066,7 +1096,13 @@ cdef class Decoder:
 
     def run(self):
         """Reads until a chunk is full (True) or the input ends (False). Damage is raised, or with `skip` recorded."""
-        return self.fill()
+        if self.source is None:
+            raise ValueError("no input")
+        claim(&self.busy)
+        try:
+            return self.fill()
+        finally:
+            self.busy = False
 
     cdef bint fill(self) except -1:
         cdef int status
@@ -1100,7 +1136,8 @@ cdef class Decoder:
         cdef int status
         cdef int codec = self.e.row.codec
         cdef int64_t limit = engine_limit(&self.e)
-        payload = PyMemoryView_FromMemory(<char*>self.e.payload, self.e.payload_length, PyBUF_READ)
+        # a copy: a traceback's frame, or a codec, may keep what it is given
+        payload = PyBytes_FromStringAndSize(<const char*>self.e.payload, self.e.payload_length)
         try:
             if self.e.row.magic >= BATCH_MAGIC and self.e.row.record_count == 0:
                 out = self.no_records(codec, payload, limit)
@@ -1329,6 +1366,14 @@ cdef class Decoder:
     def read(self, Source source, start=0, stop=None, after=None):
         """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
         read.passes.PassResult. Keeps nothing of the input. after: the arguments of `continue_after`."""
+        claim(&self.busy)
+        try:
+            return self.read_whole(source, start, stop, after)
+        finally:
+            self.end_input()
+            self.busy = False
+
+    cdef tuple read_whole(self, Source source, start, stop, after):
         cdef list chunks = [], tables = [], damage = [], restored = []
         cdef bint more = True
         self.begin(source, start, stop)
@@ -1346,9 +1391,7 @@ cdef class Decoder:
             if chunk is not None:
                 chunks.append(chunk)
             tables.append(rows)
-        remaining = self.remaining
-        self.source = self.viewed = None
-        return chunks, tables, damage, remaining, restored
+        return chunks, tables, damage, self.remaining, restored
 
     def read_stretch(self, Source source, border, next_border, int64_t most):
         """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
@@ -1357,6 +1400,7 @@ cdef class Decoder:
         cdef list found = []
         if next_border[0] - border[0] > 2 * most:            # a large batch
             return None
+        claim(&self.busy)
         try:
             self.begin(source, border[0], next_border[0])
             while self.e.position < self.e.input.stop:
@@ -1365,12 +1409,13 @@ cdef class Decoder:
                 left -= self.e.chunk_used
                 if left < 0:
                     return None
-                found.append(self.take())
+                found.append(self.taken(False))
             return found
-        except Exception:                # found again by the decoder that reads it in place of this one
+        except KafkaRecordError:         # found again by the decoder that reads it in place of this one
             return None
         finally:
-            self.source = self.viewed = None
+            self.end_input()
+            self.busy = False
 
     @property
     def border(self):
@@ -1418,6 +1463,13 @@ cdef class Decoder:
     def take(self, bint empty=False):
         """(Chunk of the records so far, Rows of their batches); the decoder begins new ones. Without records the chunk
         is None, or with `empty` a Chunk without rows."""
+        claim(&self.busy)
+        try:
+            return self.taken(empty)
+        finally:
+            self.busy = False
+
+    cdef tuple taken(self, bint empty):
         cdef Rows rows = self.taken_rows()
         return self.taken_chunk(rows, empty), rows
 
@@ -1442,11 +1494,9 @@ cdef class Decoder:
             raise MemoryError
         if not empty and self.e.columns.rows == 0:
             return None
-        want = self.e.columns.want
         chunk = Chunk.__new__(Chunk)
         chunk.rows = rows
         chunk.adopt(&self.e.columns, self.layout, rows.at(0), &self.constants, self.viewed)
-        self.e.columns.want = want
         return chunk
 
 
@@ -1487,7 +1537,7 @@ cdef class Stretches:
     cdef list borders, parts
     cdef readonly list chunks, tables        # of the good stretches, in order; set by `join`
 
-    def __init__(self, Decoder walker, Source source, start, stop, size=None):
+    def __cinit__(self, Decoder walker not None, Source source not None, start, stop, size=None):
         self.walker, self.source, self.size = walker, source, source.size if size is None else size
         self.lock, self.returned = Lock(), SimpleQueue()
         walker.begin(source, start, stop)
@@ -1540,7 +1590,7 @@ cdef class Stretches:
         while number >= 0:
             try:
                 part = decoder.read(self.source, self.borders[number][0], self.borders[number + 1][0])
-            except Exception:            # found again, and raised or recorded, by the one thread that goes on
+            except KafkaRecordError:     # found again, and raised or recorded, by the one thread that goes on
                 self.ended = True
                 return False
             if decoder.e.finished or part[3] > 0:
@@ -1563,7 +1613,8 @@ cdef class Stretches:
                 if interrupt is not None:
                     raise
                 interrupt = raised
-        self.source = self.walker.source = None
+        self.source = None
+        self.walker.end_input()
         if interrupt is not None:
             raise interrupt
 

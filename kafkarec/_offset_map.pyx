@@ -5,6 +5,7 @@ from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSi
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_latest, offset_map_put
+from kafkarec._entry.one_thread cimport claim
 
 import os
 
@@ -46,8 +47,9 @@ cdef class Columns:
 
 @cython.final
 cdef class LastOffsets:
-    """Keys and the last offset of each."""
+    """Keys and the last offset of each. Only one thread may use it at a time."""
     cdef OffsetMap table
+    cdef bint busy
 
     def __cinit__(self):
         if not offset_map_begin(&self.table, <uint64_t>int.from_bytes(os.urandom(8), "little")):
@@ -73,10 +75,12 @@ cdef class LastOffsets:
         for first, stop in ((0, rows),) if spans is None else spans:
             if not 0 <= first <= stop <= rows:
                 raise ValueError(f"rows {first} to {stop} of {rows}")
+            claim(&self.busy)
             with nogil:
                 added = offset_map_put(
                     &self.table, columns.ends, columns.data, columns.validity, columns.offsets, first, stop
                 )
+            self.busy = False
             if not added:
                 raise MemoryError
 
@@ -86,8 +90,10 @@ cdef class LastOffsets:
         cdef int64_t count = rows
         cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
         cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
+        claim(&self.busy)
         with nogil:
             offset_map_latest(
                 &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
             )
+        self.busy = False
         return keep

@@ -3,9 +3,10 @@
 It stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done with a request.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
 from cpython.bytes cimport PyBytes_AsStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -321,12 +322,26 @@ def headers_of_good_batches(data, *, bint check_crcs):
     return headers if good else None
 
 
+@cython.final
+cdef class WritableBytes:
+    """The memory of a bytes object, which it keeps alive; for memoryview()."""
+    cdef object fresh
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        cdef char* at
+        cdef Py_ssize_t size
+        PyBytes_AsStringAndSize(self.fresh, &at, &size)
+        PyBuffer_FillInfo(view, self, at, size, 0, flags)
+
+
 def writable_view(fresh):
-    """A writable memoryview of a bytes object to which no other reference exists yet, to change it without a copy."""
-    cdef char* at
-    cdef Py_ssize_t size
-    PyBytes_AsStringAndSize(fresh, &at, &size)
-    return PyMemoryView_FromMemory(at, size, PyBUF_WRITE)
+    """A writable memoryview of a bytes object to which no other reference exists yet, to change it without a copy.
+    ValueError for a byte or none: those are shared."""
+    cdef WritableBytes owner = WritableBytes.__new__(WritableBytes)
+    if len(fresh) < 2:
+        raise ValueError(f"{len(fresh)} bytes")
+    owner.fresh = fresh
+    return memoryview(owner)
 
 
 def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):

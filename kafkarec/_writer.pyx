@@ -4,9 +4,8 @@ The format is implemented in `_c`. This module keeps the input alive, calls code
 `write/header.py` and `write/encoding.py` choose the header fields of a batch.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
 from libc.stdlib cimport free
@@ -597,6 +596,7 @@ cdef class EncodeRun:
                 self.e.keep = <const uint8_t*>view.buf - start
                 self.run()
             finally:
+                self.e.keep = NULL
                 PyBuffer_Release(&view)
         if self.e.batches == 0 and self.e.defaults.magic >= BATCH_MAGIC:
             self.e.defaults.codec = 0
@@ -651,7 +651,8 @@ cdef class EncodeRun:
         """Compresses the open batch's records by `codecs` and closes the batch."""
         cdef Py_buffer view
         cdef int status
-        body = PyMemoryView_FromMemory(<char*>self.e.body.data, self.e.used, PyBUF_READ)
+        # a copy: a traceback's frame, or a codec, may keep what it is given
+        body = PyBytes_FromStringAndSize(<const char*>self.e.body.data, self.e.used)
         try:
             compressed = _codecs.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
         except _codecs.MissingCodec as missing:

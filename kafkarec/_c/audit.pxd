@@ -14,7 +14,7 @@ from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
 )
-from kafkarec._c.columns cimport Buffer, buffer_reserve
+from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64
 from kafkarec._c.message cimport Message, next_inner, read_message
 from kafkarec._c.status cimport OK, Fault
@@ -63,8 +63,7 @@ cdef struct Audit:
     Note notes[ANOMALIES]
     Buffer kept                  # Note[kept_count] of the accepted batches, by batch
     int64_t kept_count
-    const uint8_t* payload       # of the batch that is being decoded
-    uint32_t want                # of the columns
+    Columns no_columns           # for the records of data batches
 
 
 cdef inline void note(Audit* audit, Anomaly kind, int64_t a, int64_t b, int64_t c) noexcept nogil:

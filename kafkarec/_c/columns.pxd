@@ -290,22 +290,21 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     return status
 
 
-cdef inline int columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
+cdef inline void columns_expect(Columns* c, const Expected* e, int64_t times, int64_t size) noexcept nogil:
     """Reserves space for `times` the expected sizes at once, and for the last batch, of `size` bytes, for which more is
-    reserved than it needs: growing from batch to batch would copy a chunk about twice."""
+    reserved than it needs: growing from batch to batch would copy a chunk about twice. An estimate refuses nothing:
+    each batch reserves what it needs."""
     cdef size_t runs = <size_t>c.run_count * sizeof(Run)
-    cdef int status = columns_reserve(c, e.rows * times, 0)
-    if status == OK:
-        status = buffer_reserve(&c.runs, runs, runs + <size_t>(e.batches * times) * sizeof(Run))
+    columns_reserve(c, e.rows * times, 0)
+    buffer_reserve(&c.runs, runs, runs + <size_t>(e.batches * times) * sizeof(Run))
     if c.want & WANT_VIEWS and c.in_memory:
         size = 0
-    if status == OK and c.want & WANT_KEY:
-        status = bytes_grow(&c.key, e.key * times + size)
-    if status == OK and c.want & WANT_VALUE:
-        status = bytes_grow(&c.value, e.value * times + size)
-    if status == OK and c.want & WANT_HEADERS and e.headers > 0:
-        status = headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
-    return status
+    if c.want & WANT_KEY:
+        bytes_grow(&c.key, e.key * times + size)
+    if c.want & WANT_VALUE:
+        bytes_grow(&c.value, e.value * times + size)
+    if c.want & WANT_HEADERS and e.headers > 0:
+        headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
 
 
 cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
@@ -475,8 +474,15 @@ cdef inline void bytes_release(Bytes* column) noexcept nogil:
     pages_free(column.validity.data, column.validity.capacity)
 
 
+cdef inline void columns_begin(Columns* c) noexcept nogil:
+    """Begins new columns, with the same ones requested; the buffers have another owner."""
+    cdef uint32_t want = c.want
+    memset(c, 0, sizeof(Columns))
+    c.want = want
+
+
 cdef inline void columns_release(Columns* c) noexcept nogil:
-    """Returns all buffers to the page pool."""
+    """Returns all buffers to the page pool, and begins new columns."""
     pages_free(c.offset.data, c.offset.capacity)
     pages_free(c.timestamp.data, c.timestamp.capacity)
     pages_free(c.timestamp_validity.data, c.timestamp_validity.capacity)
@@ -487,4 +493,4 @@ cdef inline void columns_release(Columns* c) noexcept nogil:
     bytes_release(&c.header_key)
     bytes_release(&c.header_value)
     pages_free(c.runs.data, c.runs.capacity)
-    memset(c, 0, sizeof(Columns))
+    columns_begin(c)

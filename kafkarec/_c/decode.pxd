@@ -249,29 +249,22 @@ cdef inline int select_rows(Engine* e, int64_t start) noexcept nogil:
     return OK
 
 
-cdef inline void begin_audit(Engine* e, const uint8_t* p) noexcept nogil:
-    """The pending batch is decoded, into no column if it is no control batch. What is needed afterwards is kept in the
-    struct: a variable of engine_payload would take a register of the loop over records."""
-    e.audit.payload, e.audit.want = p, e.columns.want
-    if not is_control(&e.row):
-        e.columns.want = 0
+cdef inline Columns* columns_of_batch(Engine* e) noexcept nogil:
+    """Where the records of the pending batch go: in an audit those of a data batch into no column."""
+    if not e.options.audit or is_control(&e.row):
+        return &e.columns
+    e.audit.no_columns.rows = e.columns.rows
+    return &e.audit.no_columns
 
 
-cdef inline void end_audit(Engine* e, int64_t start, int64_t length, int status) noexcept nogil:
-    if not is_control(&e.row):
-        e.columns.want, e.columns.rows = e.audit.want, start
-    if status == OK:
-        audit_payload(&e.audit, &e.row, e.audit.payload, length)
-
-
-cdef inline int expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
+cdef inline void expect(Engine* e, const Expected* more, int64_t times, int64_t length) noexcept nogil:
     """Reserves space for `times` the expected sizes in the columns and in the table of batches; see columns_expect."""
     cdef size_t used = <size_t>e.row_count * sizeof(BatchRow)
-    cdef int status = buffer_reserve(&e.rows, used, used + <size_t>(more.batches * times + 1) * sizeof(BatchRow))
-    return columns_expect(&e.columns, more, times, min(length, FIRST_RESERVE)) if status == OK else status
+    buffer_reserve(&e.rows, used, used + <size_t>(more.batches * times + 1) * sizeof(BatchRow))
+    columns_expect(&e.columns, more, times, min(length, FIRST_RESERVE))
 
 
-cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
+cdef inline void expect_more(Engine* e, int64_t length) noexcept nogil:
     """After the first batch, with a payload of `length` bytes: reserves what the rest of the input takes, or of the
     chunk, if all its batches are like this one."""
     cdef Expected more
@@ -279,26 +272,22 @@ cdef inline int expect_more(Engine* e, int64_t length) noexcept nogil:
     cdef int64_t of_chunk = (e.options.chunk_bytes - length) // max(length, 1) + 1
     batches = min(batches, of_chunk)
     if batches <= 0 or e.options.chunk_bytes > MOST_EXPECTED:
-        return OK
+        return
     columns_measure(&e.columns, &more)
     more.batches = 1
-    return expect(e, &more, batches, length)
+    expect(e, &more, batches, length)
 
 
 cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int64_t behind) noexcept nogil:
     """Decodes the pending batch from its payload (decompressed if it has a codec) and accepts it. `behind`: how many
     bytes after the payload are readable."""
-    cdef Columns* c = &e.columns
+    cdef Columns* c = columns_of_batch(e)
     cdef int64_t start = c.rows
     cdef int status = OK
     if c.want & WANT_VIEWS:
         view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
     if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
-        status = expect(e, &e.expected, 1, length)
-        if status != OK:
-            return refuse(&e.fault, status, e.expected.value, 0)
-    if e.options.audit:
-        begin_audit(e, p)
+        expect(e, &e.expected, 1, length)
     if e.row.magic >= BATCH_MAGIC:
         status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:
@@ -306,8 +295,8 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
                                 &e.row.first_offset, &e.fault)
     else:
         status = decode_plain(c, p, &e.row, &e.fault)
-    if e.options.audit:
-        end_audit(e, start, length, status)
+    if status == OK and e.options.audit:
+        audit_payload(&e.audit, &e.row, p, length)
     if status != OK:
         columns_truncate(c, start, (c.rows if e.row.magic < BATCH_MAGIC else start + length // LEAST_RECORD) + 1)
         return status
@@ -324,10 +313,8 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
             return status
     if e.options.ticks > 1 and c.want & WANT_TIMESTAMP:
         scale_timestamps(c, start, e.options.ticks)
-    if start == 0 and e.expected.rows == 0 and c.rows > 0:
-        status = expect_more(e, length)
-        if status != OK:
-            return refuse(&e.fault, status, length, 0)
+    if start == 0 and e.expected.rows == 0 and e.columns.rows > 0:
+        expect_more(e, length)
     return engine_accept(e, start)
 
 

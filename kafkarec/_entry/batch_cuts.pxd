@@ -19,11 +19,14 @@ cdef struct BatchCuts:
 
 
 cdef inline const void* buffer_of(object data, int64_t* size) except? NULL:
-    """The address of a buffer; sets `size` to its bytes. The caller keeps `data` alive."""
+    """The address of a read-only buffer, which stays where it is; sets `size` to its bytes. The caller keeps `data`
+    alive."""
     cdef Py_buffer view
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     size[0] = view.len
     PyBuffer_Release(&view)
+    if not view.readonly:
+        raise TypeError("a read-only buffer is needed")
     return view.buf
 
 

@@ -5,7 +5,8 @@
 Functions with Python objects, for the compiled modules.
 """
 from cpython.bytes cimport PyBytes_FromStringAndSize
-from cpython.ref cimport PyObject
+from cpython.ref cimport Py_INCREF, PyObject
+from cpython.tuple cimport PyTuple_New, PyTuple_SetItem
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp
@@ -131,10 +132,6 @@ cdef inline object timestamp_type_at(const RecordView* v, int64_t i):
     return v.timestamp_type[i]
 
 
-cdef inline bint no_headers(const RecordView* v, int64_t i) noexcept nogil:
-    return v.header_ends == NULL or v.header_ends[i] == v.header_ends[i + 1]
-
-
 cdef enum:
     KNOWN_KEYS = 16
 
@@ -170,14 +167,19 @@ cdef inline tuple header_pair(const RecordView* v, int64_t n, KnownKeys* known, 
     return untracked((header_key(v, n, known, texts), bytes_at(&v.header_value, n)))
 
 
-cdef inline list headers_at(const RecordView* v, int64_t i, KnownKeys* known, list texts):
+cdef inline tuple headers_at(const RecordView* v, int64_t i, KnownKeys* known, list texts):
     """(key, value or None) of each header."""
-    cdef list pairs = []
-    cdef int64_t n
-    if v.header_ends != NULL:
-        for n in range(v.header_ends[i], v.header_ends[i + 1]):
-            pairs.append(header_pair(v, n, known, texts))
-    return pairs
+    cdef int64_t n, first
+    cdef tuple pairs
+    if v.header_ends == NULL or v.header_ends[i] == v.header_ends[i + 1]:
+        return ()
+    first = v.header_ends[i]
+    pairs = PyTuple_New(v.header_ends[i + 1] - first)
+    for n in range(v.header_ends[i + 1] - first):
+        pair = header_pair(v, first + n, known, texts)
+        Py_INCREF(pair)                  # PyTuple_SetItem takes a reference
+        PyTuple_SetItem(pairs, n, pair)
+    return untracked(pairs)
 
 
 cdef inline object sequence_at(const BatchRow* row, int64_t offset):

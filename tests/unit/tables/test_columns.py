@@ -100,7 +100,7 @@ def test_the_repr_of_a_record_has_its_content() -> None:
 
 def test_the_fields_of_a_record_are_members() -> None:
     """As with `__slots__`: the interpreter reads them without a call, which is a quarter of the time of five fields."""
-    for name in ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence"):
+    for name in ("offset", "timestamp", "timestamp_type", "key", "value", "sequence"):
         member = vars(kafkarec.Record)[name]
         assert isinstance(member, types.MemberDescriptorType), name
         one = kafkarec.Record(1, 2, 3, b"4", b"5", [("6", b"7")], 8, True)

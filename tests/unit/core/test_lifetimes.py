@@ -1,0 +1,395 @@
+"""Objects and memory that end when they should: after errors, in cycles, and where private objects are used wrongly."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import random
+import subprocess
+import sys
+import threading
+import weakref
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import batch_damage
+import builders
+import pytest
+from engine_vs_oracle import with_right_checksums
+from fake_file import FakeFile, read
+from long_run import fewer
+from paths import SUPPORT
+
+import kafkarec
+from kafkarec import _core, codecs
+from kafkarec._core import Chunk, Decoder, Layout, Rows, Source, Stretches
+from kafkarec._offset_map import LastOffsets
+from kafkarec._validator import writable_view
+from kafkarec.format.schema import record_schema
+from kafkarec.read.decode_options import CHUNK_BYTES, EngineOptions, request
+
+pytestmark = pytest.mark.core
+
+PLAIN = builders.good_batch(3)
+LAYOUT = Layout(record_schema(("offset", "value"), "ms"))
+
+
+def decoder(**options: Any) -> Decoder:
+    return Decoder(LAYOUT, EngineOptions(**options), codecs)
+
+
+# ---- after errors
+
+
+@dataclass
+class Broken(FakeFile):
+    """A file whose bytes from the third batch on cannot be read for a reason that is no damage."""
+
+    def read_at(self, position: int, length: int) -> bytes:
+        if position + length > 2 * len(PLAIN):
+            raise RuntimeError("broken")
+        return super().read_at(position, length)
+
+
+@pytest.mark.parametrize("errors", ["raise", "skip"])
+def test_a_file_whose_read_raises_is_let_go(errors: str) -> None:
+    """With the error, whose traceback has the frames that had the file."""
+    fake = Broken(PLAIN * 4, window_bytes=len(PLAIN))
+    alive = weakref.ref(fake)
+    with pytest.raises(RuntimeError, match="broken"):
+        read(fake, errors=errors)
+    with pytest.raises(RuntimeError, match="broken"):
+        kafkarec.open(fake).scan(errors=errors)
+    del fake
+    gc.collect()
+    assert alive() is None
+
+
+@dataclass
+class Moody(FakeFile):
+    """A file of which short reads fail by chance, as on a disk that reads a sector again only sometimes."""
+
+    chance: random.Random = field(default_factory=random.Random)
+    share: float = 1
+
+    def read_at(self, position: int, length: int) -> bytes:
+        if length <= 100 and self.chance.random() < self.share:
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read_at(position, length)
+
+
+@pytest.mark.parametrize("share", [0.3, 1])
+def test_damage_is_skipped_where_what_was_read_cannot_be_read_again(share: float) -> None:
+    for seed in range(fewer(100, 40)):
+        chance = random.Random(seed)
+        log = batch_damage.make_log(chance)
+        for i in chance.sample(range(1, len(log.pieces) - 2), chance.randrange(1, 6)):
+            log.touched.add(i)
+            chance.choice(batch_damage.KINDS)(chance, log, i)
+        fake = Moody(log.data, chance.choice([256, 4096, 1 << 16]), chance=chance, share=share)
+        found = kafkarec.open(fake).read(errors="skip")
+        assert {record.offset for record in found} <= {offset for one in log.offsets for offset in one}, seed
+
+
+class Keeping:
+    """The package `codecs`, but it keeps what it is given, and may raise."""
+
+    CodecError, LimitReached, MissingCodec = codecs.CodecError, codecs.LimitReached, codecs.MissingCodec
+    StreamAudit = codecs.StreamAudit
+
+    def __init__(self, raised: BaseException | None = None) -> None:
+        self.kept: list[Any] = []
+        self.raised = raised
+
+    def decompress(self, codec: int, payload: Any, limit: int, guess: int, magic: int) -> Any:
+        self.kept.append(payload)
+        if self.raised is not None:
+            raised, self.raised = self.raised, None
+            raise raised
+        return codecs.decompress(codec, payload, limit, guess, magic)
+
+
+def beyond_c(count: int = 3, base_offset: int = 0) -> bytes:
+    """A gzip batch that the C core leaves to Python: its payload has two members."""
+    [first, *rest] = builders.records(count)
+    both = builders.compress("gzip", first) + builders.compress("gzip", b"".join(rest))
+    whole = builders.batch([first, *rest], codec="gzip", base_offset=base_offset)
+    raw = bytearray(whole[:61] + both)
+    raw[8:12] = (len(raw) - 12).to_bytes(4, "big")
+    return with_right_checksums(bytes(raw))
+
+
+def test_what_a_codec_was_given_stays_as_it_was() -> None:
+    """A traceback's frame may have it, after the memory that it was read into has other bytes."""
+    keeping = Keeping()
+    one = Decoder(LAYOUT, EngineOptions(), keeping)
+    data = beyond_c()
+    one.feed(Source(file=FakeFile(data, 64)))
+    assert not one.run()
+    one.feed(Source(file=FakeFile(bytes(len(data)), 64)))
+    del one
+    kafkarec.release_memory()
+    [payload] = keeping.kept
+    assert bytes(payload) == data[61:]
+
+
+def test_what_a_codec_was_given_to_compress_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    compress = codecs.compress
+
+    def keep(codec: int, body: Any, *arguments: Any) -> bytes:
+        kept.append(body)
+        return compress(codec, body, *arguments)
+
+    monkeypatch.setattr(codecs, "compress", keep)
+    rows = [(0, 5, b"k" * 50, b"v" * 5000, ())]
+    assert len(kafkarec.encode(rows, compression="gzip", batch_size=4096)) > 61
+    kafkarec.encode([(0, 5, None, b"w" * 9000, ())], compression="gzip")
+    kafkarec.release_memory()
+    assert b"v" * 5000 in bytes(kept[0])
+
+
+def test_a_view_of_new_bytes_keeps_them() -> None:
+    view = writable_view(bytes(bytearray(100_000)))
+    gc.collect()
+    view[:3] = b"abc"
+    assert bytes(view) == b"abc" + bytes(99_997)
+    for shared in (b"", b"a"):
+        with pytest.raises(ValueError, match="bytes"):
+            writable_view(shared)
+
+
+class Restoring(SimpleNamespace):
+    """Rules that read a damaged batch from its undamaged bytes."""
+
+    restore, first_offset = True, None
+
+    def restores(self, at: Decoder, start: int, end: int, reason: str, fault: dict[str, Any]) -> bool:
+        return at.read_from(bytearray(self.right), start, {"batch_length": (0, 1, "x")})
+
+
+def test_a_codec_that_raises_in_a_restored_batch_leaves_the_decoder_its_input() -> None:
+    right = beyond_c(base_offset=3)
+    wrong = builders.patched(right, 8, (len(right) - 15).to_bytes(4, "big"))
+    data = PLAIN + wrong + builders.good_batch(2, base_offset=6)
+    one = Decoder(LAYOUT, EngineOptions(), Keeping(KeyboardInterrupt()), skip=True, rules=Restoring(right=right))
+    one.feed(data)
+    with pytest.raises(KeyboardInterrupt):
+        one.run()
+    gc.collect()
+    assert one.size == len(data)
+    one.feed(data)
+    assert not one.run()
+    assert one.filled[0] >= 8
+    assert len(one.pop_restored()) == 1
+
+
+# ---- estimates
+
+ESTIMATES = """
+import resource, sys
+sys.path[:0] = [{support!r}]
+import builders, kafkarec
+from kafkarec import codecs
+from kafkarec._core import Decoder, Layout
+from kafkarec.format.schema import record_schema
+from kafkarec.read.decode_options import EngineOptions
+value = bytes(30 << 20)
+large = [builders.batch(builders.records(1, value=value), base_offset=n, codec="zstd") for n in range(10)]
+data = b"".join(large) + builders.good_batch(3, base_offset=10)
+layout = Layout(record_schema(("value",), "ms"))
+one = Decoder(layout, EngineOptions(chunk_bytes=300 << 20), codecs)
+one.feed(data)
+assert one.run()
+first, rows = one.take()
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+assert not one.run()
+second, rows = one.take()
+print(len(first), len(second))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc/self/statm and limits the address space")
+def test_an_estimate_refuses_no_batch() -> None:
+    """After a chunk of 300 MB there is no memory for another one, which the next, of three records, is not."""
+    support = str(SUPPORT)
+    done = subprocess.run(
+        [sys.executable, "-c", ESTIMATES.format(support=support)], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "10 3\n", done.stderr
+
+
+# ---- cycles
+
+
+def collected(make: Callable[[], object]) -> bool:
+    alive = make()
+    gc.collect()
+    assert isinstance(alive, weakref.ref)
+    return alive() is None
+
+
+class Holder:
+    """An object that can be in a cycle and referred to weakly."""
+
+    one: Any = None
+
+
+def test_a_cycle_through_the_headers_of_a_record_is_collected() -> None:
+    def cycle_of(record: kafkarec.Record) -> weakref.ref[Holder]:
+        holder = Holder()
+        holder.one = record
+        record.headers.append(("me", holder))  # type: ignore[arg-type]
+        return weakref.ref(holder)
+
+    assert collected(lambda: cycle_of(kafkarec.decode(PLAIN)[0]))
+    assert collected(lambda: cycle_of(kafkarec.Record(0, 1, 0, b"k", b"v", [])))
+
+
+def test_records_that_cannot_be_in_a_cycle_cost_the_collector_nothing() -> None:
+    [record, *_] = kafkarec.decode(builders.batch([builders.record(headers=[(b"h", b"x")])]))
+    assert not gc.is_tracked(record)
+    headers = record.headers
+    assert headers == [("h", b"x")]
+    assert headers is record.headers
+    assert gc.is_tracked(record)
+
+
+def test_a_cycle_through_a_list_of_headers_that_was_appended_is_collected() -> None:
+    class Headers:
+        def __init__(self) -> None:
+            self.pairs: list[Any] = [("h", b"x")]
+            self.builder = kafkarec.RecordBatchBuilder()
+            self.builder.append(5, b"k", b"v", self.pairs)
+            self.pairs.append(self)
+
+    assert collected(lambda: weakref.ref(Headers()))
+
+
+def test_headers_in_a_list_that_changes_later_are_those_that_were_appended() -> None:
+    builder = kafkarec.RecordBatchBuilder()
+    pairs: list[Any] = [(f"h{n}", b"x%d" % n) for n in range(5)]
+    builder.append(5, b"k", b"v", pairs)
+    expected = list(pairs)
+    pairs.clear()
+    gc.collect()
+    [record] = kafkarec.decode(builder.build())
+    assert record.headers == expected
+
+
+# ---- private objects that are used wrongly
+
+
+def test_objects_that_only_the_core_makes_or_that_lack_something_are_refused() -> None:
+    for make in (Chunk, lambda: Decoder.__new__(Decoder), lambda: Stretches.__new__(Stretches), Layout):
+        with pytest.raises(TypeError):
+            make()  # type: ignore[operator]
+    with pytest.raises(TypeError):
+        Stretches(None, None, 0, None)  # type: ignore[arg-type]
+
+
+def test_a_batch_that_a_table_does_not_have() -> None:
+    one = decoder()
+    one.feed(PLAIN)
+    one.run()
+    _, rows = one.take()
+    assert rows.span(0) == (0, len(PLAIN))
+    for table, at in ((Rows(), 0), (rows, 1), (rows, 1 << 40), (rows, -1)):
+        with pytest.raises(ValueError, match="batches"):
+            table.span(at)
+        with pytest.raises(ValueError, match="batches"):
+            table.dicts(LAYOUT, at, at + 1)
+    assert len(Rows()) == 0
+
+
+def test_a_decoder_without_an_input() -> None:
+    for options in ({}, {"chunk_bytes": 0}):
+        with pytest.raises(ValueError, match="no input"):
+            decoder(**options).run()
+    one = decoder()
+    chunks, _, _, _, _ = one.read(Source(PLAIN))
+    assert [len(chunk) for chunk in chunks] == [3]
+    assert (one.size, one.stop, one.is_valid(0), one.framed_end(0)) == (0, 0, False, -1)
+    with pytest.raises(ValueError, match="no input"):
+        one.run()
+
+
+def test_stretches_that_are_closed() -> None:
+    asked = request(columns=["offset"]).for_pieces
+    stretches = Stretches(asked.decoder(), Source(PLAIN * 9), 0, None, CHUNK_BYTES)
+    stretches.close()
+    assert stretches.next() is None
+    assert _core.Stretches.read(stretches, asked.decoder())
+
+
+@dataclass
+class Meddling(FakeFile):
+    """A file of which each read has another thread use the Decoder."""
+
+    use: Callable[[], object] = object
+    raised: list[str] = field(default_factory=list)
+
+    def read_at(self, position: int, length: int) -> bytes:
+        def meddle() -> None:
+            try:
+                self.use()
+            except RuntimeError as error:
+                self.raised.append(str(error))
+
+        thread = threading.Thread(target=meddle)
+        thread.start()
+        thread.join()
+        return super().read_at(position, length)
+
+
+def test_a_decoder_that_another_thread_uses_is_refused() -> None:
+    one = decoder()
+    fake = Meddling(PLAIN * 4, window_bytes=len(PLAIN))
+    one.feed(Source(file=fake))
+    for use in (one.run, one.take, lambda: one.feed(PLAIN), lambda: one.read(Source(PLAIN))):
+        fake.use = use
+        fake.raised.clear()
+        one.feed(Source(file=fake))
+        assert not one.run()
+        assert fake.raised
+        assert set(fake.raised) == {"another thread uses this object"}
+        assert one.take()[1].count == 4
+
+
+def test_last_offsets_that_another_thread_uses_are_refused() -> None:
+    """Adding a million rows takes some milliseconds, in which the other thread has its turn: at the latest when it is
+    tried again."""
+    rows = 1_000_000
+    ends, offsets = array("i", range(0, 8 * rows + 1, 8)), array("q", range(rows))
+    keys = (None, ends, b"".join(n.to_bytes(8, "big") for n in range(rows)))
+    last = LastOffsets()
+    adding = threading.Event()
+    done: list[bool] = []
+
+    def add() -> None:
+        adding.set()
+        for _ in range(100):
+            try:
+                last.put(keys, offsets, rows)
+            except RuntimeError:
+                done.append(True)
+            if done:
+                return
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    adding.wait()
+    while thread.is_alive() and not done:
+        try:
+            last.latest((None, array("i", [0, 1]), b"k"), array("q", [0]), 1)
+        except RuntimeError as error:
+            assert str(error) == "another thread uses this object"
+            done.append(True)
+    thread.join()
+    assert done
+    assert len(last) == rows
