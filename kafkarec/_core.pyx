@@ -34,7 +34,8 @@ from kafkarec._c.input cimport (
 from kafkarec._c.decompress cimport decompress_release
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
-    MAX_ANCHOR_BYTES, Candidate, is_valid_batch, looks_plausible, run_continues, search_forward,
+    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, is_valid_batch, looks_plausible, run_continues,
+    search_forward,
 )
 from kafkarec._c.status cimport Fault
 from kafkarec._c.index_rows cimport (
@@ -56,7 +57,7 @@ from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_sh
 from kafkarec._entry.python_reader cimport open_reader
 from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
 from kafkarec._entry.one_thread cimport claim
-from kafkarec._entry.fault_fields cimport fault_fields
+from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
 from kafkarec._entry.py_columns cimport (
     KNOWN_KEYS, KnownKeys, PyObject_GC_UnTrack, RecordView, batch_value, bytes_at, has_flag, headers_at, record_view,
     sequence_at, timestamp_at, timestamp_type_at, untracked, values_of,
@@ -73,14 +74,14 @@ from queue import SimpleQueue
 from threading import Lock
 
 from kafkarec.damage import Restored, error, resolve, why_unreadable
-from kafkarec.errors import REASONS, KafkaRecordError
+from kafkarec.errors import KafkaRecordError
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
 
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
 
-_REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
+_REASONS = reasons_by_status()
 
 
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
@@ -814,8 +815,9 @@ cdef tuple entry_of(const Producer* producer):
 
 
 cdef list numbers_of(const Transaction* transaction):
-    cdef const int64_t* fields = <const int64_t*>transaction
-    return [fields[i] for i in range(<int64_t>(sizeof(Transaction) // sizeof(int64_t)))]
+    cdef const Transaction* t = transaction
+    return [t.epoch, t.first, t.last, t.first_time, t.last_time, t.batches, t.records, t.bytes, t.segment, t.position,
+            t.size]
 
 
 @cython.final
@@ -1181,23 +1183,25 @@ cdef class Decoder:
     cdef int damaged(self, int status, detail) except -1:
         """Raises the fault; with `skip`, restores the batch, or records the damage and continues after it."""
         cdef int64_t start = self.e.position, end, stop
+        cdef bint proven = st.length_is_proven(status)
+        cdef DamageEnd found
         cdef dict fault
-        cdef bint confirmed = st.CRC_MISMATCH < status < st.UNREADABLE      # the CRC is right, and with it the length
         misfit = None
         if not self.skip:
             status = refused_status(&self.e, status)
-            raise error(_REASONS[status - st.SIZE_TOO_SMALL], self.fault(status, detail))
+            raise error(_REASONS[status], self.fault(status, detail))
         fault = self.fault(status, detail)
         with nogil:
-            end = engine_skip(&self.e, &status)
+            found = engine_skip(&self.e, &status)
+        end = found.position
         if status == st.UNREADABLE:
             fault = self.fault(status, detail)
-        reason = _REASONS[status - st.SIZE_TOO_SMALL]
+        reason = _REASONS[status]
         if self.rules is not None:
-            stop = self.e.input.stop if self.e.search.nothing_behind else end
-            if not confirmed and self.rules.restores(self, start, stop, reason, fault):
+            stop = self.e.input.stop if found.witness == NO_WITNESS else end
+            if not proven and self.rules.restores(self, start, stop, reason, fault):
                 return 0
-            if self.e.search.found and end < self.e.input.stop:
+            if found.witness == NEXT_BATCH and end < self.e.input.stop:
                 end, position, misfit = self.rules.next_that_fits(self, start, end)
                 end, self.e.position = min(end, self.e.input.stop), min(position, self.e.input.stop)
                 if status != st.UNREADABLE and not self.is_readable(start, end):    # it could not be read again
@@ -1284,11 +1288,9 @@ cdef class Decoder:
     def search(self, int64_t damage, int64_t position, *, bint ahead=False):
         """Where a search from `position` on finds a batch; the size of the input: it finds none. damage: where the
         damaged batch begins; ahead: the next search may begin before what this one finds."""
-        cdef int64_t searched_to = self.e.search.searched_to, found
+        cdef int64_t found
         with nogil:
-            found = search_forward(&self.e.input, damage, position, &self.e.search)
-        if ahead:
-            self.e.search.searched_to = searched_to
+            found = search_forward(&self.e.input, damage, position, ahead, &self.e.search)
         return found
 
     def is_valid(self, int64_t position):

@@ -9,18 +9,18 @@ from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memset
 
 from kafkarec._c.records_header_first cimport FieldScan, scan_fields
-from kafkarec._c.records_v3 cimport NOT_ZERO, RecordsIn, RecordsOut, copy_records, rewritten_size
-from kafkarec._c.status cimport CUT, OK, SIZE_TOO_SMALL, Fault
+from kafkarec._c.records_v3 cimport RecordsIn, RecordsOut, copy_records, rewritten_size
+from kafkarec._c.status cimport ATTRIBUTES_LOST, CUT, OK, Fault
+from kafkarec._entry.fault_fields cimport reasons_by_status
 
 from kafkarec.damage import error
-from kafkarec.errors import REASONS
 
-_REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
+_REASONS = reasons_by_status()
 
 
 cdef object refusal(const Fault* fault, int status, dict batch):
     """The exception for a status. batch: the fields of the fault that are about the batch."""
-    return error(_REASONS[status - SIZE_TOO_SMALL], {
+    return error(_REASONS[status], {
         **batch, "expected": fault.expected, "found": fault.found, "record": fault.record,
     })
 
@@ -72,7 +72,7 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     fault.record = -1
     with nogil:
         status = copy_records(&records, &out, count, &fault)
-    if status == NOT_ZERO:
+    if status == ATTRIBUTES_LOST:
         return None
     if status != OK:
         raise refusal(&fault, status, batch)

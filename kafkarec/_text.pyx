@@ -15,7 +15,7 @@ from kafkarec._c.input_columns cimport (
 )
 from kafkarec._c.lines cimport (
     AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_JSON, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
-    LineColumn, Lines, MOST_ESCAPED, NO_FIT, put_lines,
+    LineColumn, Lines, MOST_ESCAPED, NO_FIT, is_numeric, put_lines,
 )
 from kafkarec._c.status cimport OK
 from kafkarec._shared cimport pages_free
@@ -146,7 +146,7 @@ cdef class Formatter:
         self.text(&c.texts.other_after, other_after)
         if ready is not None:
             self.add_ready(c, ready, start, stop)
-        if c.how <= AS_TIME:
+        if is_numeric(c.how):
             format_, validity, values = what
             c.numbers.kind, bits = _NUMBERS[format_]
             c.numbers.validity = self.bits_of(validity, stop)

@@ -23,12 +23,11 @@ from kafkarec._c.record_stats cimport (
 )
 from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
 from kafkarec._c cimport status as st
-from kafkarec._entry.fault_fields cimport fault_fields
+from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
 
 from kafkarec.damage import error
-from kafkarec.errors import REASONS
 
-_REASONS = tuple(REASONS)        # in the order of the C enum Status, from SIZE_TOO_SMALL on
+_REASONS = reasons_by_status()
 
 # Why a well-formed batch is refused before its records are checked.
 cdef enum BatchError:
@@ -38,7 +37,10 @@ cdef enum BatchError:
     BATCH_TOO_LARGE
     OFFSETS_OUT_OF_ORDER
 
-_BATCH_ERRORS = ("", "leader_epoch_differs", "base_offset_not_zero", "batch_too_large", "offsets_out_of_order")
+_BATCH_ERRORS = {
+    LEADER_EPOCH_DIFFERS: "leader_epoch_differs", BASE_OFFSET_NOT_ZERO: "base_offset_not_zero",
+    BATCH_TOO_LARGE: "batch_too_large", OFFSETS_OUT_OF_ORDER: "offsets_out_of_order",
+}
 
 
 cdef inline void store_be64(uint8_t* p, int64_t n) noexcept nogil:
@@ -276,7 +278,7 @@ cdef class Request:
 
 
 cdef int raise_fault(int status, const Fault* f) except -1:
-    raise error(_REASONS[status - st.SIZE_TOO_SMALL], fault_fields(f, None, ""))
+    raise error(_REASONS[status], fault_fields(f, None, ""))
 
 
 cdef tuple _CODECS = tuple([codec_name(codec).decode() for codec in range(LATEST_CODEC + 1)])

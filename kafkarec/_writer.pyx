@@ -24,7 +24,7 @@ from kafkarec._c.write_v2 cimport (
     OVERRIDE_TRANSACTIONAL, RecordFields, sized, varint_size,
 )
 from kafkarec._c.batch_builder cimport (
-    BATCH_TOO_LARGE, INPUT_CHANGED, Encoder, batch_close_compressed, write_empty_batch,
+    Encoder, batch_close_compressed, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
@@ -627,7 +627,7 @@ cdef class EncodeRun:
             self.rewind(first_offset, 0)
             self.run()
             if self.e.written != size:
-                self.refuse(INPUT_CHANGED)
+                self.refuse(st.INPUT_CHANGED)
         finally:
             self.e.out, self.e.fixed = spare, False
         return out
@@ -668,9 +668,9 @@ cdef class EncodeRun:
     cdef int refuse(self, int status) except -1:
         if status == st.OUT_OF_MEMORY:
             raise MemoryError
-        if status == INPUT_CHANGED:
+        if status == st.INPUT_CHANGED:
             raise ValueError("the input changed while it was written")
-        if status == BATCH_TOO_LARGE:
+        if status == st.TOO_LARGE_TO_WRITE:
             raise ValueError("a batch of more than 2^31-1 bytes")
         raise _refused(
             self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,

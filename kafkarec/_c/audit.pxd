@@ -215,7 +215,8 @@ cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t*
     cdef int32_t length = 0, delta = 0, _i
     cdef int64_t offset, bad_keys
     cdef uint32_t found = 0
-    cdef int kind
+    cdef Anomaly kind
+    cdef Anomaly[3] of_records = [RECORD_LENGTH_BELOW_MINUS_ONE, RECORD_ATTRIBUTES_SET, VARINT_NOT_MINIMAL]
     begin_range(&seen)
     for _i in range(row.record_count):
         if not walk_int(&p, end, &length, &found) or length < 0 or length > end - p:
@@ -230,9 +231,9 @@ cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t*
             note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
             audit.notes[<int>HEADER_KEY_NOT_UTF8].count += bad_keys - 1
             audit.notes[<int>HEADER_KEY_NOT_UTF8].b += 1
-    for kind in range(<int>RECORD_LENGTH_BELOW_MINUS_ONE, <int>VARINT_NOT_MINIMAL + 1):
-        if found >> kind & 1:
-            note(audit, <Anomaly>kind, 0, 0, 0)
+    for kind in of_records:
+        if found >> <int>kind & 1:
+            note(audit, kind, 0, 0, 0)
     if seen.count > 0 and (seen.lowest < row.base_offset or seen.highest > row.last_offset):
         note(audit, RECORD_OFFSET_OUTSIDE, seen.lowest, seen.highest, 0)
 

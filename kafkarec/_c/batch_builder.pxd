@@ -24,15 +24,10 @@ from kafkarec._c.write_v2 cimport (
 from kafkarec._c.write_v01 cimport put_message, put_wrapper
 from kafkarec._c.input_columns cimport InputChunk
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
-from kafkarec._c.status cimport NEEDS_CODEC, OK
+from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, TOO_LARGE_TO_WRITE
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
-
-cdef enum Outcome:
-    ROW_REFUSED = 1000           # the row Encoder.row, for Encoder.row_fault
-    BATCH_TOO_LARGE
-    INPUT_CHANGED                # after it was measured
 
 cdef struct Cut:                 # the rows that were read from one batch
     int64_t rows
@@ -97,7 +92,7 @@ cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
     if e.measuring:
         return OK
     if e.fixed:
-        return <int>OK if more <= <int64_t>e.out.capacity - e.written else <int>INPUT_CHANGED
+        return OK if more <= <int64_t>e.out.capacity - e.written else INPUT_CHANGED
     return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
 
 
@@ -132,7 +127,7 @@ cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int
 cdef inline int batch_reserve(Encoder* e, int64_t size) noexcept nogil:
     """Reserves space for a record of the open batch."""
     if e.used > MOST_USED - size:
-        return BATCH_TOO_LARGE
+        return TOO_LARGE_TO_WRITE
     if e.fields.codec != 0:
         return buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + size + SLACK))
     return out_reserve(e, size)

@@ -23,14 +23,14 @@ from kafkarec._c.write_v2 cimport (
     BatchFields, RecordFields, load_fields,
 )
 from kafkarec._c.batch_builder cimport (
-    ROW_REFUSED, Cut, Encoder, add_message, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
+    Cut, Encoder, add_message, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
 )
 from kafkarec._c.fast_path cimport add_records, fast_path_end, takes_fast_path
-from kafkarec._c.status cimport OK
+from kafkarec._c.status cimport OK, ROW_REFUSED
 
 
 # ---- the batch fields of a row

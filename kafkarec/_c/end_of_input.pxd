@@ -17,8 +17,8 @@ from libc.stdint cimport INT64_MIN, int64_t
 from kafkarec._c.batch cimport ABSENT, BatchRow, LARGEST_HEADER
 from kafkarec._c.decode cimport Engine
 from kafkarec._c.input cimport bad_until
-from kafkarec._c.resync cimport damage_end, only_zeros, search_begin
-from kafkarec._c.status cimport CRC_MISMATCH, CUT, END, LENGTH_BEYOND_END, SIZE_TOO_SMALL, UNREADABLE
+from kafkarec._c.resync cimport LENGTH, DamageEnd, damage_end, only_zeros, search_begin
+from kafkarec._c.status cimport CUT, END, LENGTH_BEYOND_END, SIZE_TOO_SMALL, UNREADABLE, length_is_proven
 
 
 cdef inline void engine_begin_input(Engine* e, int64_t position) noexcept nogil:
@@ -35,12 +35,6 @@ cdef inline void remember_good(Engine* e) noexcept nogil:
     """Saves the next offset of the last good batch, because the caller may take its row."""
     if e.row_count > e.first_row:
         e.good_next = (<BatchRow*>e.rows.data)[e.row_count - 1].next_offset
-
-
-cdef inline int64_t damage_end_of(Engine* e) noexcept nogil:
-    """Where the damage that begins here ends: found in the whole file, at most the end of the part that is read."""
-    cdef int64_t end = damage_end(&e.input, &e.fault, &e.search)
-    return end if end < e.input.stop else e.input.stop
 
 
 cdef inline bint unreadable_before(Engine* e, int64_t stop) noexcept nogil:
@@ -81,14 +75,16 @@ cdef inline int refused_status(Engine* e, int status) noexcept nogil:
     return UNREADABLE if unreadable_before(e, e.position + LARGEST_HEADER) else status
 
 
-cdef inline int64_t engine_skip(Engine* e, int* status) noexcept nogil:
-    """Skips the damage that begins here; returns where it ends and reading continues."""
-    cdef int64_t end = e.fault.next_position
-    e.search.found = e.search.nothing_behind = False
+cdef inline DamageEnd engine_skip(Engine* e, int* status) noexcept nogil:
+    """Skips the damage that begins here; returns where it ends and reading continues: found in the whole file, at most
+    the end of the part that is read."""
+    cdef DamageEnd end
+    end.position, end.witness = e.fault.next_position, LENGTH
     remember_good(e)
-    if not (CRC_MISMATCH < status[0] < UNREADABLE and e.options.check_crc):   # else the CRC confirms the batch's length
-        end = damage_end_of(e)
-    if unreadable_before(e, end):
+    if not (length_is_proven(status[0]) and e.options.check_crc):
+        end = damage_end(&e.input, &e.fault, &e.search)
+        end.position = min(end.position, e.input.stop)
+    if unreadable_before(e, end.position):
         status[0] = UNREADABLE
-    e.position = end
+    e.position = end.position
     return end

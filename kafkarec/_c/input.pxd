@@ -107,7 +107,7 @@ cdef struct Input:
     bint failed                  # out of memory, or READER_RAISED
     Buffer buffer                # the memory of the window
     uint8_t[64] peeked           # the bytes of the last `peek`
-    Buffer bad                   # ByteRange[bad_count], in the order of reading
+    Buffer bad                   # ByteRange[bad_count], ascending, with bytes that can be read between them
     int64_t bad_count
 
 
@@ -137,32 +137,41 @@ cdef inline void input_release(Input* i) noexcept nogil:
     pages_free(i.bad.data, i.bad.capacity)
 
 
+cdef inline int64_t bad_index(const Input* i, int64_t position) noexcept nogil:
+    """The index of the first unreadable range that ends at `position` or after it, by binary search."""
+    cdef const ByteRange* spans = <const ByteRange*>i.bad.data
+    cdef int64_t low = 0, high = i.bad_count, middle
+    while low < high:
+        middle = (low + high) // 2
+        if spans[middle].stop < position:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
 cdef inline void note_bad(Input* i, int64_t start, int64_t stop) noexcept nogil:
-    """Notes [start, stop) as unreadable; a range that is read again is noted once."""
+    """Notes [start, stop) as unreadable, as one range with those that it overlaps or touches."""
     cdef ByteRange* spans = <ByteRange*>i.bad.data
     cdef size_t used = <size_t>i.bad_count * sizeof(ByteRange)
-    cdef int64_t k
-    for k in range(i.bad_count - 1, -1, -1):
-        if spans[k].start <= start <= spans[k].stop:
-            if stop > spans[k].stop:
-                spans[k].stop = stop
-            return
-    if buffer_reserve(&i.bad, used, used + sizeof(ByteRange)) != 0:
+    cdef int64_t first = bad_index(i, start), behind = first
+    while behind < i.bad_count and spans[behind].start <= stop:
+        start, stop = min(start, spans[behind].start), max(stop, spans[behind].stop)
+        behind += 1
+    if behind == first and buffer_reserve(&i.bad, used, used + sizeof(ByteRange)) != 0:
         i.failed = True
         return
-    spans = <ByteRange*>i.bad.data
-    spans[i.bad_count].start, spans[i.bad_count].stop = start, stop
-    i.bad_count += 1
+    spans = <ByteRange*>i.bad.data + first
+    memmove(spans + 1, <ByteRange*>i.bad.data + behind, <size_t>(i.bad_count - behind) * sizeof(ByteRange))
+    spans.start, spans.stop = start, stop
+    i.bad_count += first + 1 - behind
 
 
 cdef inline int64_t bad_until(const Input* i, int64_t start, int64_t stop) noexcept nogil:
     """The end of the first unreadable range that overlaps [start, stop); 0: there is none."""
     cdef const ByteRange* spans = <const ByteRange*>i.bad.data
-    cdef int64_t k
-    for k in range(i.bad_count):
-        if spans[k].start < stop and start < spans[k].stop:
-            return spans[k].stop
-    return 0
+    cdef int64_t k = bad_index(i, start + 1)
+    return spans[k].stop if k < i.bad_count and spans[k].start < stop else 0
 
 
 cdef inline bint fetch_all(Input* i, int64_t position, uint8_t* to, int64_t n) noexcept nogil:

@@ -80,6 +80,10 @@ cdef struct Lines:
     size_t reserve
 
 
+cdef inline bint is_numeric(int how) noexcept nogil:
+    return how in (AS_NUMBER, AS_BOOL, AS_TIME)
+
+
 cdef inline int room(Lines* o, int64_t more) noexcept nogil:
     """Makes space for `more` bytes and the reserve."""
     cdef size_t used = o.at - o.buffer.data
@@ -283,7 +287,7 @@ cdef inline int put_cell(Lines* o, const LineColumn* c, int64_t row) noexcept no
             memcpy(o.at, text.data, <size_t>text.length)
             o.at += text.length
             return OK
-    if c.how <= AS_TIME:
+    if is_numeric(c.how):
         put_number(o, c, row)
         return OK
     if c.how == AS_HEADERS:

@@ -1,8 +1,8 @@
 """Makes the requested Arrow columns from the decoded columns: one per code, in the caller's order.
 
-    up to OUT_HEADERS      columns that the decoder filled, used unchanged
-    up to OUT_BASE_OFFSET  batch fields, repeated for each row: see field_of()
-    above                  special cases
+    OUT_OFFSET to OUT_HEADERS     columns that the decoder filled, used unchanged
+    from there to OUT_BASE_OFFSET batch fields, repeated for each row: see field_of()
+    the others                    special cases
 
 `kafkarec/format/schema.py` lists the codes in the same order; tests/unit/format/test_c_names.py compares them.
 """
@@ -236,7 +236,7 @@ cdef inline int storage_column(Storage* s, int code, const BatchRow* rows, const
     cdef const char* text
     cdef int64_t nulls = 0
     cdef int status = OK
-    if code <= OUT_HEADERS:
+    if code in (OUT_OFFSET, OUT_TIMESTAMP, OUT_TIMESTAMP_TYPE, OUT_KEY, OUT_VALUE, OUT_HEADERS):
         return take_filled(s, code, out)
     if code == OUT_COMPRESSION:
         return spread_text(s, rows, runs, run_count, True, NULL, out)

@@ -97,7 +97,7 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecor
     cdef Refused* note
     cdef int status
     if wrong != FINE:
-        t.refused_time = t.refused_time or wrong >= OUT_OF_RANGE
+        t.refused_time = t.refused_time or wrong == OUT_OF_RANGE or wrong == APPEND_TIME
     if wrong != FINE and t.refused_count < MOST_REFUSED:
         status = buffer_reserve(&t.refused, <size_t>t.refused_count * sizeof(Refused),
                                 <size_t>(t.refused_count + 1) * sizeof(Refused))

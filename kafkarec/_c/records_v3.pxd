@@ -17,7 +17,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from kafkarec._c.status cimport (
-    CUT, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
+    ATTRIBUTES_LOST, CUT, HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID,
+    MESSAGE_TRUNCATED, OK,
     RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID,
     VARINT_TOO_LONG, Fault, refuse,
 )
@@ -26,7 +27,6 @@ from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varint, unzigz
 cdef enum:
     LEAST_FIELDS = 6             # bytes of a record without attributes, key, value and headers
     MOST_GROWTH = 2              # bytes: an attributes byte, and a length that takes one byte more
-    NOT_ZERO = -1                # a status: an attributes byte that is not zero would be lost
 
 cdef struct RecordsIn:
     const uint8_t* fields
@@ -124,7 +124,7 @@ cdef inline int copy_attributes(RecordsIn* records, RecordsOut* out, int64_t* le
         left[0] -= 1
     if out.fields != NULL:
         if not out.has_attributes:
-            return NOT_ZERO if byte != 0 else OK
+            return ATTRIBUTES_LOST if byte != 0 else OK
         out.fields[0] = byte
         out.fields += 1
     return OK

@@ -51,17 +51,26 @@ cdef enum:
 cdef extern from * nogil:
     """
     #define KR_OFFSET_JUMP ((int64_t)1 << 31)
+    #define KR_EACH_BYTE 0x0101010101010101u
     """
     int64_t OFFSET_JUMP "KR_OFFSET_JUMP"
+    uint64_t EACH_BYTE "KR_EACH_BYTE"
 
 cdef struct Search:
     int64_t crc_left             # bytes of CRC work left for plausible candidates
     int64_t implausible_left     # the same for implausible ones, most of which are no batches
     int64_t[REMEMBERED] crc_results  # by a hash of the position: position + 1 if its CRC matches, -position - 1 if not
     int64_t searched_to          # searches only go forward: before this position there is no further batch
-    bint found                   # the damage ends where a search found a batch, not where its length says
     bint limited                 # a batch may be left in the damage: the work is used up
-    bint nothing_behind          # no batch is behind the damage: its length is all that says where it ends
+
+cdef enum EndWitness:
+    LENGTH                       # the length of the damaged batch, which leads to a valid one or is confirmed by its CRC
+    NEXT_BATCH                   # a search found a batch there
+    NO_WITNESS                   # no batch is behind the damage: it ends at its stated length, or with the input
+
+cdef struct DamageEnd:
+    int64_t position
+    EndWitness witness
 
 
 cdef struct Candidate:           # a candidate and its run
@@ -287,9 +296,25 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
     return False
 
 
-cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t position, Search* search) noexcept nogil:
+cdef inline int64_t magics_skipped(const uint8_t* p, int64_t n) noexcept nogil:
+    """How many of n bytes come before the first that is the magic of a batch; eight are looked at at a time."""
+    cdef int64_t skipped = 0
+    cdef uint64_t word, found
+    while n - skipped >= <int64_t>sizeof(word):
+        memcpy(&word, p + skipped, sizeof(word))
+        found = (word - (LATEST_MAGIC + 1) * EACH_BYTE) & ~word & (0x80 * EACH_BYTE)    # not 0: such a byte is there
+        if found != 0:
+            break
+        skipped += sizeof(word)
+    while skipped < n and p[skipped] > LATEST_MAGIC:
+        skipped += 1
+    return skipped
+
+
+cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t position, bint ahead,
+                                   Search* search) noexcept nogil:
     """The first position from `position` on at which an accepted batch begins; the input's size if there is none.
-    `damage`: where the damaged batch begins."""
+    `damage`: where the damaged batch begins; `ahead`: the next search may begin before what this one finds."""
     cdef int64_t readable, value
     cdef int64_t inner_batch_end = -1  # the end of the last batch that was within a value
     cdef int64_t inner_end = -1  # the end of that value
@@ -307,7 +332,10 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
             position = source.size
             break
         # the cheapest checks first: magic 0 to 2, a size that a batch can have
-        length = load_i32(p + 8) if p[MAGIC_OFFSET] <= LATEST_MAGIC else -1
+        if p[MAGIC_OFFSET] > LATEST_MAGIC:
+            position += magics_skipped(p + MAGIC_OFFSET, source.high - position - MAGIC_OFFSET)
+            continue
+        length = load_i32(p + 8)
         if length == 0:          # no batch has its length within these zeros; the windows are those of steps by 1
             position = max(position + 1, known_zeros_end(source, position + 8) - MAGIC_OFFSET)
             continue
@@ -334,22 +362,22 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
     else:
         search.limited |= search.crc_left <= 0
         position = source.size
-    search.searched_to = position
+    if not ahead:
+        search.searched_to = position
     return position
 
 
-cdef inline int64_t damage_end(Input* source, const Fault* fault, Search* search) noexcept nogil:
+cdef inline DamageEnd damage_end(Input* source, const Fault* fault, Search* search) noexcept nogil:
     """The end of the damage that begins at fault.position: where the next batch begins, or the end of the input."""
-    cdef int64_t stated_end = fault.next_position
-    cdef int64_t next_batch
-    if stated_end > fault.position and lengths_continue(source, stated_end, fault.base_offset, search):
-        return stated_end
-    next_batch = search_forward(source, fault.position, fault.position + 1, search)
-    search.found = next_batch < source.size
-    if search.found or stated_end < 0:
-        return next_batch
-    search.nothing_behind = True
-    return stated_end            # no batch follows: the damage has the stated length; the rest is judged separately
+    cdef DamageEnd end
+    end.position, end.witness = fault.next_position, LENGTH
+    if end.position > fault.position and lengths_continue(source, end.position, fault.base_offset, search):
+        return end
+    end.position = search_forward(source, fault.position, fault.position + 1, False, search)
+    end.witness = NEXT_BATCH if end.position < source.size else NO_WITNESS
+    if end.witness == NO_WITNESS and fault.next_position >= 0:
+        end.position = fault.next_position       # the rest is judged separately
+    return end
 
 
 cdef inline bint only_zeros(Input* source, int64_t position) noexcept nogil:

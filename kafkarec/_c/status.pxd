@@ -1,8 +1,7 @@
 """Return values of the functions of `_c`: OK, an event that is not an error, or the reason for a refusal.
 
-C code raises no exceptions; the compiled modules make them. A refusal fills a Fault: the expected and the found value,
-and in which record. The names are those of `kafkarec.errors.REASONS` in the same order, because the compiled modules
-use the position as the key; tests/unit/format/test_c_names.py compares them.
+C code raises no exceptions; the compiled modules make them: `_entry/fault_fields.pxd` has the word for each refusal. A
+refusal fills a Fault: the expected and the found value, and in which record.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -14,7 +13,12 @@ cdef enum Status:
     CHUNK_FULL               # the chunk is large enough: the caller takes it and continues
     NEEDS_CODEC              # the batch is framed and checked; its payload is compressed
     HEADER_DOUBTFUL          # the batch is framed; offset or leader epoch contradict its neighbours (files only)
-    # refusals, in the order of errors.REASONS
+    ATTRIBUTES_LOST          # the records cannot be rewritten: an attributes byte that is not zero would be lost
+    # refusals of what is to be written
+    ROW_REFUSED              # the row Encoder.row, for Encoder.row_fault
+    TOO_LARGE_TO_WRITE       # a batch
+    INPUT_CHANGED            # after it was measured
+    # refusals of what is read
     SIZE_TOO_SMALL
     SIZE_OVERFLOW
     UNSUPPORTED_MAGIC
@@ -54,6 +58,12 @@ cdef struct Fault:
     int64_t expected
     int64_t found
     int32_t record           # index within the batch, -1: the batch itself
+
+
+cdef inline bint length_is_proven(int status) noexcept nogil:
+    """Whether a batch is refused so only after its checksum, and with it its length, was found to be right."""
+    return status not in (SIZE_TOO_SMALL, SIZE_OVERFLOW, UNSUPPORTED_MAGIC, BATCH_TOO_SMALL, LENGTH_BEYOND_END,
+                          CRC_MISMATCH, UNREADABLE)
 
 
 cdef inline int refuse(Fault* fault, int status, int64_t expected, int64_t found) noexcept nogil:

@@ -24,9 +24,7 @@ print(record.offset, record.key, record.value, record.headers)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not (LONG or os.environ.get("CI")), reason="a minute of compiling; CI=1 or KAFKAREC_LONG=1 runs it"
-)
+@pytest.mark.skipif(not (LONG or os.environ.get("CI")), reason="a minute of compiling; CI=1 or KAFKAREC_LONG=1 runs it")
 def test_a_build_for_one_interpreter_reads_a_record(tmp_path: Path) -> None:
     """Of the module whose type Record is changed when it is imported; the others are those that are here."""
     if shutil.which(os.environ.get("CC", "gcc")) is None:

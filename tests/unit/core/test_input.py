@@ -478,3 +478,24 @@ def test_a_part_of_a_file_that_begins_in_a_window_and_ends_in_one() -> None:
             if first < len(SIZES) - 1:
                 assert fake.asked[0] == (STARTS[first], min(window, STARTS[-1] - STARTS[first])) or window == 64
             assert all(STARTS[first] <= at and at + length <= STARTS[-1] for at, length in fake.asked)
+
+
+def test_unreadable_ranges_are_found_in_whatever_order_they_were_read() -> None:
+    """One of a page at most: all between two of them counts as unreadable."""
+    for seed in range(30):
+        chance = random.Random(seed)
+        pages = 40
+        size = pages * 4096
+        starts = [4096 * page + chance.randrange(4000) for page in chance.sample(range(pages), chance.randrange(1, 40))]
+        bad = [range(at, at + chance.choice([1, 2, 90])) for at in starts]
+        fake = FakeFile(bytes(size), chance.choice([1, 64, 7000]), 32, bad)
+        decoder = reading.file_request().decoder()
+        decoder.feed(Source(file=fake))
+        for start in chance.sample(range(size), 40):
+            decoder.bytes_at(start, min(start + chance.choice([1, 30, 20_000]), size))
+        decoder.bytes_at(0, size)
+        for _ in range(300):
+            start = max(0, chance.choice(starts) + chance.randrange(-100, 100))
+            end = start + chance.choice([1, 2, 50, 9000])
+            touched = any(start < one.stop and one.start < end for one in bad)
+            assert decoder.is_readable(start, end) is not touched, (seed, start, end)

@@ -440,3 +440,17 @@ def test_a_length_of_five_bytes_at_the_start_of_an_input() -> None:
     run = builders.good_batch(2)
     for front, hidden in ((raw_varint(zigzag(len(run)), 5), True), (raw_varint(zigzag(len(run)), 4), False)):
         assert len(same(front + run + b"\xff" * 40).batches) == (0 if hidden else 1)
+
+
+def test_a_batch_is_found_behind_any_number_of_bytes() -> None:
+    """Of bytes that may be a magic and of others, in words that begin anywhere; in memory, and where a window ends."""
+    first, last = builders.good_batch(2), builders.good_batch(2, base_offset=2)
+    for filling in (b"\x03", b"\x7f", b"\x80", b"\xff", b"\x00", b"\x02", b"\x01\xff\x03", b"\xff" * 8 + b"\x00"):
+        for length in range(1, 44):
+            junk = (filling * length)[-length:]
+            data = first + junk + last
+            for source in (Source(data), *(Source(file=FakeFile(data, size, 32)) for size in (17, 64, 100))):
+                table = request(errors="skip").decoder()
+                table.feed(source)
+                assert not table.run()
+                assert [(one[2].position, one[2].length) for one in table.pop_damage()] == [(len(first), length)]
