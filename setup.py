@@ -72,7 +72,6 @@ setup(
             "initializedcheck": False,
             "embedsignature": True,
             "linetrace": DEBUG,
-            "freethreading_compatible": True,
         },
     ),
     options={"build_ext": {"parallel": os.cpu_count()}}

@@ -198,8 +198,8 @@ cdef class Record:
     """
     cdef readonly object offset, timestamp, timestamp_type, key, value, _pairs, sequence
     cdef readonly bint is_control
-    # _pairs: the headers as a tuple, until they are asked for as a list. Before that a record that was read is untracked:
-    # it cannot be in a cycle, and the collector's look at each of a hundred thousand takes a third of making them
+    # _pairs: the headers as a tuple, until they are asked for as a list. Before that a record that was read cannot be
+    # in a cycle, and is not tracked: the collector's look at many takes a third of the time to make them
 
     __match_args__ = ("offset", "timestamp", "timestamp_type", "key", "value", "headers", "sequence", "is_control")
 
@@ -214,10 +214,9 @@ cdef class Record:
         return self.listed()
 
     cdef list listed(self):
-        with cython.critical_section(self):
-            if type(self._pairs) is tuple:
-                self._pairs = list(<tuple>self._pairs)
-                PyObject_GC_Track(<PyObject*>self)
+        if type(self._pairs) is tuple:
+            self._pairs = list(<tuple>self._pairs)
+            PyObject_GC_Track(<PyObject*>self)
         return <list>self._pairs
 
     @property

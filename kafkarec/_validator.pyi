@@ -3,6 +3,7 @@
 from typing import Any, final
 
 def headers_of_good_batches(data: Any, *, check_crcs: bool) -> list[tuple[Any, ...]] | None: ...
+
 @final
 class WritableBytes: ...
 

@@ -156,14 +156,12 @@ cdef class OpenBatch:
             &self.g, timestamp, key, value, headers, offset
         ) == YES
 
-    @cython.critical_section
     def _append_row(self, timestamp, key, value, headers, offset):
         """Appends a record; its offset, or None."""
         if self.add(<PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset):
             return self.g.last_offset
         return None
 
-    @cython.critical_section
     def _has_room(self, timestamp, key, value, headers):
         """Whether the record would fit, or None. False while the batch is written."""
         cdef int answer
@@ -176,8 +174,7 @@ cdef class OpenBatch:
         """The batch as bytes, with its last offset. Meanwhile no record can be added."""
         cdef RecordInput rows
         cdef EncodeRun encoding
-        with cython.critical_section(self):
-            self.writing += 1
+        self.writing += 1
         try:
             rows = RecordInput(batch=self)
             encoding = rows.single_batch(options, 0, rows.rows)
@@ -185,14 +182,12 @@ cdef class OpenBatch:
             encoding.e.defaults.explicit_fields |= EXPLICIT_LAST_OFFSET
             return encoding.one_batch(0, None)
         finally:
-            with cython.critical_section(self):
-                self.writing -= 1
+            self.writing -= 1
 
     def _close(self):
         """No further record is accepted."""
         self.is_open = False
 
-    @cython.critical_section
     def _clear(self):
         """Closes the batch and releases its records; its sizes and offsets are kept."""
         self.is_open = False
@@ -267,10 +262,9 @@ cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count,
     cdef OpenBatch g = <OpenBatch>batch
     cdef bint added = False
     if names == NULL and 3 <= count <= 5 and g.is_plain:
-        with cython.critical_section(g):
-            added = g.add(arguments[0], arguments[1], arguments[2],
-                          arguments[3] if count > 3 else <PyObject*>_no_headers,
-                          arguments[4] if count > 4 else Py_None)
+        added = g.add(arguments[0], arguments[1], arguments[2],
+                      arguments[3] if count > 3 else <PyObject*>_no_headers,
+                      arguments[4] if count > 4 else Py_None)
         if added:
             return g.g.last_offset
     return call(_append, batch, arguments, count, names)
@@ -511,9 +505,8 @@ cdef class EncodeOptions:
 
     cdef EncodeRun run_of_rows(self, tuple rows):
         """A run over a tuple of records; `put_back` once it has ended well."""
-        cdef EncodeRun encoding
-        with cython.critical_section(self):
-            encoding, self.spare = self.spare, None
+        cdef EncodeRun encoding = self.spare
+        self.spare = None
         if encoding is None:
             return EncodeRun(RecordInput(rows=rows), self)
         encoding.record_input.fill(rows)
@@ -528,8 +521,7 @@ cdef class EncodeOptions:
         if encoding.e.body.capacity > SPARE_BYTES:
             pages_free(encoding.e.body.data, encoding.e.body.capacity)
             encoding.e.body.data, encoding.e.body.capacity = NULL, 0
-        with cython.critical_section(self):
-            self.spare = encoding
+        self.spare = encoding
         return 0
 
 
@@ -703,25 +695,21 @@ cdef EncodeOptions options_for(PyObject** arguments):
     """The checked options for these arguments of `encode`."""
     global _known_options
     cdef EncodeOptions options
-    cdef tuple known
-    with cython.critical_section(_options):
-        known = _known_options
+    cdef tuple known = _known_options
     for options in known:
         if made_from(options, arguments):
             return options
     given = tuple([<object>arguments[i] for i in range(<int>ENCODE_OPTIONS)])
     options = EncodeOptions(*_options.checked(*given))
     options.arguments = given
-    with cython.critical_section(_options):
-        _known_options = (options, *known[:_most_options - 1])
+    _known_options = (options, *known[:_most_options - 1])
     return options
 
 
 def forget_options():
     """Drops the options of earlier calls, and the memory that is kept with them."""
     global _known_options
-    with cython.critical_section(_options):
-        _known_options = ()
+    _known_options = ()
 
 
 cdef int check_range(str name, object given, int64_t most) except -1:

@@ -64,7 +64,7 @@ cdef struct Search:
     bint limited                 # a batch may be left in the damage: the work is used up
 
 cdef enum EndWitness:
-    LENGTH                       # the length of the damaged batch, which leads to a valid one or is confirmed by its CRC
+    LENGTH                       # the length of the damaged batch, which leads to a valid one, or which its CRC proves
     NEXT_BATCH                   # a search found a batch there
     NO_WITNESS                   # no batch is behind the damage: it ends at its stated length, or with the input
 

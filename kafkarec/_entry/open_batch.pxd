@@ -11,7 +11,8 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.batch_size cimport BatchLimit, delta_fits, has_room_for, is_full, record_size
 from kafkarec._c.write_v2 cimport RecordFields, sized, varint_size
 from kafkarec._entry.py_rows cimport (
-    PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep, kept_reserve, rows_mark, rows_reserve, rows_undo, take_bytes, take_numbers,
+    PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep, kept_reserve, rows_mark, rows_reserve, rows_undo, take_bytes,
+    take_numbers,
 )
 
 cdef enum Answer:
@@ -103,7 +104,7 @@ cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key
     kept_reserve(t, 3)
     keep_new_reference(t, key)
     keep_new_reference(t, value)
-    if not PyList_CheckExact(headers):   # of a list take_headers keeps the pairs; the collector cannot see that it is kept
+    if not PyList_CheckExact(headers):   # of a list take_headers keeps the pairs: the collector would not see the list
         keep_new_reference(t, headers)
     size = measure_record(g, timestamp, key, value, headers, offset)
     if size < 0 or not last_row_fits(g) or g.size + size > g.most_bytes:

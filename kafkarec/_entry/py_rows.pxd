@@ -85,37 +85,24 @@ cdef extern from *:
         return 1;
     }
 
-    /* The length of a list; with the GIL, no other thread can change it, and no call is needed. */
-    static inline Py_ssize_t kr_list_size(PyObject *list) {
-    #ifdef Py_GIL_DISABLED
-        return PyList_Size(list);
-    #else
-        return Py_SIZE(list);
-    #endif
-    }
+    /* The length of a list; no call is needed. */
+    #define kr_list_size(list) Py_SIZE(list)
 
     /* A new reference to an element of a list; NULL without an error if the list has become shorter. */
     static inline PyObject *kr_row_listed(PyObject *list, Py_ssize_t i) {
-    #ifdef Py_GIL_DISABLED
-        PyObject *o = PyList_GetItemRef(list, i);
-        if (o == NULL) PyErr_Clear();
-    #else
         PyObject *o = i < kr_list_size(list) ? PyList_GetItem(list, i) : NULL;
         Py_XINCREF(o);
-    #endif
         return o;
     }
 
     /* The values of a dict that has exactly these names, in this order as a literal has: borrowed. 0 for any other
-       dict, and without the GIL. */
+       dict. */
     static inline int kr_row_ordered(PyObject *dict, PyObject *const *names, int count, PyObject **values) {
         int i = 0;
-    #ifndef Py_GIL_DISABLED
         PyObject *name;
         Py_ssize_t at = 0;
         if (PyDict_Size(dict) == count)
             while (i < count && PyDict_Next(dict, &at, &name, values + i) && name == names[i]) i++;
-    #endif
         return i == count;
     }
 
@@ -126,13 +113,9 @@ cdef extern from *:
         int i = 0, present, failed = 0;
         Py_ssize_t at;
         for (; i < count && !failed; i++) {
-    #ifdef Py_GIL_DISABLED
-            failed = PyDict_GetItemRef(dict, names[i], values + i) < 0;
-    #else
             values[i] = PyDict_GetItemWithError(dict, names[i]);
             Py_XINCREF(values[i]);
             failed = values[i] == NULL && PyErr_Occurred();
-    #endif
         }
         *read = 0;
         for (at = 0; at < i; at++) *read += values[at] != NULL;
