@@ -512,7 +512,7 @@ cdef class Rows:
             spans.append((first, last))
         return stop, self.at(stop - 1).next_offset, spans
 
-    def chunk(self, Layout layout):
+    def chunk(self, Layout layout not None):
         """All rows as one Chunk: the batch table."""
         cdef Chunk chunk = Chunk.__new__(Chunk)
         cdef Columns columns
@@ -544,7 +544,7 @@ cdef class RowCheck:
         memset(&self.state, 0, sizeof(RowState))
         self.state.rising, self.state.epoch = rising, INT64_MIN
 
-    def take(self, Rows rows):
+    def take(self, Rows rows not None):
         """(flags of the batches together, indexes of those with a gap before them)."""
         cdef const BatchRow* first = rows.at(0)
         cdef Buffer gaps
@@ -599,7 +599,7 @@ cdef class IndexBuilder:
         s.last_offset = s.largest = s.written = ABSENT
         s.interval, self.problems = interval, {}
 
-    def take(self, Rows rows, int64_t epoch):
+    def take(self, Rows rows not None, int64_t epoch):
         """What the next batches add: entries of the .index, (offset, position), entries of the .timeindex, (timestamp,
         offset), and leader epochs above all before, (epoch, base offset). epoch: the highest one before them"""
         cdef tuple found = ([], [], [])
@@ -679,7 +679,7 @@ cdef class Producers:
         pages_free(self.table.without_data.data, self.table.without_data.capacity)
         pages_free(self.table.oddities.data, self.table.oddities.capacity)
 
-    def run(self, Rows rows, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
+    def run(self, Rows rows not None, Chunk chunk, int64_t start, int64_t stop, int64_t segment):
         """Takes the batches [start, stop). Returns bytes of rows of int64: the ended transactions and the markers
         without data, rows of marker_matching.ROW, and what was odd, rows of marker_matching.ODDITY; each in order.
 
@@ -885,7 +885,7 @@ cdef class Chunk:
             return validity, window(self, c.buffers[1], (rows + 7) // 8), None
         return validity, window(self, c.buffers[1], (rows + 1) * 4), window(self, c.buffers[2], offsets[rows])
 
-    def viewed(self, Layout layout, int64_t column, int64_t start, int64_t stop):
+    def viewed(self, Layout layout not None, int64_t column, int64_t start, int64_t stop):
         """The values [start, stop) of a column of views as bytes or None: of a key or value the rows, of headers the
         entries."""
         cdef RecordView view = record_view(self.storage, layout.codes)
@@ -893,7 +893,7 @@ cdef class Chunk:
         return values_of(&view.key if code == OUT_KEY else &view.value if code == OUT_VALUE else &view.header_value,
                          start, stop)
 
-    def records(self, Layout layout, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
+    def records(self, Layout layout not None, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
         """The rows [start, stop) as Records. `ticks` of the timestamps in a millisecond."""
         cdef RecordView view = record_view(self.storage, layout.codes)
         cdef const Run* runs = <const Run*>self.storage.columns.runs.data
@@ -921,7 +921,7 @@ cdef class Chunk:
             found.append(record)
         return found
 
-    def tuples(self, Layout layout, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
+    def tuples(self, Layout layout not None, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef RecordView view = record_view(self.storage, layout.codes)
         cdef int64_t i
@@ -1364,7 +1364,7 @@ cdef class Decoder:
             detail = "the log goes on after it"
         return fault_fields(&self.e.fault, self.file_name, detail)
 
-    def read(self, Source source, start=0, stop=None, after=None):
+    def read(self, Source source not None, start=0, stop=None, after=None):
         """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
         read.passes.PassResult. Keeps nothing of the input. after: the arguments of `continue_after`."""
         claim(&self.busy)
@@ -1394,7 +1394,7 @@ cdef class Decoder:
             tables.append(rows)
         return chunks, tables, damage, self.remaining, restored
 
-    def read_stretch(self, Source source, border, next_border, int64_t most):
+    def read_stretch(self, Source source not None, border, next_border, int64_t most):
         """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
         anything but undamaged batches, or more than `most` bytes of payload: this decoder is not used again then."""
         cdef int64_t left = most
@@ -1572,7 +1572,7 @@ cdef class Stretches:
             self.parts.append(None)
             return len(self.parts) - 1
 
-    def read(self, Decoder decoder):
+    def read(self, Decoder decoder not None):
         """Reads stretches until none is left. Each thread that calls it has a Decoder of its own, which raises damage.
         False: not to be used again, because it has."""
         with self.lock:

@@ -534,7 +534,7 @@ cdef class EncodeRun:
     cdef object level, kept_alive
     cdef bint small                      # releasing the GIL would take longer than the run
 
-    def __cinit__(self, RecordInput record_input, EncodeOptions options):
+    def __cinit__(self, RecordInput record_input not None, EncodeOptions options not None):
         self.record_input = record_input
         self.begin(options)
 

@@ -289,8 +289,21 @@ def test_objects_that_only_the_core_makes_or_that_lack_something_are_refused() -
     for make in (Chunk, lambda: Decoder.__new__(Decoder), lambda: Stretches.__new__(Stretches), Layout):
         with pytest.raises(TypeError):
             make()  # type: ignore[operator]
-    with pytest.raises(TypeError):
-        Stretches(None, None, 0, None)  # type: ignore[arg-type]
+    nothing: Any = None
+    chunk = decoder().read(Source(PLAIN))[0][0]
+    for call in (
+        lambda: Stretches(nothing, nothing, 0, None),
+        lambda: chunk.records(nothing, 0, 1, 1, False),
+        lambda: chunk.tuples(nothing, 0, 1, 1, False),
+        lambda: Rows().chunk(nothing),
+        lambda: _core.RowCheck().take(nothing),
+        lambda: _core.IndexBuilder(0, 1).take(nothing, 0),
+        lambda: _core.Producers().run(nothing, nothing, 0, 0, 0),
+        lambda: decoder().read(nothing),
+        lambda: decoder().read_stretch(nothing, (0,), (0,), 1),
+    ):
+        with pytest.raises(TypeError):
+            call()
 
 
 def test_a_batch_that_a_table_does_not_have() -> None:
