@@ -18,8 +18,8 @@ import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.CloseableIterator;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 
 public class Decode {
     /** What was read, so that no read is optimised away. */

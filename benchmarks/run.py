@@ -127,7 +127,7 @@ def versions(java: bool) -> str:
     found = [f"{package} {importlib.metadata.version(package)}" for package in packages]
     if java:
         said = subprocess.run([str(jvm_oracle.tool("java")), "-version"], capture_output=True, text=True, check=True)
-        found[:0] = [f"Kafka {jvm_oracle.VERSION} on {said.stderr.splitlines()[0]}"]
+        found[:0] = [f"Kafka {jvm_oracle.version()} on {said.stderr.splitlines()[0]}"]
     return ", ".join(found)
 
 

@@ -87,9 +87,8 @@ def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *
     now, retention = rng.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
     retention_policy = PseudoRandomRetention(seed, rng.choice([0, 30, 80, 100]), rng.choice([0, 30, 100]))
     (folder / "in").write_bytes(data)
-    answer = kafka.ask(
-        "filter", folder / "in", folder / "out", now, retention, seed, retention_policy.kept, retention_policy.whole
-    )
+    kept = retention_policy.kept, retention_policy.whole
+    answer = kafka.ask("filter", folder / "in", folder / "out", now, retention, seed, *kept, 2**31 - 9)
     try:
         ours = filter_to(data, retention_policy, now=now, delete_retention_ms=retention, check_crcs=False)
     except kafkarec.KafkaRecordError as error:

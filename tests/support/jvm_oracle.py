@@ -1,7 +1,8 @@
 """Apache Kafka's own classes as an oracle: a JVM that answers requests over pipes; code in tests/support/jvm/.
 
-KAFKAREC_KAFKA_JARS   folder of Kafka 4.3's server jars; default: where tools/kafka_jars puts them. Without the jars or
-                      a JDK the tests that need the oracle are skipped, which fails the run in CI
+KAFKAREC_KAFKA_JARS   folder of the server jars of Kafka 4.4 or 4.3; default: where tools/kafka_jars puts those of 4.4. Those
+                      of kafka-tools 4.3 are next to it. Without the jars or a JDK the tests that need the oracle are
+                      skipped, which fails the run in CI
 KAFKAREC_ORACLE=N     how many random files a test makes (default: each test's own)
 """
 
@@ -19,8 +20,8 @@ import pytest
 from paths import SUPPORT
 
 _CACHE = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.environ.get("HOME") or "/tmp", ".cache")
-VERSION = "4.3.0"
-JARS = os.environ.get("KAFKAREC_KAFKA_JARS") or os.path.join(_CACHE, "kafkarec-tests", f"kafka-{VERSION}")
+JARS = os.environ.get("KAFKAREC_KAFKA_JARS") or os.path.join(_CACHE, "kafkarec-tests", "kafka-4.4.0")
+TOOLS = os.path.join(os.path.dirname(JARS), "kafka-4.3.0")
 SOURCES = SUPPORT / "jvm"
 
 
@@ -35,9 +36,15 @@ class Answer:
 
 def missing() -> str | None:
     """Return why the oracle cannot run here, or None."""
-    if not list(Path(JARS).glob(f"kafka-tools-{VERSION}.jar")):
-        return f"no Kafka {VERSION} jars; run tools/kafka_jars"
+    if not version() or not list(Path(TOOLS).glob("kafka-tools-[0-9]*.jar")):
+        return "no Kafka jars; run tools/kafka_jars"
     return None if tool("javac") else "no JDK: javac is neither on the PATH nor in JAVA_HOME"
+
+
+def version() -> str | None:
+    """Return the version of the server's jars; None: there are none."""
+    found = [path.stem.removeprefix("kafka_2.13-") for path in Path(JARS).glob("kafka_2.13-*.jar")]
+    return found[0] if found else None
 
 
 def needed() -> None:
@@ -98,7 +105,7 @@ class Oracle(Jvm):
             timeout=120,
         )
         self._jvm = subprocess.Popen(
-            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle"],
+            [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle", TOOLS],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )

@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from paths import ROOT, VECTORS
@@ -69,7 +70,8 @@ def ask(asked: list[dict[str, Any]]) -> list[list[str]]:
         f"{case['flag']} {words.get(case['key'], case['key'])} {words.get(case['value'], case['value'])} {at}\n"
         for at, case in enumerate(asked)
     ]
-    jars, source = f"{jvm_oracle.JARS}/*", jvm_oracle.SOURCES / "MessageOracle.java"
+    [tool] = Path(jvm_oracle.TOOLS).glob("kafka-tools-[0-9]*.jar")  # its parsers, with the server's message classes
+    jars, source = f"{jvm_oracle.JARS}/*:{tool}", jvm_oracle.SOURCES / "MessageOracle.java"
     with tempfile.TemporaryDirectory() as folder:
         compiler = [_tool("javac"), "--release", "17", "-cp", jars, "-d", folder, str(source)]
         subprocess.run(compiler, check=True, timeout=120)

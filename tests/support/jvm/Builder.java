@@ -26,8 +26,8 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.SimpleRecord;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 
 /**
  * Kafka's writer classes, told line by line what to do. Bytes are '.' and hex, null is '-', header lists are '[]' or

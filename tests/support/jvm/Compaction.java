@@ -1,9 +1,12 @@
 import java.io.File;
 import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -13,8 +16,8 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords.RecordFilter;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 import org.apache.kafka.server.util.KafkaScheduler;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.Cleaner;
@@ -69,15 +72,24 @@ final class Compaction {
     }
 
     /**
-     * FILE OUT NOW RETENTION SEED KEPT WHOLE: MemoryRecords.filterTo with decisions by dice. KEPT: how many records of
-     * a hundred stay, WHOLE: how many batches of a hundred stay whole. Prints the fields of FilterResult.
+     * FILE OUT NOW RETENTION SEED KEPT WHOLE MOST: MemoryRecords.filterTo with decisions by dice. KEPT: how many records
+     * of a hundred stay, WHOLE: how many batches of a hundred stay whole, MOST: max.decompressed.message.bytes, which
+     * Kafka 4.3 does not have. Prints the fields of FilterResult.
      */
     static void filter(String[] arguments) throws Exception {
         byte[] data = Files.readAllBytes(Path.of(arguments[0]));
         RecordFilter filter = new Dice(Long.parseLong(arguments[2]), Long.parseLong(arguments[3]),
             Long.parseLong(arguments[4]), Integer.parseInt(arguments[5]), Integer.parseInt(arguments[6]));
-        MemoryRecords.FilterResult result = MemoryRecords.readableRecords(ByteBuffer.wrap(data))
-            .filterTo(filter, ByteBuffer.allocate(OUTPUT), BufferSupplier.NO_CACHING);
+        Method filterTo = Arrays.stream(MemoryRecords.class.getMethods())
+            .filter(method -> method.getName().equals("filterTo")).findFirst().orElseThrow();
+        Object[] values = {filter, ByteBuffer.allocate(OUTPUT), BufferSupplier.NO_CACHING, Integer.valueOf(arguments[7])};
+        MemoryRecords.FilterResult result;
+        try {
+            result = (MemoryRecords.FilterResult) filterTo.invoke(MemoryRecords.readableRecords(ByteBuffer.wrap(data)),
+                Arrays.copyOf(values, filterTo.getParameterCount()));
+        } catch (InvocationTargetException failure) {
+            throw (Exception) failure.getCause();
+        }
         ByteBuffer out = result.outputBuffer();
         out.flip();
         byte[] written = new byte[out.remaining()];

@@ -13,8 +13,8 @@ import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.SimpleRecord;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 
 /**
  * Every batch of a file built anew by MemoryRecordsBuilder from the records that Kafka reads of it.

@@ -16,7 +16,6 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
-import org.apache.kafka.tools.consumer.group.ConsumerGroupCommand;
 
 /**
  * What groups do with a running broker. BOOTSTRAP WHAT ARGUMENT...; an offset is TOPIC:PARTITION=OFFSET
@@ -38,7 +37,8 @@ final class Groups {
     static void main(String[] words) throws Exception {
         String group = words.length > 2 ? words[2] : "";
         if (words[1].equals("describe")) {
-            ConsumerGroupCommand.main(new String[] {"--bootstrap-server", words[0], "--describe", "--all-groups"});
+            String[] options = {"--bootstrap-server", words[0], "--describe", "--all-groups"};
+            Tools.run("consumer.group.ConsumerGroupCommand", options);
             return;
         }
         if (words[1].equals("join")) {

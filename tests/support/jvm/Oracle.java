@@ -7,14 +7,13 @@ import java.io.EOFException;
 import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.Map;
-
-import org.apache.kafka.common.utils.Exit;
-import org.apache.kafka.tools.DumpLogSegments;
 
 /**
  * Apache Kafka's own classes as a server on standard input and output: one JVM for thousands of questions.
  *
+ * argument: the folder with the jars of kafka-tools
  * question: int n, then n strings (int length, UTF-8): the verb and its arguments
  * answer:   int status (0, or 1 after an exception), then standard output and standard error (int length, bytes)
  */
@@ -24,7 +23,7 @@ public final class Oracle {
     }
 
     static final Map<String, Verb> VERBS = Map.ofEntries(
-        Map.entry("dump", DumpLogSegments::main),
+        Map.entry("dump", arguments -> Tools.run("DumpLogSegments", arguments)),
         Map.entry("read", Reading::main),
         Map.entry("recover", Segments::recover),
         Map.entry("append", Segments::append),
@@ -56,26 +55,16 @@ public final class Oracle {
         Map.entry("clean", Compaction::clean)
     );
 
-    private static final class Left extends RuntimeException {
-        final int status;
-
-        Left(int status) {
-            this.status = status;
-        }
-    }
-
     /** new String(bytes, UTF_8) of each argument, bytes as hex. */
     static void text(String[] arguments) {
         for (String hex : arguments)
             System.out.println(new String(Reading.bytes(hex), StandardCharsets.UTF_8));
     }
 
-    public static void main(String[] arguments) throws IOException {
+    public static void main(String[] arguments) throws Exception {
+        Tools.load(Path.of(arguments[0]));
         DataInputStream in = new DataInputStream(new BufferedInputStream(System.in));
         DataOutputStream out = new DataOutputStream(new BufferedOutputStream(System.out));
-        Exit.setExitProcedure((status, message) -> {
-            throw new Left(status);
-        });
         while (true) {
             int count;
             try {
@@ -101,7 +90,7 @@ public final class Oracle {
         System.arraycopy(words, 1, arguments, 0, arguments.length);
         try {
             VERBS.get(words[0]).run(arguments);
-        } catch (Left left) {
+        } catch (Tools.Left left) {
             status = left.status;
         } catch (Throwable failure) {
             status = 1;

@@ -10,8 +10,8 @@ import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MutableRecordBatch;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.record.internal.Record;
-import org.apache.kafka.common.utils.BufferSupplier;
-import org.apache.kafka.common.utils.CloseableIterator;
+import org.apache.kafka.common.utils.*;
+import org.apache.kafka.common.utils.internals.*;
 
 /** Records as MemoryRecords, ensureValid and streamingIterator give them: kafkarec's reference path. */
 final class Reading {

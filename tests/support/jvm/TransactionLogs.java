@@ -24,7 +24,6 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.common.RequestLocal;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
-import org.apache.kafka.storage.internals.log.AbortedTxn;
 import org.apache.kafka.storage.internals.log.AppendOrigin;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
@@ -166,7 +165,7 @@ public final class TransactionLogs {
     private String expected() throws Exception {
         log.updateHighWatermark(log.logEndOffset());
         long end = log.logEndOffset();
-        List<AbortedTxn> aborted = log.collectAbortedTransactions(log.logStartOffset(), end);
+        var aborted = log.collectAbortedTransactions(log.logStartOffset(), end);
         List<Long> seen = new ArrayList<>();
         for (long at = log.logStartOffset(); at < log.lastStableOffset();) {
             long next = at;
