@@ -255,7 +255,7 @@ REASONS: dict[str, Reason] = {
         _I, "the message does not follow its schema", "`cat --raw` shows the bytes; the record stays bytes otherwise"
     ),
     "message_unknown": Reason(
-        _I, "record type or version is not known to Kafka 4.3", "written by a newer Kafka; the record stays bytes"
+        _I, "record type or version is not known to Kafka 4.4", "written by a newer Kafka; the record stays bytes"
     ),
     "message_too_large": Reason(
         LimitExceededError, "one message holds more elements than are read", "the record stays bytes", "at most"

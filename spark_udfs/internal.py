@@ -1,6 +1,6 @@
 """Records of internal topics in the workers: key and value bytes in, JSON or typed columns out.
 
-Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are not a message of Kafka 4.3 become a row
+Each row is decoded by itself (`kafkarec.internal_topics.read`): bytes that are not a message of Kafka 4.4 become a row
 whose `problem` says why; they never fail the query. The types come from `kafkarec.internal_topics.schema`.
 """
 

@@ -14,7 +14,7 @@
         memberId string
 
 Types: bool, int8, int16, int32, int64, uint16, uint32, float64, string, bytes, uuid, or a struct of the same message.
-The tables have the names, ids, types, versions, tags and defaults of Kafka 4.3's message definitions.
+The tables have the names, ids, types, versions, tags and defaults of Kafka 4.4's message definitions.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ TAGGED = "_tagged_fields"  # the item with a struct's unknown tagged fields: a l
 # The limit of objects of one message: an element of an array counts 1, a struct 8, an unknown tagged field 4.
 MAX_OBJECTS = 1 << 21
 _STRUCT_COST, _TAG_COST = 8, 4
+MAX_TAGS = 10_000  # of one struct, as Kafka 4.4 limits them
 LONGEST_STRING = 0x7FFF
 
 _UNDERFLOW: str | None = None  # Java's BufferUnderflowException has no message
@@ -307,7 +308,10 @@ def fields_reader(of: Struct, version: int, flexible: bool, make: Make | None = 
 
     def _read_tagged(cursor: Cursor, fields: dict[str, Any]) -> None:
         unknown: list[tuple[int, bytes]] = []
-        for _ in range(cursor.unsigned_varint()):  # negative in Java: none
+        count = cursor.unsigned_varint()
+        if not 0 <= count <= min(cursor.left, MAX_TAGS):
+            _refuse_tags(count, cursor.left)
+        for _ in range(count):
             tag, size = cursor.unsigned_varint(), cursor.unsigned_varint()
             if tag in tags:  # as in Kafka, the size before the field is ignored: its own bytes decide
                 name, step = tags[tag]
@@ -324,6 +328,15 @@ def fields_reader(of: Struct, version: int, flexible: bool, make: Make | None = 
             fields[TAGGED] = unknown
 
     return read
+
+
+def _refuse_tags(count: int, left: int) -> NoReturn:
+    kafka = f"Tried to read {count} tagged fields, which exceeds the maximum allowed count of {MAX_TAGS}."
+    if count < 0:
+        kafka = f"Invalid negative number of tagged fields {count}"
+    elif count > left:
+        kafka = f"Tried to read {count} tagged fields, but there are only {left} bytes remaining."
+    refuse("the number of tagged fields is out of range", kafka, max(0, min(left, MAX_TAGS)), count)
 
 
 def read_message(schema: MessageSchema, version: int, cursor: Cursor) -> dict[str, Any]:

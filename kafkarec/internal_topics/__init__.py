@@ -1,4 +1,4 @@
-"""Decodes the records of internal topics: `__consumer_offsets`, `__cluster_metadata` and others (Kafka 4.3).
+"""Decodes the records of internal topics: `__consumer_offsets`, `__cluster_metadata` and others (Kafka 4.4).
 
     internal_topics.read("__consumer_offsets", record.key, record.value)      one record: .type .version .key .value
     log = kafkarec.open("__consumer_offsets-3")
@@ -8,7 +8,7 @@
     internal_topics.TOPICS["__cluster_metadata"].types         the record types with their versions and fields
 
 All functions, and the texts of `kafkarec dump`, use the same tables of schemas (`schemas_*.py`). A record type or
-version that Kafka 4.3 does not have, and bytes that are not a message, stay bytes; with `errors="raise"` they raise an
+version that Kafka 4.4 does not have, and bytes that are not a message, stay bytes; with `errors="raise"` they raise an
 exception.
 """
 

@@ -1,4 +1,4 @@
-"""The key and payload texts of kafka-dump-log's decoder flags, as Kafka 4.3's DumpLogSegments prints them.
+"""The key and payload texts of kafka-dump-log's decoder flags, as Kafka 4.4's DumpLogSegments prints them.
 
     key, payload = DECODERS["--offsets-decoder"](key, value, offset)
 

@@ -68,7 +68,7 @@ def read(topic: str, key: bytes | None, value: bytes | None, *, errors: str = "k
     """Decodes one record of an internal topic.
 
     topic: a name of `TOPICS`; ValueError for any other name
-    errors: for bytes that cannot be decoded, or of a type or version that Kafka 4.3 does not have:
+    errors: for bytes that cannot be decoded, or of a type or version that Kafka 4.4 does not have:
             "keep": they stay bytes, and `.problem` is the reason;
             "raise": InvalidRecordError (reason message_invalid or message_unknown) or LimitExceededError (reason
             message_too_large)

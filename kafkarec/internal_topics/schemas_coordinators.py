@@ -1,4 +1,4 @@
-"""The records of `__transaction_state`, `__share_group_state` and `__remote_log_metadata` (Kafka 4.3).
+"""The records of `__transaction_state`, `__share_group_state` and `__remote_log_metadata` (Kafka 4.4).
 
 KIP-98 and KIP-890 (transactions), KIP-932 (share groups), KIP-405 (tiered storage).
 The notation: `format/message_schemas.py`.

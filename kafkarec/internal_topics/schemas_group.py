@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, and the consumers' messages in them (Kafka 4.3).
+"""The records of `__consumer_offsets`, and the consumers' messages in them (Kafka 4.4).
 
 Ids 9 and 18 were in no release. The flexible version of GroupMetadata and OffsetCommit values is 4. The
 notation: `format/message_schemas.py`.
@@ -187,6 +187,8 @@ value 0 flexible 0+
   metadataHash int64
   validatedTopologyEpoch int32 @0 =-1
   lastAssignmentConfigs [LastAssignmentConfig]? @1
+  storedDescriptionTopologyEpoch int32 @2 =-1
+  failedDescriptionTopologyEpoch int32 @3 =-1
   LastAssignmentConfig:
     key string
     value string

@@ -1,4 +1,4 @@
-"""The records of `__cluster_metadata` (Kafka 4.3, KIP-631). The notation: `format/message_schemas.py`."""
+"""The records of `__cluster_metadata` (Kafka 4.4, KIP-631). The notation: `format/message_schemas.py`."""
 
 from __future__ import annotations
 
@@ -173,4 +173,7 @@ value 0 flexible 0+
 28 ClearElrRecord
 value 0 flexible 0+
   topicName string
+29 UnregisterControllerRecord
+value 0 flexible 0+
+  controllerId int32
 """

@@ -30,11 +30,11 @@ _INT16_MAX = 0x7FFF
 
 
 class UnknownMessage(MessageError):
-    """A record type or version that Kafka 4.3 does not have. It may be that of a later version, not damage."""
+    """A record type or version that Kafka 4.4 does not have. It may be that of a later version, not damage."""
 
 
 def _unknown(what: str, kafka: str | None) -> UnknownMessage:
-    error = UnknownMessage(f"{what} is not known to Kafka 4.3", reason="message_unknown")
+    error = UnknownMessage(f"{what} is not known to Kafka 4.4", reason="message_unknown")
     error.kafka = kafka
     return error
 

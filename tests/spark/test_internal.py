@@ -48,7 +48,7 @@ def test_other_topics_and_bad_bytes_never_fail() -> None:
     assert nothing is None
     assert (bad["type"], bad["value"], bad["is_tombstone"]) == (None, None, False)
     assert bad["problem"].startswith("the message ends inside of")
-    assert unknown["problem"] == "record type 99 of __cluster_metadata is not known to Kafka 4.3"
+    assert unknown["problem"] == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
 
 
 @pytest.fixture(scope="module")

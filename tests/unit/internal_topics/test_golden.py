@@ -78,13 +78,13 @@ def test_the_writer_writes_what_kafka_wrote(case: dict[str, Any]) -> None:
     assert write_value(topic, part.type, part.version, part.fields) == value
 
 
-def test_the_table_has_the_types_that_kafka_4_3_has() -> None:
+def test_the_table_has_the_types_that_kafka_4_4_has() -> None:
     """The ids of Kafka's enums CoordinatorRecordType and MetadataRecordType."""
     assert {name: sorted(topic.types) for name, topic in TOPICS.items()} == {
         "__consumer_offsets": [*range(9), *range(10, 18), *range(19, 24)],
         "__transaction_state": [0],
         "__share_group_state": [0, 1],
-        "__cluster_metadata": [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 29)],
+        "__cluster_metadata": [0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12, 14, 15, *range(17, 30)],
         "__remote_log_metadata": [0, 1, 2, 3],
     }
 

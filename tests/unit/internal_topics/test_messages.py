@@ -85,20 +85,37 @@ def test_a_record_cut_anywhere_is_refused_with_expected_and_found(
 def test_what_kafka_does_not_know_stays_bytes() -> None:
     kept = internal_topics.read("__consumer_offsets", b"\0\x09\0\1a", b"\0\0")
     assert (kept.type, kept.key, kept.value, kept.raw_key) == (None, None, None, b"\0\x09\0\1a")
-    assert kept.problem == "record type 9 of __consumer_offsets is not known to Kafka 4.3"
+    assert kept.problem == "record type 9 of __consumer_offsets is not known to Kafka 4.4"
     kind = TOPICS["__consumer_offsets"].type_named("OffsetCommit")
     key = write_key(kind, {"group": "g", "topic": "t", "partition": 3})
     unknown = internal_topics.read("__consumer_offsets", key, b"\0\5" + b"x" * 30)
     assert unknown.key == {"group": "g", "topic": "t", "partition": 3}
     assert (unknown.type, unknown.version, unknown.value) == ("OffsetCommit", None, None)
-    assert unknown.problem == "version 5 of OffsetCommitValue is not known to Kafka 4.3"
+    assert unknown.problem == "version 5 of OffsetCommitValue is not known to Kafka 4.4"
     with pytest.raises(kafkarec.InvalidRecordError) as caught:
         internal_topics.read("__consumer_offsets", key, b"\0\5", errors="raise")
     assert caught.value.reason == "message_unknown"
     framed = internal_topics.read("__cluster_metadata", None, b"\1\x63\0")
-    assert framed.problem == "record type 99 of __cluster_metadata is not known to Kafka 4.3"
+    assert framed.problem == "record type 99 of __cluster_metadata is not known to Kafka 4.4"
     newer = internal_topics.read("__cluster_metadata", None, b"\1\x02\7\0")
-    assert newer.problem == "version 7 of TopicRecord is not known to Kafka 4.3"
+    assert newer.problem == "version 7 of TopicRecord is not known to Kafka 4.4"
+
+
+def test_what_kafka_4_4_added() -> None:
+    """UnregisterControllerRecord, and two tagged fields of StreamsGroupMetadataValue: -1 where they are not sent."""
+    controller = internal_topics.read("__cluster_metadata", None, b"\1\x1d\0" + b"\0\0\0\7\0", errors="raise")
+    assert (controller.type, controller.version, controller.value) == (
+        "UnregisterControllerRecord",
+        0,
+        {"controllerId": 7},
+    )
+    begin = b"\0\0" + b"\0\0\0\5" + b"\0" * 8
+    absent = {"storedDescriptionTopologyEpoch": -1, "failedDescriptionTopologyEpoch": -1}
+    sent = {"storedDescriptionTopologyEpoch": 3, "failedDescriptionTopologyEpoch": 4}
+    for tags, epochs in ((b"\0", absent), (b"\2" + b"\2\4\0\0\0\3" + b"\3\4\0\0\0\4", sent)):
+        group = internal_topics.read("__consumer_offsets", b"\0\x11\0\1g", begin + tags, errors="raise")
+        assert group.type == "StreamsGroupMetadata"
+        assert {name: group.value[name] for name in epochs} == epochs
 
 
 def test_unknown_tagged_fields_are_kept_as_bytes() -> None:
@@ -139,7 +156,7 @@ def test_a_claimed_count_allocates_nothing(count: int) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        b"\1\1\1\1" + unsigned_varint(4 << 20) + b"\x63\0" * (4 << 20),
+        b"\1\1" + unsigned_varint(61) + (b"\1\1" + unsigned_varint(10_000) + b"\x63\0" * 10_000) * 60,
         unsigned_varint(8 << 20) + b"\1" * (8 << 20),
         b"\1" + unsigned_varint(8 << 20) + b"\0" * (8 << 20),
         b"\1\1" + unsigned_varint(3 << 20) + b"\1\1\0" * (3 << 20),
@@ -176,6 +193,7 @@ def test_members_of_a_group_share_one_budget() -> None:
 
 
 TOO_MANY = "Tried to allocate a collection of size 2147483647, but there are only 1 bytes remaining."
+TOO_MANY_TAGS = "Tried to read 10001 tagged fields, which exceeds the maximum allowed count of 10000."
 TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set, converted value: 0"
 
 
@@ -190,6 +208,9 @@ TOO_LONG = "Varint is too long, the most significant bit in the 5th byte is set,
         (b"\2\x81\x80\x02", 1, "string field texts element had invalid length 32768"),
         (b"\x80\x80\x80\x80\x80", 1, TOO_LONG),
         (b"\1\1\1\1\1\x05\xff\xff\xff\xff\x0f", 1, "-1"),
+        (b"\1\1\1\1\2\x63", 1, "Tried to read 2 tagged fields, but there are only 1 bytes remaining."),
+        (b"\1\1\1\1\xff\xff\xff\xff\x0f", 1, "Invalid negative number of tagged fields -1"),
+        (b"\1\1\1\1\x91\x4e" + b"\x63\0" * 10_001, 1, TOO_MANY_TAGS),
     ],
 )
 def test_refusals_carry_kafka_s_text(data: bytes, version: int, kafka: str | None) -> None:
