@@ -7,7 +7,7 @@ from cpython.buffer cimport (
     PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AsStringAndSize
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.batch cimport (
@@ -19,9 +19,11 @@ from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.message cimport wrapper_payload
 from kafkarec._shared cimport crc32_on, pages_free
 from kafkarec._c.record_stats cimport (
-    MOST_REFUSED, RecordStats, Refused, Rules, scan_batch, scan_message, scan_wrapper, stats_begin,
+    MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
-from kafkarec._c.status cimport BATCH_TOO_SMALL, CRC_MISMATCH, Fault, OK, UNSUPPORTED_CODEC, refuse
+from kafkarec._c.status cimport (
+    BATCH_TOO_SMALL, CRC_MISMATCH, OK, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, Fault, refuse,
+)
 from kafkarec._c cimport status as st
 from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
 
@@ -222,6 +224,7 @@ cdef class Request:
         cdef int status
         cdef const uint8_t* p
         r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
+        r.most_body = rules.most_body if self.row.codec else INT32_MAX
         r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
         stats_begin(&self.stats)
         self.set_fault_position(&fault, &self.row)
@@ -237,9 +240,25 @@ cdef class Request:
                 else:
                     status = scan_wrapper(&self.stats, &r, &self.row, p, p + view.len, limit, &fault)
             PyBuffer_Release(&view)
+        if status == RECORD_LENGTH_INVALID and fault.found > r.most_body:
+            raise error("record_too_large", fault_fields(&fault, None, ""))
         if status != OK:
             raise_fault(status, &fault)
         return fault.position, fault.base_offset, fault.next_position
+
+    def too_large(self, payload, int32_t most):
+        """(index, size) of the first record of the first batch, a compressed one, with more than `most` bytes; None:
+        there is none. payload: its decompressed records."""
+        cdef Fault fault
+        cdef Py_buffer view
+        cdef int status
+        cdef const uint8_t* p
+        PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+        p = <const uint8_t*>view.buf
+        with nogil:
+            status = check_sizes(&self.row, p, p + view.len, most, &fault)
+        PyBuffer_Release(&view)
+        return None if status == OK else (fault.record, fault.found)
 
     cdef int scan_messages(self, const Rules* rules, Fault* fault) noexcept nogil:
         """Scans plain messages, each of which is a batch; stops after the first refused one, and before another

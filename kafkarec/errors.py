@@ -285,6 +285,13 @@ REASONS: dict[str, Reason] = {
         _I, "partition leader epoch is not that of the leader", _SENDER, "leader's", "found"
     ),
     "batch_too_large": Reason(_I, "the batch is larger than allowed", _SENDER, "at most", "found"),
+    "record_too_large": Reason(
+        _I,
+        "a record is larger than max_decompressed_message_bytes allows",
+        "raise the topic's max.decompressed.message.bytes: `verify` names the largest record",
+        "at most",
+        "found",
+    ),
     "offsets_out_of_order": Reason(_I, "offsets are out of order", _SENDER, "above", "found"),
     # batches that compact and convert cannot rewrite
     "batch_not_rewritable": Reason(

@@ -47,6 +47,7 @@ cdef enum Anomaly:
     INNER_MAGIC_DIFFERS                  # index of the inner message, its magic
     INNER_TRUNCATED                      # index, its size field, bytes left
     INNER_TRAILING_BYTES                 # bytes, index of the last inner message
+    LARGEST_RECORD                       # larger than all before it in the chunk: bytes, offset. No anomaly
     ANOMALIES                            # how many there are
 
 cdef struct Note:
@@ -63,6 +64,7 @@ cdef struct Audit:
     Note notes[ANOMALIES]
     Buffer kept                  # Note[kept_count] of the accepted batches, by batch
     int64_t kept_count
+    int64_t largest              # bytes of a record, without its length; of a message, without its offset and size
     Columns no_columns           # for the records of data batches
 
 
@@ -73,6 +75,14 @@ cdef inline void note(Audit* audit, Anomaly kind, int64_t a, int64_t b, int64_t 
         return
     audit.found |= <uint32_t>1 << <int>kind
     at.kind, at.count, at.a, at.b, at.c = <int>kind, 1, a, b, c
+
+
+cdef inline void note_size(Audit* audit, int64_t size, int64_t offset) noexcept nogil:
+    """Replaces the note of the batch, if there is one."""
+    if size > audit.largest:
+        audit.largest = size
+        audit.found &= ~(<uint32_t>1 << LARGEST_RECORD)
+        note(audit, LARGEST_RECORD, size, offset, 0)
 
 
 cdef inline int audit_keep(Audit* audit, int64_t batch) noexcept nogil:
@@ -226,6 +236,7 @@ cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t*
         if not walk_record(&p, record_end, &delta, &bad_keys, &found) or p != record_end:
             break
         offset = wrapping_add(row.base_offset, delta)
+        note_size(audit, length, offset)
         follow_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
         if bad_keys > 0:
             note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
@@ -267,6 +278,7 @@ cdef inline void audit_inner(Audit* audit, const BatchRow* row, const uint8_t* p
     while next_inner(&p, end, INT64_MAX, &at, &size, &fault) == OK and size > 0:
         if number == 0:
             shift = <int64_t>(<uint64_t>row.first_offset - <uint64_t>load_i64(at))
+        note_size(audit, size - LOG_OVERHEAD, wrapping_add(shift, load_i64(at)))
         follow_offset(audit, &seen, INNER_OFFSETS_UNORDERED, wrapping_add(shift, load_i64(at)))
         magic = at[MAGIC_OFFSET]
         if magic != row.magic:
@@ -310,4 +322,5 @@ cdef inline void audit_payload(Audit* audit, const BatchRow* row, const uint8_t*
     elif row.codec != 0:
         audit_inner(audit, row, p, p + length)
     else:
+        note_size(audit, length - LOG_OVERHEAD, row.last_offset)
         audit_message(audit, p, length)

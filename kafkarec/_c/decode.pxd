@@ -457,7 +457,7 @@ cdef inline void engine_begin_chunk(Engine* e) noexcept nogil:
     """Begins the next chunk, of the estimated sizes; the caller is about to take the columns and the table."""
     columns_measure(&e.columns, &e.expected)
     e.row_count = 0
-    e.audit.kept_count = 0
+    e.audit.kept_count = e.audit.largest = 0
     e.chunk_used = 0
     e.chunks += 1
     if e.stretch_used >= e.options.stretch_bytes:

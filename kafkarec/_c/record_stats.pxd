@@ -2,7 +2,8 @@
 
     magic 2     length varint | attributes | timestamp delta | offset delta | key length, key | value length, value
                 | header count, headers          keys, values and headers are skipped, not copied
-        partly    the length is ignored (KAFKA-8106, DefaultRecord.readPartiallyFrom: batches that stay compressed)
+        partly    a length from 0 to `most_body` is ignored (KAFKA-8106, DefaultRecord.readPartiallyFrom: batches that
+                  stay compressed)
         else      the fields must fill the length (DefaultRecord.readFrom)
     magic 0, 1  offset 8 | size 4 | crc 4 | magic 1 | attributes 1 | (timestamp 8) | key length 4 | ...
 
@@ -13,7 +14,7 @@ compared as in Java, with 64-bit overflow.
 from libc.stdint cimport INT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
 )
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
@@ -48,6 +49,7 @@ cdef struct Rules:
     bint compacted               # each record must have a key
     bint partly                  # the length of a record is ignored
     int8_t to_magic              # of the rewritten records
+    int32_t most_body            # bytes of a record without its length, of a message without its offset and size
     int64_t now
     int64_t before_ms            # message.timestamp.before.max.ms
     int64_t after_ms             # message.timestamp.after.max.ms
@@ -153,16 +155,19 @@ cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, Scanned
     return OK
 
 
-cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, bint partly,
+cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, const Rules* rules,
                             ScannedRecord* w, Fault* fault) noexcept nogil:
     cdef uint64_t raw
     cdef int32_t length, delta, key_length, value_length
+    cdef bint partly = rules.partly
+    cdef int64_t most
     cdef int status = read_varint(cursor, end, &length)
     if status != OK:
         return refuse(fault, status, 0, 0)
+    most = rules.most_body if partly else min(<int64_t>rules.most_body, end - cursor[0])
+    if length < 0 or length > most:
+        return refuse(fault, RECORD_LENGTH_INVALID, most, length)
     if not partly:
-        if length < 0 or length > end - cursor[0]:
-            return refuse(fault, RECORD_LENGTH_INVALID, end - cursor[0], length)
         end = cursor[0] + length
     if cursor[0] == end:
         return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
@@ -199,7 +204,7 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
         fault.record = i
         if p == end:
             return refuse(fault, RECORDS_MISSING, batch.record_count, i)
-        status = scan_record(&p, end, batch, rules.partly, &w, fault)
+        status = scan_record(&p, end, batch, rules, &w, fault)
         if status == OK:
             status = stats_add(t, rules, &w,
                                record_error(rules, w.keyed, w.timestamp, batch.timestamp_type == 1), i, 2)
@@ -211,6 +216,35 @@ cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* b
     fault.record = -1
     if batch.record_count > 0 and p != end:
         return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
+    return OK
+
+
+# ---- sizes
+
+cdef inline int check_sizes(const BatchRow* batch, const uint8_t* p, const uint8_t* end, int32_t most,
+                            Fault* fault) noexcept nogil:
+    """Refuses the first record of a compressed batch with more than `most` bytes, by the size in front of it
+    (DefaultRecord.readFrom, AbstractLegacyRecordBatch.DataLogInputStream); what has no valid size is for others to
+    refuse. p to end: its decompressed payload."""
+    cdef int32_t size
+    cdef int32_t i = 0
+    while batch.magic < BATCH_MAGIC or i < batch.record_count:
+        if batch.magic < BATCH_MAGIC:
+            if end - p < LOG_OVERHEAD:
+                break
+            size = load_i32(p + 8)
+            if size < V0_OVERHEAD:
+                break
+            p += LOG_OVERHEAD
+        elif read_varint(&p, end, &size) != OK:
+            break
+        if size > most:
+            fault.record = i
+            return refuse(fault, RECORD_LENGTH_INVALID, most, size)
+        if size < 0 or size > end - p:
+            break
+        p += size
+        i += 1
     return OK
 
 
@@ -258,7 +292,9 @@ cdef inline int scan_wrapper(RecordStats* t, const Rules* rules, const BatchRow*
     cdef const uint8_t* at
     cdef int64_t size, shift
     cdef int32_t index = 0
-    cdef int status = inner_shift(p, end, outer, limit, &shift, fault)
+    cdef int status = check_sizes(outer, p, end, rules.most_body, fault)
+    if status == OK:
+        status = inner_shift(p, end, outer, limit, &shift, fault)
     while status == OK:
         status = next_inner(&p, end, limit, &at, &size, fault)
         if status != OK or size == 0:

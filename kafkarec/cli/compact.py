@@ -20,10 +20,10 @@ from kafkarec.support.command_line import command
 from kafkarec.support.text_table import system_reason
 
 from . import input_logs, new_log, output_files, progress, shared_options
-from .problems import FINE
+from .problems import FINE, repeated
 from .shared_options import CouldNot
 
-DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.3 does. Removes older records, records
+DESCRIPTION = """Keeps the last record of each key, as the cleaner of Kafka 4.4 does. Removes older records, records
 without a key, data of aborted transactions, and tombstones and markers past their delete horizon. Offsets do not
 change. The first pass that reads a tombstone sets its delete horizon, and a later pass removes it: --passes 2
 --delete-retention-ms 0 removes all of them at once. Everything from the first open transaction on is kept. A broker
@@ -35,6 +35,7 @@ EXAMPLES = """examples:
 
 OUTPUT = output_files.LOG
 _PASSES = 10
+_LARGEST_LIMIT = 2**31 - 9  # of max.decompressed.message.bytes
 # Field of CleanerStats -> its name in the summary.
 _REASONS = {
     "messages_superseded": "records with a later record of the same key",
@@ -67,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="T",
         help="the time that these are counted from: ISO 8601, ms, -1h (default: now)",
     )
+    group.add_argument(
+        "--max-decompressed-message-bytes",
+        type=_record_limit,
+        metavar="SIZE",
+        help="stop at a larger record in a compressed batch, as a cleaner with this max.decompressed.message.bytes",
+    )
     group.add_argument("--passes", type=_passes, default=1, metavar="N", help="run the cleaner N times (default 1)")
     shared_options.add_limit(parser)
     new_log.add_format(parser)
@@ -76,6 +83,13 @@ def _milliseconds(text: str) -> int:
     if not text.isdigit() or int(text) >= 1 << 63:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of milliseconds")
     return int(text)
+
+
+def _record_limit(text: str) -> int:
+    most = shared_options.size(text)
+    if not 1 <= most <= _LARGEST_LIMIT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size from 1 to {_LARGEST_LIMIT}")
+    return most
 
 
 def _passes(text: str) -> int:
@@ -92,6 +106,7 @@ def run(args: argparse.Namespace) -> int:
         "producer_expiration_ms": args.producer_expiration_ms,
         "min_compaction_lag_ms": args.min_compaction_lag_ms,
         "max_decompressed_bytes": args.max_decompressed_bytes,
+        "max_decompressed_message_bytes": args.max_decompressed_message_bytes,
     }
     done: list[tuple[str, str, list[CleanerStats]]] = []
     try:
@@ -116,6 +131,9 @@ def run(args: argparse.Namespace) -> int:
                 done.append((new_log.shown(log, args.paths), out.shown(place), [*stats, cleaning.stats]))
             out.finish()
     except KafkaRecordError as error:
+        if error.reason == "record_too_large":
+            anew = repeated(args.argv, {"--max-decompressed-message-bytes": str(error.found)})
+            return new_log.report_damage(error, args, anew, "With a higher limit")
         salvage = command("salvage", args.paths, ("-o", suggested_output("rescued", args.paths)))
         return new_log.report_damage(error, args, salvage, "Leave the batch out, then compact the result")
     new_log.report(args.format, (_summary(*each) for each in done), (line for each in done for line in _lines(*each)))

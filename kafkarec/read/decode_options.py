@@ -16,6 +16,7 @@ NO_PAYLOADS, CONTROL_PAYLOADS, ALL_PAYLOADS = range(3)
 NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
+MAX_RECORD_BYTES = 2**31 - 9
 _MOST_IDLE = 4
 _MOST_KEPT = 1 << 20  # bytes of the buffers of an idle Decoder
 _CHUNK_OF_STRETCH = 4 << 20
@@ -155,6 +156,14 @@ def checked_limit(max_decompressed_bytes: int) -> int:
     if not isinstance(max_decompressed_bytes, int) or max_decompressed_bytes < 0:
         raise ValueError(f"max_decompressed_bytes {max_decompressed_bytes!r}: bytes, 0 or more")
     return min(max_decompressed_bytes, 2**62)
+
+
+def checked_record_limit(most: int | None) -> int:
+    """max.decompressed.message.bytes: 1 to 2^31-9, which is Kafka's default and that of None."""
+    most = MAX_RECORD_BYTES if most is None else most
+    if not isinstance(most, int) or not 1 <= most <= MAX_RECORD_BYTES:
+        raise ValueError(f"max_decompressed_message_bytes {most!r}: 1 to {MAX_RECORD_BYTES}")
+    return most
 
 
 def checked_threads(threads: int) -> int:

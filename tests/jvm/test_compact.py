@@ -87,11 +87,15 @@ def _assert_filters_agree(kafka: Oracle, folder: Path, data: bytes, seed: int, *
     now, retention = rng.choice([(_NOW, 0), (5, 5), (-100, 3), (_NOW, 2**63 - 1)])
     retention_policy = PseudoRandomRetention(seed, rng.choice([0, 30, 80, 100]), rng.choice([0, 30, 100]))
     (folder / "in").write_bytes(data)
-    kept = retention_policy.kept, retention_policy.whole
-    answer = kafka.ask("filter", folder / "in", folder / "out", now, retention, seed, *kept, 2**31 - 9)
+    kept, most = (retention_policy.kept, retention_policy.whole), rng.choice([None, None, None, 30, 100, 1000])
+    answer = kafka.ask("filter", folder / "in", folder / "out", now, retention, seed, *kept, most or 2**31 - 9)
+    times = {"now": now, "delete_retention_ms": retention}
     try:
-        ours = filter_to(data, retention_policy, now=now, delete_retention_ms=retention, check_crcs=False)
+        ours = filter_to(data, retention_policy, **times, check_crcs=False, most_body=most)
     except kafkarec.KafkaRecordError as error:
+        if error.reason == "record_too_large":
+            assert answer.status == 1 and f"exceeds the configured maximum record size of {most}" in answer.err
+            return True
         assert answer.status == 1 or error.reason in _UNREAD, f"seed {seed}: only kafkarec refuses: {error}"
         return False
     assert answer.status == 0, f"seed {seed}: only Kafka refuses: {answer.err}"

@@ -15,11 +15,17 @@ class Filtered(bytes):
 
 
 def filter_to(
-    data: bytes, record_filter: RecordFilter, *, now: int, delete_retention_ms: int, check_crcs: bool = True
+    data: bytes,
+    record_filter: RecordFilter,
+    *,
+    now: int,
+    delete_retention_ms: int,
+    check_crcs: bool = True,
+    most_body: int | None = None,
 ) -> Filtered:
     """Return the batches without what the filter rejects. Kafka checks no CRC here, as with `check_crcs=False`."""
     source, stats = Buffer(data), FilterStats()
-    running = Filter(record_filter, now, delete_retention_ms, stats)
+    running = Filter(record_filter, now, delete_retention_ms, stats, most_body=most_body)
     result = Filtered(b"".join(running.run(decode_request(check_crcs, 128 << 20), source)))
     result.stats = stats
     result.remaining = sum(step.tail[1] for step in walk([source], asked(HEADERS)) if step.tail)

@@ -54,6 +54,7 @@ class Request:
             options.get("partition_leader_epoch", -1),
             options.get("origin", "client").upper(),
             options["now"],
+            options.get("max_decompressed_message_bytes") or 2**31 - 9,
         ]
         return [str(word) for word in words]
 
@@ -229,6 +230,7 @@ def random_options(random: Random) -> dict[str, Any]:
         "compacted": random.random() < 0.15,
         "partition_leader_epoch": random.choice((-1, 0, 7)),
         "origin": random.choice(("client", "client", "client", "coordinator", "replication", "raft_leader")),
+        "max_decompressed_message_bytes": random.choice((None, None, None, None, 20, 60, 300)),
         "now": NOW + random.choice((0, 0, 2, 50, -50)),
     }
 

@@ -7,7 +7,7 @@ tombstone                                  kept until the delete horizon of its 
 tombstone of magic 0 and 1                 kept while its segment was modified less than delete_retention_ms before
                                            the last clean one; it becomes one of magic 2 with a horizon
 batch with a producer's last sequence      its header is kept until the producer writes again or expires
-last batch of the pass                     its header is kept, as the log's end offset. A message of magic 0 or 1
+last batch of the log                      its header is kept, as the log's end offset. A message of magic 0 or 1
                                            becomes an empty batch of magic 2; a broker fails on such a log
 transactions                               see cleaned_transactions.py
 from the first uncleanable offset on       everything is kept

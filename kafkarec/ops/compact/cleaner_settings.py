@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from kafkarec.read.decode_options import checked_record_limit
+
 DAY_MS = 86_400_000
 LAST_OFFSET = 2**63 - 1
 
@@ -20,6 +22,7 @@ class CleanerSettings(NamedTuple):
     max_keys: int | None
     check_crcs: bool | str
     max_decompressed_bytes: int
+    max_decompressed_message_bytes: int | None
 
     def check(self) -> None:
         """ValueError for a number out of range."""
@@ -28,3 +31,4 @@ class CleanerSettings(NamedTuple):
                 continue
             if not isinstance(value, int) or not 0 <= value <= LAST_OFFSET:
                 raise ValueError(f"{name} {value!r}: 0 to 2^63-1")
+        checked_record_limit(self.max_decompressed_message_bytes)

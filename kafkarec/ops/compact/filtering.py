@@ -19,7 +19,10 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from kafkarec import codecs
+from kafkarec._validator import Request
 from kafkarec._writer import RecordInput
+from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError
 from kafkarec.format.layout import BATCH_MAGIC, LEAST_SIZES
 from kafkarec.ops.rewrite.batches import Progress, SourceBatch, batches_of, steps
@@ -113,6 +116,8 @@ class FilterStats:
 class Filter:
     """One pass over one or more inputs; adds to `stats`.
 
+    most_body: max.decompressed.message.bytes; None: no limit. Payloads are decompressed a second time to look for it.
+
     RETAIN_EMPTY turns a message of magic 0 or 1 into an empty batch of magic 2, which Kafka refuses to do. Header keys
     that are not UTF-8 keep their bytes; Kafka's builder writes U+FFFD in their place.
     """
@@ -124,8 +129,9 @@ class Filter:
         delete_retention_ms: int,
         stats: FilterStats,
         progress: Progress = lambda path, end: None,
+        most_body: int | None = None,
     ) -> None:
-        self.stats, self._progress = stats, progress
+        self.stats, self._progress, self._most_body = stats, progress, most_body
         self._record_filter = record_filter
         self._horizon = (now + delete_retention_ms + 2**63) % 2**64 - 2**63  # wraps around as a Java long
 
@@ -137,17 +143,17 @@ class Filter:
                 for step in steps(segment, read_request, self._progress, stop, start=start):
                     yield from self._step(read_request, step)
                 start = None
-            except KafkaRecordError as error:
-                start = self._end_of_unread_batch(error, segment)
+            except KafkaRecordError as refusal:
+                start = self._end_of_unread_batch(refusal, segment)
                 if start is None:
                     raise
 
-    def _end_of_unread_batch(self, error: KafkaRecordError, segment: Any) -> int | None:
+    def _end_of_unread_batch(self, refusal: KafkaRecordError, segment: Any) -> int | None:
         """The position after a batch with an unreadable payload, if its retention is DELETE: it is not read, so its
         payload does not matter. None: the error is raised."""
-        if error.reason not in PAYLOAD_REASONS or error.position is None:
+        if refusal.reason not in PAYLOAD_REASONS or refusal.position is None:
             return None
-        start = error.position
+        start = refusal.position
         step = next(walk([segment], asked(HEADERS), start=start))
         if not len(step):
             return None
@@ -168,6 +174,8 @@ class Filter:
         record_input: RecordInput | None = None
         copied = stop = 0  # bytes [copied, stop) of the input are yet to be copied
         for batch, result in results:
+            if self._most_body is not None and result.retention is not BatchRetention.DELETE:
+                self._check_sizes(step, batch, self._most_body, read_request.options.limit)
             chosen = keep if result.records is None else ones if result.records else zeros
             outcome = self._outcome(batch, result, chosen, rows)
             if outcome is _COPIED and batch.position == stop:
@@ -187,6 +195,30 @@ class Filter:
                 yield self._rewritten(batch, rows, record_input, keep_rows, outcome.horizon)
         if stop > copied:
             yield step.segment.raw(copied, stop - copied)
+
+    def _check_sizes(self, step: Step, batch: SourceBatch, most: int, limit: int) -> None:
+        """max.decompressed.message.bytes, for the records of a batch that is read, if it is compressed."""
+        if not batch.codec or batch.record_count == 0:
+            return
+        raw = step.segment.raw(batch.position, batch.size_in_bytes)
+        request = Request(raw, check_crcs=False, from_zero=False, rising=False, leader_epoch=None, most_bytes=len(raw))
+        position, length = request.payload()
+        payload = codecs.decompress(batch.codec, raw[position : position + length], limit, 0, batch.magic)
+        found = request.too_large(payload, most)
+        if found is not None:
+            record, size = found
+            raise error(
+                "record_too_large",
+                {
+                    "file": step.segment.path,
+                    "position": batch.position,
+                    "base_offset": batch.base_offset,
+                    "next_position": batch.position + batch.size_in_bytes,
+                    "record": record,
+                    "expected": most,
+                    "found": size,
+                },
+            )
 
     def _outcome(
         self, batch: SourceBatch, result: BatchRetentionResult, keep: bytes | bytearray, rows: BatchRecords

@@ -74,8 +74,10 @@ class Cleaning(Iterator[bytes | memoryview]):
             limit, stops = self._limit(known, keys)
         stats.first_uncleanable_offset, stats.next_offset = limit, known.next_offset
         stats.map_messages_read, stats.keys = offsets.messages_read, len(offsets)
-        record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, limit, settings.now, stats)
-        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, self._progress)
+        end = known.next_offset  # in a broker the high watermark
+        record_filter = CleanerRecordFilter(offsets, self._transactions, known.last_records, end, settings.now, stats)
+        most = settings.max_decompressed_message_bytes
+        cleaner = Filter(record_filter, settings.now, settings.delete_retention_ms, stats, self._progress, most)
         read_request = decode_request(settings.check_crcs, settings.max_decompressed_bytes)
         horizon = self._legacy_horizon(known)
         for segment, stop in zip(self._segments, stops, strict=True):
@@ -158,10 +160,11 @@ def cleaned(
     max_keys: int | None = None,
     check_crcs: bool | str = True,
     max_decompressed_bytes: int = 128 << 20,
+    max_decompressed_message_bytes: int | None = None,
     progress: Callable[[str, int], object] = lambda path, end: None,
 ) -> Cleaning:
     """Runs the log cleaner over a log that no broker has open: keeps the last record of each key. Follows Cleaner and
-    MemoryRecords.filterTo of Kafka 4.3. `kafkarec.compact` returns all output, `kafkarec.ops.compact.cleaned` an
+    MemoryRecords.filterTo of Kafka 4.4. `kafkarec.compact` returns all output, `kafkarec.ops.compact.cleaned` an
     iterator over it, in constant memory besides the offset map.
 
     source: a buffer of batches, or a Segment or Log from kafkarec.open. A log is cleaned to its end, including the last
@@ -179,6 +182,9 @@ def cleaned(
         `.stats.first_uncleanable_offset` on, which is the next run's first_dirty_offset
     check_crcs, max_decompressed_bytes: as for kafkarec.decode; Kafka's cleaner checks no CRC and writes a new one over
         damaged bytes
+    max_decompressed_message_bytes: the topic's max.decompressed.message.bytes, 1 to 2^31-9: InvalidRecordError
+        (record_too_large) for a larger record in a compressed batch, without its length (in magic 0 and 1 without its
+        offset and size), unless the cleaner removes the whole batch unread; None: 2^31-9. Looking decompresses twice
     progress: called with the path of a segment and the position up to which it was read; segments are read twice, what
         follows damage or waits too long for the end of a transaction (64 MiB of keys) once more
 
@@ -195,6 +201,7 @@ def cleaned(
         max_keys=max_keys,
         check_crcs=check_crcs,
         max_decompressed_bytes=max_decompressed_bytes,
+        max_decompressed_message_bytes=max_decompressed_message_bytes,
     )
     settings.check()
     return Cleaning(_segments(source), settings, progress)

@@ -81,7 +81,7 @@ _NOTES: dict[str, Note] = {
     "key_length": value_descriptions.sized,
     "value_length": value_descriptions.sized,
     ".value_length": value_descriptions.sized,  # of a header
-    "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.3: ignored"),
+    "key.type": lambda kind, _: _KINDS.get(kind, "unknown to Kafka 4.4: ignored"),
     "key.rest": "added by a newer version, or not a control key",
     "value.coordinator_epoch": "epoch of the transaction coordinator",
 }

@@ -1,4 +1,4 @@
-"""When a segment is rolled: LogSegment.shouldRoll of Kafka 4.3, applied to each batch
+"""When a segment is rolled: LogSegment.shouldRoll of Kafka 4.4, applied to each batch
 
     size + batch size > segment_bytes                      a first batch above segment_bytes is refused
     max timestamp - that of the first batch > segment_ms   without a timestamp in the first batch: time since opening

@@ -72,7 +72,7 @@ class SegmentWriter:
     disk is not known (a broker takes such a data folder offline); create a new writer to continue. Raises
     BlockingIOError if another writer or a running broker uses the folder. Not thread-safe.
 
-    Implements LocalLog and LogSegment of Kafka 4.3; KIP-98, KIP-101, KIP-516.
+    Implements LocalLog and LogSegment of Kafka 4.4; KIP-98, KIP-101, KIP-516.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from kafkarec.ops.validate.batch_rules import FirstBatch, check, check_magic, fi
 from kafkarec.ops.validate.result import ValidatedRecords, validated
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules, checked_origin, time_limit
 from kafkarec.ops.validate.validation_errors import refuse, refuse_records
-from kafkarec.read.decode_options import checked_limit
+from kafkarec.read.decode_options import checked_limit, checked_record_limit
 from kafkarec.write.fields import checked_magic, fitting
 
 
@@ -43,11 +43,12 @@ def validate(
     check_crcs: bool = True,
     append_checks: bool = False,
     max_message_bytes: int | None = None,
+    max_decompressed_message_bytes: int | None = None,
     assign_offsets: bool = True,
     max_decompressed_bytes: int = 128 << 20,
 ) -> ValidatedRecords:
     """What a broker does to a produce request: checks it, assigns offsets to its records, and rewrites it if the topic
-    has another codec or magic. Follows Kafka 4.3's LogValidator.
+    has another codec or magic. Follows Kafka 4.4's LogValidator.
 
     data: one batch of magic 2, or messages of magic 0 or 1; an incomplete one at the end is left out
     first_offset: of the first record in the log
@@ -63,6 +64,8 @@ def validate(
     check_crcs: of every batch; those of inner messages are always checked
     append_checks, max_message_bytes: the log's own checks (UnifiedLog.analyzeAndValidateRecords): a client's batch has
         base offset 0, a raft leader's has its epoch, no batch is larger than max_message_bytes
+    max_decompressed_message_bytes: the topic's max.decompressed.message.bytes, 1 to 2^31-9: the largest record in a
+        compressed batch, without its length (in magic 0 and 1 without its offset and size); None: 2^31-9
     assign_offsets: False is a follower's append: offsets are kept and must ascend from `first_offset` on; records are
         not read
 
@@ -87,6 +90,7 @@ def validate(
         now=time.time_ns() // 1_000_000 if now is None else fitting("now", now, 64),
         first_offset=fitting("first_offset", first_offset, 64),
         limit=checked_limit(max_decompressed_bytes),
+        most_body=checked_record_limit(max_decompressed_message_bytes),
     )
     view = memoryview(data).cast("B") if memoryview(data).nbytes else memoryview(b"")
     request = Request(

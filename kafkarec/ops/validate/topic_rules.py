@@ -27,6 +27,7 @@ class Rules(NamedTuple):
     now: int
     first_offset: int
     limit: int
+    most_body: int
 
     @property
     def timestamp_type(self) -> int:

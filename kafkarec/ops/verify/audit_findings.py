@@ -37,6 +37,7 @@ _FINDINGS = (
     ("inner_trailing_bytes", "{0} bytes after inner message {1}"),
 )
 _HEADER_KEYS = 4
+_LARGEST_RECORD = len(_FINDINGS)
 _NUMBERS = 6
 _STREAMS = {"gzip": "members", "snappy": "streams", "zstd": "frames"}
 
@@ -50,12 +51,24 @@ class _Note(NamedTuple):
     c: int
 
 
-def add(step: Step, notes: Findings) -> None:
-    """Adds the findings about the good batches of one step."""
+class RecordSize(NamedTuple):
+    """Bytes of a record without its length; of a message of magic 0 and 1 without its offset and size."""
+
+    size: int = 0
+    offset: int | None = None
+
+
+def add(step: Step, notes: Findings) -> RecordSize:
+    """Adds the findings about the good batches of one step; returns the size of its largest record."""
+    largest = RecordSize()
     numbers = iter(step.rows.audit().cast("q").tolist())
     for values in zip(*[numbers] * _NUMBERS, strict=True):
         note = _Note(*values)
-        _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
+        if note.kind == _LARGEST_RECORD:
+            largest = RecordSize(note.a, note.b)  # each is larger than the one before
+        else:
+            _add(note, step, step.rows.note_details.get(note.batch, ""), notes)
+    return largest
 
 
 def _add(note: _Note, step: Step, detail: str, notes: Findings) -> None:

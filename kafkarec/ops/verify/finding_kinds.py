@@ -209,10 +209,10 @@ KINDS: dict[str, Kind] = {
     "message_trailing_bytes": Kind(_ANOMALY, "extra bytes after a message's value", _READ),
     # control records
     "control_type_unknown": Kind(
-        _ANOMALY, "a control record has a type that Kafka 4.3 does not have", "written by a newer Kafka"
+        _ANOMALY, "a control record has a type that Kafka 4.4 does not have", "written by a newer Kafka"
     ),
     "control_version_newer": Kind(
-        _ANOMALY, "a control record has a newer version than in Kafka 4.3", "written by a newer Kafka"
+        _ANOMALY, "a control record has a newer version than in Kafka 4.4", "written by a newer Kafka"
     ),
     # transactions and side files of the log
     "transaction_hanging": Kind(

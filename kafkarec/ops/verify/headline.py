@@ -21,6 +21,8 @@ def headline(report: ReportData) -> tuple[str, str]:
     if len(report.partitions) > 1:
         sums += f" of {len(report.partitions)} partitions"
     counts = f"{counted(report.total('batches'), 'good batch')}, {counted(report.total('records'), 'record')}"
+    if report.largest_record:
+        counts += f", the largest of {report.largest_record} bytes"
     rate = report.total("size") / report.seconds / 1e6 if report.seconds > 0.5 else 0
     speed = f" ({rate:.0f} MB/s)" if rate >= 1 else ""
     totals = f"{_named(report)}: {sums}, {counts}, read in {report.seconds:.1f} s{speed}"

@@ -50,6 +50,9 @@ class FileReport:
 
     size, good_bytes, damaged_bytes, unreadable_bytes, remaining: int   bytes; remaining: a cut tail or preallocated
     batches, records: int       good batches; records as their batches declare them (an outer message of magic 0, 1: 1)
+    largest_record: int         bytes of the largest record, without its length (magic 0, 1: offset and size), as a
+                                topic's max.decompressed.message.bytes limits it in compressed batches; 0: no record
+    largest_record_offset       the offset of the first record of that size
     first_offset, next_offset   of the good batches; None if there are none
     restored                    good batches whose header fields were restored; damaged on disk
     zeros                       (position, length) of the zeros that a damaged range begins with
@@ -64,6 +67,8 @@ class FileReport:
     remaining: int = 0
     batches: int = 0
     records: int = 0
+    largest_record: int = 0
+    largest_record_offset: int | None = None
     base_offset: int | None = None
     first_offset: int | None = None
     next_offset: int | None = None
@@ -271,6 +276,11 @@ class ReportData:
         """The sum over all files of one of FileReport's numbers."""
         return sum(partition.total(name) for partition in self.partitions)
 
+    @property
+    def largest_record(self) -> int:
+        """Bytes of the largest record of all files; 0: there is none."""
+        return max((one.largest_record for one in self.files), default=0)
+
     def to_dict(self) -> dict[str, Any]:
         """All data as dicts, lists, strings and numbers."""
         sums = ("size", "good_bytes", "damaged_bytes", "unreadable_bytes", "remaining", "batches", "records")
@@ -279,7 +289,8 @@ class ReportData:
             "state": self.state,
             "ok": self.ok,
             "seconds": round(self.seconds, 3),
-            "totals": {name: self.total(name) for name in sums} | {"files": len(self.files)},
+            "totals": {name: self.total(name) for name in sums}
+            | {"files": len(self.files), "largest_record": self.largest_record},
             "partitions": [partition.to_dict() for partition in self.partitions],
             "findings": [one.to_dict() for one in self.own_findings],
         }

@@ -68,6 +68,7 @@ class SegmentCheck:
         self.damaged_bytes = self.unreadable_bytes = self.damage_left_out = 0
         self.batches = self.records = self.signs_of_cleaning = 0
         self.preallocated = self._has_footer = False
+        self.largest_record = audit_findings.RecordSize()
         self._last_position = 0
         self._end = 0
 
@@ -148,7 +149,9 @@ class SegmentCheck:
                 self.epochs.check(step, self.findings)
             if flags & HEADER:
                 header_checks.check(step, self.findings)
-            audit_findings.add(step, self.findings)
+            of_step = audit_findings.add(step, self.findings)
+            if of_step.size > self.largest_record.size:
+                self.largest_record = of_step
             marker_checks.check(step, self.findings)
             self._has_footer = marker_checks.ends_with_footer(step)
             self._last_position = step.cell("position", len(step) - 1)
@@ -239,6 +242,8 @@ class SegmentCheck:
             remaining=self.remaining,
             batches=self.batches,
             records=self.records,
+            largest_record=self.largest_record.size,
+            largest_record_offset=self.largest_record.offset,
             base_offset=self.base_offset,
             first_offset=self.offsets.first,
             next_offset=self.offsets.next,

@@ -1,8 +1,10 @@
 import java.io.File;
+import java.lang.reflect.Constructor;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.Comparator;
 import java.util.HexFormat;
 import java.util.Map;
 import java.util.Optional;
@@ -32,17 +34,21 @@ final class Validator {
     private Validator() { }
 
     /**
-     * One request by twelve arguments: records as hex, first offset, magic, source codec ("-": as UnifiedLog finds it),
-     * target codec ("-": the source's), CreateTime or LogAppendTime, before and after max ms, compacted (true, false),
-     * leader epoch, origin, now.
+     * One request by thirteen arguments: records as hex, first offset, magic, source codec ("-": as UnifiedLog finds
+     * it), target codec ("-": the source's), CreateTime or LogAppendTime, before and after max ms, compacted (true,
+     * false), leader epoch, origin, now, max.decompressed.message.bytes (which Kafka 4.3 does not have).
      *
      * Three lines each: "taken" now, max timestamp, size changed, records converted, next offset; the
      * records as hex; nothing. Or "refused" and the exception; its message; record errors as "index message", by tabs.
      */
     static void main(String[] words) {
-        for (int i = 0; i < words.length; i += 12)
-            judge(Arrays.copyOfRange(words, i, i + 12));
+        for (int i = 0; i < words.length; i += 13)
+            judge(Arrays.copyOfRange(words, i, i + 13));
     }
+
+    /** The constructor with all parameters that this Kafka has. */
+    private static final Constructor<?> NEWEST = Arrays.stream(LogValidator.class.getConstructors())
+        .max(Comparator.comparing(Constructor::getParameterCount)).orElseThrow();
 
     private static void judge(String[] words) {
         byte[] bytes = Reading.bytes(words[0]);
@@ -51,11 +57,14 @@ final class Validator {
             PrimitiveRef.LongRef offset = PrimitiveRef.ofLong(Long.parseLong(words[1]));
             CompressionType source = words[3].equals("-") ? sourceOf(records) : CompressionType.forName(words[3]);
             CompressionType target = words[4].equals("-") ? source : CompressionType.forName(words[4]);
-            LogValidator.ValidationResult result = new LogValidator(
+            Object[] values = {
                 records, new TopicPartition("t", 0), at(Long.parseLong(words[11])), source,
                 Compression.of(target).build(), Boolean.parseBoolean(words[8]), Byte.parseByte(words[2]),
                 TimestampType.forName(words[5]), Long.parseLong(words[6]), Long.parseLong(words[7]),
-                Integer.parseInt(words[9]), AppendOrigin.valueOf(words[10])
+                Integer.parseInt(words[9]), AppendOrigin.valueOf(words[10]), Integer.parseInt(words[12])
+            };
+            LogValidator.ValidationResult result = ((LogValidator) NEWEST.newInstance(
+                Arrays.copyOf(values, NEWEST.getParameterCount()))
             ).validateMessagesAndAssignOffsets(offset, NOT_COUNTED, BufferSupplier.create());
             String line = "taken " + result.logAppendTimeMs() + ' ' + result.maxTimestampMs() + ' '
                 + result.messageSizeMaybeChanged() + ' ' + result.recordValidationStats().numRecordsConverted() + ' ' + offset.value;
@@ -121,7 +130,7 @@ final class Validator {
         }
     }
 
-    private static final LogValidator.MetricsRecorder NOT_COUNTED = new LogValidator.MetricsRecorder() {
+    static final LogValidator.MetricsRecorder NOT_COUNTED = new LogValidator.MetricsRecorder() {
         @Override
         public void recordInvalidMagic() { }
 

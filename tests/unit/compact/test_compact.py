@@ -343,3 +343,24 @@ def test_an_unknown_setting_is_a_type_error() -> None:
 def test_unsupported_sources_are_refused(source: Any) -> None:
     with pytest.raises(TypeError):
         compact(source)
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", ["none", "gzip"])
+def test_max_decompressed_message_bytes_ends_compaction_at_a_larger_record(codec: str, magic: int) -> None:
+    rows = [(offset, NOW, b"k%d" % offset, bytes(size), []) for offset, size in enumerate((3, 90))]
+    data = kafkarec.encode(rows[:1], magic=magic) + kafkarec.encode(rows, base_offset=1, magic=magic, compression=codec)
+    fields: dict[str, Any] = {"key": b"k1", "value": bytes(90)}
+    size = len(builders.record(offset_delta=1, **fields)) - 2  # without its length
+    if magic == 1:
+        size = len(builders.message(magic=1, **fields)) - 12  # without offset and size
+    same = compact(data, now=NOW)
+    assert compact(data, now=NOW, max_decompressed_message_bytes=size) == same
+    if codec == "none":
+        assert compact(data, now=NOW, max_decompressed_message_bytes=1) == same
+        return
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        compact(data, now=NOW, max_decompressed_message_bytes=size - 1)
+    error = caught.value
+    assert (error.reason, error.expected, error.found) == ("record_too_large", size - 1, size)
+    assert error.position == len(kafkarec.encode(rows[:1], magic=magic))

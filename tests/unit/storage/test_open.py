@@ -128,7 +128,7 @@ def test_any_range_of_times_is_a_filter() -> None:
 
 
 def test_the_offset_for_a_time_may_be_that_of_a_marker() -> None:
-    """FileRecords.searchForTimestamp of Kafka 4.3 has the same for the second segment."""
+    """FileRecords.searchForTimestamp of Kafka 4.4 has the same for the second segment."""
     assert log_of("txn-0").offset_for_timestamp(1700000003039) == 30
 
 

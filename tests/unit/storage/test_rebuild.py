@@ -1,4 +1,4 @@
-"""Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.3 made them (vectors/indexes), and
+"""Indexes made from the batches, byte for byte as LogSegment.recover() of Kafka 4.4 made them (vectors/indexes), and
 as the broker that wrote the log left them (vectors/segments)."""
 
 from __future__ import annotations

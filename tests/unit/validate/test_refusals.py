@@ -221,19 +221,50 @@ def test_a_message_of_another_magic_than_its_wrapper_is_refused() -> None:
     assert caught.value.record_errors == (RecordError(0, "its magic 0 is not the outer magic 1"),)
 
 
-@pytest.mark.parametrize("length", [0, -1, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("length", [0, 9000, -1, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("codec", CODECS)
 def test_record_lengths_are_only_checked_where_kafka_does(codec: str, length: int) -> None:
-    # a broker accepts what its consumers refuse: KAFKA-8106's partial reader skips the length
+    # a broker accepts what its consumers refuse: KAFKA-8106's partial reader skips the length; since 4.4 not a negative
+    # one, nor one above max.decompressed.message.bytes
     data = builders.batch([builders.record(length=length)], codec=codec)
     other = "gzip" if codec != "gzip" else "lz4"
     with pytest.raises(kafkarec.InvalidRecordError):
         validate(data, compression=other)
-    if codec == "none":
+    if codec == "none" or not 0 <= length < 2**31 - 8:
         with pytest.raises(kafkarec.InvalidRecordError):
             validate(data)
     else:
         assert validate(data, now=NOW)[61:] == data[61:]
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_a_record_above_max_decompressed_message_bytes_is_refused(codec: str) -> None:
+    data = builders.batch([builders.record(offset_delta=i, value=bytes(n)) for i, n in enumerate((3, 90))], codec=codec)
+    size = len(builders.record(offset_delta=1, value=bytes(90))) - 2  # without its length
+    for options in ({}, {"compression": "none"}, {"compression": "gzip", "magic": 1}):
+        assert validate(data, now=NOW, max_decompressed_message_bytes=size, **options)
+        with pytest.raises(
+            kafkarec.InvalidRecordError, match=f"record 1 of its batch: at most {size - 1}, found {size}"
+        ) as e:
+            validate(data, now=NOW, max_decompressed_message_bytes=size - 1, compacted=True, **options)
+        assert e.value.reason == "record_too_large"
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_inner_message_above_max_decompressed_message_bytes_is_refused(magic: int) -> None:
+    inner = [builders.message(magic=magic, offset=i, value=bytes(90 * i)) for i in range(2)]
+    data, size = builders.wrapper(inner, magic=magic, codec="gzip"), len(inner[1]) - 12  # without offset and size
+    assert validate(data, now=NOW, max_decompressed_message_bytes=size)
+    with pytest.raises(kafkarec.InvalidRecordError) as caught:
+        validate(data, now=NOW, max_decompressed_message_bytes=size - 1)
+    assert (caught.value.reason, caught.value.expected, caught.value.found) == ("record_too_large", size - 1, size)
+
+
+def test_max_decompressed_message_bytes_is_for_compressed_batches() -> None:
+    assert validate(builders.batch([builders.record(value=bytes(90))]), now=NOW, max_decompressed_message_bytes=1)
+    for value in (0, 2**31 - 8, "1"):
+        with pytest.raises(ValueError, match="max_decompressed_message_bytes"):
+            validate(b"", max_decompressed_message_bytes=value)
 
 
 def test_a_batch_cut_at_any_byte_is_refused() -> None:

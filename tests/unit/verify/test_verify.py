@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import builders
 import golden
@@ -137,6 +138,27 @@ def test_what_kafka_refuses_is_damage(case: golden.Case, tmp_path: Path) -> None
         assert report.damage or report.restored
         assert report.state in ("damaged", "error", "unchecked")
         assert report.exit_status() == (3 if report.state == "unchecked" else 1)
+
+
+def body(record: dict[str, Any]) -> int:
+    """What max.decompressed.message.bytes limits: a record without its length, a message without offset and size."""
+    if "magic" in record:
+        return record["sizeInBytes"] - 12
+    return next(size - n for size in [record["sizeInBytes"]] for n in range(1, 6) if (size - n) * 2 < 1 << 7 * n)
+
+
+@pytest.mark.parametrize("case", golden.vectors(), ids=str)
+def test_the_largest_record_is_named(case: golden.Case, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(case.bytes)
+    records = [record for batch in case.json["batches"] for record in batch["records"]]
+    largest = max((body(record) for record in records), default=0)
+    report = kafkarec.verify(path)
+    [file] = report.files
+    assert (report.largest_record, file.largest_record) == (largest, largest)
+    assert (f", the largest of {largest} bytes, read" in str(report)) == bool(records)
+    offsets = [record["offset"] for record in records if body(record) == largest]
+    assert file.largest_record_offset == (offsets[0] if records else None)
 
 
 def test_every_kind_of_the_table_is_documented_and_every_finding_is_in_it() -> None:
