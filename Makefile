@@ -1,6 +1,6 @@
 # `make` alone lists the targets. `make demo` and `make test` do all set-up on a new machine themselves.
 .DEFAULT_GOAL := help
-.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence size fuzz lock docs clean
+.PHONY: help demo pipeline test test-core mutants wheelhouse aarch64 python3.14 musl release build lint instructions bench sparks damages fence vectors size fuzz lock docs clean
 
 ENV    := . ./.work/env.sh &&
 PYTHON := .venv/bin/python
@@ -81,6 +81,10 @@ damages: ## random damage to random logs, compared with what was written (ARGS='
 fence: ## what users see, as it is now, into tests/fence/snapshot.xz and CHANGELOG.md (see tests/fence/README.md)
 	@sh tools/setup build
 	@$(PYTHON) tools/write_fence.py $(ARGS)
+
+vectors: ## Kafka's classes judge the files of tests/vectors again: what differs (KAFKA=4.4.0)
+	@sh tools/setup test
+	@$(ENV) $(PYTHON) tools/vectors.py $(KAFKA)
 
 size: ## what each package costs to read: lines, tokens, functions, names
 	@python3 tools/size.py $(ARGS)
