@@ -1,4 +1,4 @@
-"""`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.3 reads its output (P7)."""
+"""`convert` compared with down-conversion of kafka-clients 3.9.2; Kafka 4.4 reads its output (P7)."""
 
 from __future__ import annotations
 

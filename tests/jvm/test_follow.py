@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from broker import Broker
 from command import interruptible, own_process
-from jvm_oracle import JARS, Oracle, tool
+from jvm_oracle import TOOLS, Oracle, tool
 
 SETTINGS = """
 log.segment.bytes=1048576
@@ -38,7 +38,7 @@ def broker(kafka: Oracle, tmp_path: Path) -> Iterator[Broker]:
 
 
 def producer(broker: Broker, *arguments: str) -> subprocess.Popen[bytes]:
-    java = [str(tool("java")), "-cp", f"{JARS}/*", "org.apache.kafka.tools.ProducerPerformance"]
+    java = [str(tool("java")), "-cp", f"{TOOLS}/*", "org.apache.kafka.tools.ProducerPerformance"]
     what = ["--topic", "t", "--num-records", str(RECORDS), "--record-size", "300", "--throughput", "2000"]
     return subprocess.Popen([*java, *what, "--bootstrap-server", broker.address, *arguments], stdout=subprocess.DEVNULL)
 

@@ -19,11 +19,7 @@ _DELETED = 4  # TransactionLogs deletes the first segments of every fourth log
 def command(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Compile TransactionLogs.java; return the command that runs it."""
     jvm_oracle.needed()
-    classes = tmp_path_factory.mktemp("classes")
-    path = f"{jvm_oracle.JARS}/*:{classes}"
-    source = jvm_oracle.SOURCES / "TransactionLogs.java"
-    compiled = [str(jvm_oracle.tool("javac")), "--release", "17", "-proc:none", "-cp", path, "-d", str(classes)]
-    subprocess.run([*compiled, str(source)], check=True, timeout=120)
+    path = jvm_oracle.compile_java(tmp_path_factory.mktemp("classes"), "TransactionLogs")
     return [str(jvm_oracle.tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, "TransactionLogs"]
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from jvm_oracle import JARS, SOURCES, Oracle, tool
+from jvm_oracle import JARS, SOURCES, TOOLS, Oracle, tool
 
 _CHECKPOINTS = (
     "recovery-point-offset-checkpoint",
@@ -143,12 +143,12 @@ class Broker:
     def script(self, folder: Path) -> None:
         """Write kafka-configs.sh, as in a distribution of Kafka."""
         path = folder / "kafka-configs.sh"
-        words = shlex.join(self._java("kafka.admin.ConfigCommand"))
+        words = shlex.join(self._java("kafka.admin.ConfigCommand", jars=TOOLS))
         path.write_text(f'#!/bin/sh\nexec {words} "$@" 2>/dev/null\n')
         path.chmod(0o755)
 
-    def _java(self, *words: str) -> list[str]:
-        path = f"{self._classes}{os.pathsep}{JARS}/*"
+    def _java(self, *words: str, jars: str = JARS) -> list[str]:
+        path = f"{self._classes}{os.pathsep}{jars}/*"
         return [str(tool("java")), "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", path, *words]
 
     def _compile_logging(self) -> None:

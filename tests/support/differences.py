@@ -1,4 +1,4 @@
-"""The deliberate differences from Kafka 4.3: golden case -> reason. docs/differences.md explains them.
+"""The deliberate differences from Kafka 4.4: golden case -> reason. docs/differences.md explains them.
 
 `VERDICT`: cases that kafkarec accepts and Kafka refuses, or the reverse. `CONTROL`: control records that kafkarec reads
 and Kafka does not. `KINDS`: both refuse, with a different exception. `WRITERS`: requests of writer-refusals.json with

@@ -1,8 +1,8 @@
 """Apache Kafka's own classes as an oracle: a JVM that answers requests over pipes; code in tests/support/jvm/.
 
-KAFKAREC_KAFKA_JARS   folder of the server jars of Kafka 4.4 or 4.3; default: where tools/kafka_jars puts those of 4.4. Those
-                      of kafka-tools 4.3 are next to it. Without the jars or a JDK the tests that need the oracle are
-                      skipped, which fails the run in CI
+KAFKAREC_KAFKA_JARS   folder of the server jars of Kafka 4.4 or 4.3; default: where tools/kafka_jars puts those of 4.4.
+                      Those of kafka-tools 4.3 are next to it. Without the jars or a JDK the tests that need the oracle
+                      are skipped, which fails the run in CI
 KAFKAREC_ORACLE=N     how many random files a test makes (default: each test's own)
 """
 
@@ -65,6 +65,15 @@ def tool(name: str) -> str | None:
     return here or shutil.which(name)
 
 
+def compile_java(classes: Path, *names: str) -> str:
+    """Compile programs of tests/support/jvm into a folder; return the class path that they run with."""
+    path = f"{JARS}/*{os.pathsep}{classes}"
+    options = ["--release", "17", "-proc:none", "-cp", path, "-sourcepath", str(SOURCES), "-d", str(classes)]
+    sources = [str(SOURCES / f"{name}.java") for name in names]
+    subprocess.run([str(tool("javac")), *options, *sources], check=True, timeout=120)
+    return path
+
+
 class Jvm:
     """A process that answers on its standard output until its standard input ends."""
 
@@ -86,24 +95,7 @@ class Oracle(Jvm):
     """One JVM. The first word of `ask` names a verb of tests/support/jvm/Oracle.java, which answers."""
 
     def __init__(self, classes: Path) -> None:
-        path = f"{JARS}/*{os.pathsep}{classes}"
-        subprocess.run(
-            [
-                str(tool("javac")),
-                "--release",
-                "17",
-                "-proc:none",
-                "-cp",
-                path,
-                "-sourcepath",
-                str(SOURCES),
-                "-d",
-                str(classes),
-                str(SOURCES / "Oracle.java"),
-            ],
-            check=True,
-            timeout=120,
-        )
+        path = compile_java(classes, "Oracle")
         self._jvm = subprocess.Popen(
             [str(tool("java")), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-cp", path, "Oracle", TOOLS],
             stdin=subprocess.PIPE,

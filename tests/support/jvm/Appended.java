@@ -53,6 +53,7 @@ final class Appended {
             log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
             System.out.println(log.logEndOffset() + segments.toString());
             System.out.println(refused);
+            log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
             log.close();
         } finally {
             scheduler.shutdown();

@@ -121,6 +121,7 @@ final class Segments {
             StringBuilder segments = new StringBuilder();
             log.logSegments().forEach(segment -> segments.append(' ').append(segment.baseOffset()));
             System.out.println(log.logStartOffset() + " " + log.logEndOffset() + segments);
+            log.activeSegment().onBecomeInactiveSegment();  // as LogManager does since 4.4, and close before
             log.close();
         } finally {
             scheduler.shutdown();
