@@ -83,7 +83,7 @@ words are in square brackets in the report and under `kind` in the JSON.
 SIDE_FILES = """
 ## Side files
 
-What each is for, what a broker (4.3) does with a bad one, and what helps. `kafkarec reindex LOG -o NEW` writes the
+What each is for, what a broker (4.4) does with a bad one, and what helps. `kafkarec reindex LOG -o NEW` writes the
 first five from the batches into another folder, to be copied with the broker stopped; `kafkarec salvage --as-partition`
 writes all files of a partition's folder. No record is lost with them; only the topic's id is nowhere else.
 

@@ -26,7 +26,7 @@ from .problems import COULD_NOT, DAMAGED, FINE, say
 from .shared_options import CouldNot, WrongUse
 
 DESCRIPTION = """Rebuilds .index, .timeindex, .txnindex, .snapshot and leader-epoch-checkpoint from a log's batches,
-byte for byte as the recovery of Kafka 4.3 does, and reports how the old ones differ. Nothing is written to the log's
+byte for byte as the recovery of Kafka 4.4 does, and reports how the old ones differ. Nothing is written to the log's
 folder: the new files are in a new folder, to be copied while the broker is stopped. Checksums are verified."""
 EXAMPLES = """examples:
   kafkarec reindex orders-0 --dry-run                        do the old files agree with the log?

@@ -57,12 +57,12 @@ class ControlRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnknownControlRecord(ControlRecord):
-    """A control record of a type that Kafka 4.3 does not have. `version` is the key's; `value` is not parsed."""
+    """A control record of a type that Kafka 4.4 does not have. `version` is the key's; `value` is not parsed."""
 
     value: bytes | None
 
 
-# Of each type of Kafka 4.3: the class of its records, and the name that kafka-dump-log prints before their fields.
+# Of each type of Kafka 4.4: the class of its records, and the name that kafka-dump-log prints before their fields.
 CLASSES: dict[int, type[ControlRecord]] = {}
 DUMP_NAMES: dict[int, str] = {}
 _MESSAGES: dict[type[ControlRecord], str] = {}

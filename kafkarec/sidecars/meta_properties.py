@@ -26,7 +26,7 @@ _ESCAPED_CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 class MetaProperties(NamedTuple):
-    """version: 0 or 1; node_id: broker.id in version 0; others: the properties that Kafka 4.3 does not define."""
+    """version: 0 or 1; node_id: broker.id in version 0; others: the properties that Kafka 4.4 does not define."""
 
     version: int
     cluster_id: str | None
@@ -74,7 +74,7 @@ def _logical_lines(text: str) -> Iterator[str]:
 
 
 def read(data: bytes, file: str | None = NAME) -> MetaProperties:
-    """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka 4.3 would not start with it."""
+    """Parses the file's bytes; CorruptRecordError (metadata_invalid) if Kafka 4.4 would not start with it."""
     known = properties(data)
     version = _integer(known, "version", file) or 0
     if version not in _VERSIONS:

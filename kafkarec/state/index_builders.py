@@ -1,4 +1,4 @@
-"""Rebuilds a segment's indexes from its batches, byte for byte as LogSegment.recover() of Kafka 4.3 writes them.
+"""Rebuilds a segment's indexes from its batches, byte for byte as LogSegment.recover() of Kafka 4.4 writes them.
 
 Recovery does the following for each batch of a segment, with its frame and header alone:
 

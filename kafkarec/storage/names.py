@@ -13,7 +13,7 @@
       orders-7-00000000000000000030.log          (or _ or . before the offset)
     and each of these compressed as a whole: 00000000000000000030.log.gz, .zst
 
-Rules of LocalLog.parseTopicPartitionName, LogFileUtils, Snapshots and LogLoader (Kafka 4.3), and of
+Rules of LocalLog.parseTopicPartitionName, LogFileUtils, Snapshots and LogLoader (Kafka 4.4), and of
 ObjectKeyFactory of Aiven's plugin. Matching is stricter than in a broker: `backup-2024-01` is no partition, as brokers
 never write a leading zero, and a topic must have only characters and a length that Kafka allows.
 """

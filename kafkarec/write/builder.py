@@ -1,4 +1,4 @@
-"""One batch, record by record, under the rules of Kafka's MemoryRecordsBuilder 4.3.
+"""One batch, record by record, under the rules of Kafka's MemoryRecordsBuilder 4.4.
 
     magic 2             one batch: 61 bytes, then the records, compressed as a whole
     magic 0, 1          consecutive messages; with a codec one wrapper message with them as its value
@@ -66,7 +66,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         headers: Headers | None = (),
         offset: int | None = None,
     ) -> int:
-        """Adds a control record from its key and value, of any version; its type must be one that Kafka 4.3 knows."""
+        """Adds a control record from its key and value, of any version; its type must be one that Kafka 4.4 knows."""
         kind = type_id(key)
         if kind not in ControlRecordType.__members__.values() or kind < 0:
             raise ValueError(f"control record of the unknown type {kind}")

@@ -3,7 +3,7 @@
     key     version: int16 = 0 | type: int16
     value   version: int16 = 0 | the fields of the type's message
 
-Versions are those that Kafka 4.3's MemoryRecordsBuilder writes, 0 everywhere: LEADER_CHANGE has a version 1 with
+Versions are those that Kafka 4.4's MemoryRecordsBuilder writes, 0 everywhere: LEADER_CHANGE has a version 1 with
 directory ids (KIP-853), which the builder does not write and ControlRecordUtils does not read.
 """
 

@@ -52,7 +52,7 @@ def encode(
 
     ValueError names the record that does not fit a batch: offsets must increase, timestamps may not be below -1, header
     keys not null; magic 0 and 1 have no headers and no producers (`convert` drops and counts them).
-    Follows MemoryRecordsBuilder and DefaultRecordBatch of Kafka 4.3.
+    Follows MemoryRecordsBuilder and DefaultRecordBatch of Kafka 4.4.
     """
     if magic == "keep" and isinstance(records_or_arrow, RecordColumns):
         _check_magics(records_or_arrow)

@@ -1,4 +1,4 @@
-"""Partitions of keys, compared with Utils.murmur2 and BuiltInPartitioner of Kafka 4.3."""
+"""Partitions of keys, compared with Utils.murmur2 and BuiltInPartitioner of Kafka 4.4."""
 
 from __future__ import annotations
 
