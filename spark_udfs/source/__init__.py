@@ -20,9 +20,8 @@
 | header_counts | in a task: counts the records of a split by headers |
 | columns | a user's schema or list of columns, metadata, the batches view |
 | batch | the reader of `spark.read` |
-| stream | the reader of `spark.readStream` |
-| offsets, admission | a stream's offsets as JSON; how many of them one micro-batch reads |
-| tails | one growing partition: its end, the position of an offset |
+| stream | the reader of `spark.readStream`: a micro-batch is the plan of two offsets of each partition |
+| offsets | a stream's offsets as JSON |
 | writing, rows_by_partition, partitioner | the writer of `df.write`: assigns rows to partitions |
 | destination | the path that a job writes to: a folder, or one in a bucket |
 | staging, publishing | tasks stage their records; the driver publishes all records of a job, or none |

@@ -319,7 +319,7 @@ TABLE = (
     Option("pushDownFilters", refused(_NO_PUSHED_FILTERS), None, "read", "not supported"),
     # how much at once
     Option("maxOffsetsPerTrigger", count, None, "stream", "offsets per micro-batch, all partitions together"),
-    Option("maxBytesPerTrigger", size, None, "stream", "the same in bytes of the segments; whole batches"),
+    Option("maxBytesPerTrigger", size, None, "stream", "about as many bytes, by the mean size of an offset"),
     Option("minOffsetsPerTrigger", refused(_NO_LOWER_LIMIT), None, "stream", "not supported"),
     # what is written
     Option(

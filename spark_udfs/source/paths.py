@@ -53,6 +53,18 @@ _STAGED = "_temporary"
 _LISTINGS_AT_ONCE = 8
 
 
+class CutPoint(NamedTuple):
+    """A border between two pieces of a segment, at byte `position`.
+
+    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
+    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
+    """
+
+    position: int
+    offset: int | None
+    proven: bool = False
+
+
 class SegmentPath(NamedTuple):
     """One segment of a listing.
 
@@ -62,6 +74,7 @@ class SegmentPath(NamedTuple):
     keys: of the folders key=value above it
     followed_by: (path, base offset) of the segment of another folder that follows it, if the planning cannot know that
         their offsets do not overlap; None: it does
+    begin, end: where reading it begins and ends; None: at the file's start, at its end
     """
 
     path: str
@@ -70,6 +83,14 @@ class SegmentPath(NamedTuple):
     later_segment: bool
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
+    begin: CutPoint | None = None
+    end: CutPoint | None = None
+
+    @property
+    def length(self) -> int | None:
+        """The bytes to read; None: unknown."""
+        end = self.size if self.end is None else self.end.position
+        return None if end is None else end - (self.begin.position if self.begin else 0)
 
 
 class PartitionPaths(NamedTuple):
@@ -522,8 +543,18 @@ def open_segment(
 
 
 def log_of(partition: PartitionPaths, options: SourceOptions) -> kafkarec.Log:
-    """The partition as a kafkarec.Log, segments in order."""
+    """The partition as a kafkarec.Log, segments in order, of each the bytes to read."""
     import kafkarec
 
-    segments = [open_segment(each.path, options, partition.topic, partition.partition) for each in partition.segments]
+    segments = [
+        _to_read(each, open_segment(each.path, options, partition.topic, partition.partition))
+        for each in partition.segments
+    ]
     return kafkarec.Log(segments[0].path, segments, topic=partition.topic, partition=partition.partition)
+
+
+def _to_read(segment: SegmentPath, opened: kafkarec.Segment) -> kafkarec.Segment:
+    if segment.begin is None and segment.end is None:
+        return opened
+    end = opened.size if segment.end is None else min(segment.end.position, opened.size)
+    return opened.between(min(segment.begin.position, end) if segment.begin else 0, end)

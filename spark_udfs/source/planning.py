@@ -11,7 +11,7 @@ pieces together have exactly the records and the damage of the file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +20,7 @@ from spark_udfs.capabilities import InputPartition
 from . import isolation
 from .key_folders import Keys
 from .options import SourceOptions
-from .paths import PartitionPaths, SegmentPath, TopicPartition, open_segment
+from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition, open_segment
 from .selection import OffsetRange
 
 if TYPE_CHECKING:
@@ -104,31 +104,27 @@ def split_of_json(fields: list[Any]) -> Split:
     )
 
 
-class _CutPoint(NamedTuple):
-    """A border between two pieces, at byte `position`.
-
-    offset: records before the border have lower offsets, records after it this one or higher ones; None: unknown
-    proven: `offset` is from the batches on both sides; otherwise it only follows from rising offsets
-    """
-
-    position: int
-    offset: int | None
-    proven: bool = False
-
-
 def plan(
-    options: SourceOptions, partitions: dict[TopicPartition, PartitionPaths], ranges: dict[TopicPartition, OffsetRange]
+    options: SourceOptions,
+    partitions: dict[TopicPartition, PartitionPaths],
+    ranges: dict[TopicPartition, OffsetRange],
+    transactions: Mapping[TopicPartition, Uncommitted] | None = None,
 ) -> list[Split]:
-    """The splits of all ranges, in order of partition and offset."""
-    total = sum(each.size or 0 for partition in partitions.values() for each in partition.segments)
+    """The splits of all ranges, in order of partition and offset.
+
+    transactions: of each partition, for read_committed; None: they are read
+    """
+    total = sum(each.length or 0 for partition in partitions.values() for each in partition.segments)
     most = max(1, min(options["maxPartitionBytes"], -(-total // options["minPartitions"])))
     splits: list[Split] = []
     for key, partition in partitions.items():
-        uncommitted = _uncommitted_of(partition, options, ranges[key][0]) if is_read_committed(options) else None
+        uncommitted = None
+        if is_read_committed(options):
+            uncommitted = transactions[key] if transactions else _uncommitted_of(partition, options, ranges[key][0])
         for segment, later in _within(partition.segments, *ranges[key]):
             file = file_of(segment)
             for begin, stop in _pieces(options, segment, later, most, ranges[key]):
-                end = stop.position if segment.size is not None else None
+                end = None if segment.length is None else stop.position
                 later_segment = segment.later_segment or end != segment.size
                 splits.append(
                     Split(
@@ -159,20 +155,6 @@ def file_of(segment: SegmentPath) -> PlannedFile | None:
     if status.st_size < segment.size or (segment.later_segment and status.st_size != segment.size):
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {status.st_size}")
     return PlannedFile(status.st_ino, status.st_size, segment.later_segment)
-
-
-def cut(options: SourceOptions, split: Split, base_offset: int | None, most: int) -> Iterator[Split]:
-    """Cuts one split into splits of about `most` bytes."""
-    segment = SegmentPath(split.path, split.end, base_offset, split.later_segment)
-    for begin, stop in _pieces(options, segment, split.until_offset, most, (None, None)):
-        if stop.position > split.begin:
-            yield split._replace(
-                begin=max(begin.position, split.begin),
-                end=stop.position,
-                later_segment=split.later_segment or stop.position != split.end,
-                first_offset=begin.offset if begin.position > split.begin else split.first_offset,
-                until_offset=stop.offset,
-            )
 
 
 def tasks(options: SourceOptions, splits: list[Split]) -> list[tuple[Split, ...]]:
@@ -219,7 +201,7 @@ def _within(
     """The segments that may have records of a range, each with the base offset of the next segment."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if segment.size == 0:
+        if segment.length == 0:
             continue
         if start is not None and later is not None and (segment.base_offset or 0) < later <= start:
             continue
@@ -230,11 +212,11 @@ def _within(
 
 def _pieces(
     options: SourceOptions, segment: SegmentPath, later: int | None, most: int, wanted: OffsetRange
-) -> Iterator[tuple[_CutPoint, _CutPoint]]:
+) -> Iterator[tuple[CutPoint, CutPoint]]:
     """The borders (begin, end) of each piece of a segment that may have records of a range."""
-
-    first, last = _CutPoint(0, segment.base_offset), _CutPoint(segment.size or 0, later)
-    if segment.size is None or segment.size <= most:
+    first = segment.begin or CutPoint(0, segment.base_offset)
+    last = segment.end or CutPoint(segment.size or 0, later)
+    if segment.size is None or last.position - first.position <= most:
         yield first, last
         return
     start, end = wanted
@@ -242,7 +224,7 @@ def _pieces(
     if opened.size < segment.size:
         raise FileNotFoundError(f"{segment.path} had {segment.size} bytes when it was listed, and has {opened.size}")
     with opened:
-        cuts = [first, *_cuts(options, opened, segment, most), last]
+        cuts = [first, *_cuts(options, opened, segment.base_offset, (first.position, last.position), most), last]
     for begin, stop in pairwise(cuts):
         if end is not None and begin.proven and begin.offset is not None and begin.offset >= end:
             continue
@@ -251,33 +233,39 @@ def _pieces(
         yield begin, stop
 
 
-def _cuts(options: SourceOptions, opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint]:
+def _cuts(
+    options: SourceOptions, opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
+) -> list[CutPoint]:
+    """The cuts within the bytes [begin, end)."""
     from kafkarec import distributed
 
-    cuts = _indexed_cuts(opened, segment, most)
+    cuts = _indexed_cuts(opened, base_offset, span, most)
     if cuts is not None:
         return cuts
     if opened.fetch_counter is not None and not options["splitScan"]:
         return []
     # The file may have grown since it was listed.
-    borders = [begin for begin, _ in opened.between(0, segment.size or 0).splits(most) if begin]
-    return [_CutPoint(position, distributed.first_offset(opened, position)) for position in borders]
+    borders = [begin for begin, _ in opened.between(*span).splits(most)][1:]
+    return [CutPoint(position, distributed.first_offset(opened, position)) for position in borders]
 
 
-def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> list[_CutPoint] | None:
+def _indexed_cuts(
+    opened: kafkarec.Segment, base_offset: int | None, span: tuple[int, int], most: int
+) -> list[CutPoint] | None:
     """Cuts at entries of the .index; None if there is none, if it contradicts the log, or if it has too few
     entries."""
     import kafkarec
     from kafkarec.sidecars import offset_index
 
+    begin, end = span
     data = opened.sidecar(offset_index.SUFFIX)
-    if not data or segment.base_offset is None or segment.size is None:
+    if not data or base_offset is None:
         return None
     try:
-        entries = [entry for entry in offset_index.read(data, segment.base_offset) if entry.position < segment.size]
+        entries = [entry for entry in offset_index.read(data, base_offset) if begin <= entry.position < end]
     except kafkarec.KafkaRecordError:
         return None
-    cuts = [_CutPoint(0, None)]
+    cuts = [CutPoint(begin, None)]
     for previous, entry, following in zip(entries, entries[1:], entries[2:], strict=False):
         if entry.position - cuts[-1].position < most:
             continue
@@ -285,8 +273,8 @@ def _indexed_cuts(opened: kafkarec.Segment, segment: SegmentPath, most: int) -> 
         right = _batches(opened, entry.position, following.position)
         if not left or not right or right[0]["last_offset"] != entry.offset or left[-1]["next_offset"] > entry.offset:
             return None
-        cuts.append(_CutPoint(entry.position, left[-1]["next_offset"], proven=True))
-    borders = [cut.position for cut in cuts] + [segment.size]
+        cuts.append(CutPoint(entry.position, left[-1]["next_offset"], proven=True))
+    borders = [*(cut.position for cut in cuts), end]
     return cuts[1:] if all(stop - begin <= 2 * most for begin, stop in pairwise(borders)) else None
 
 

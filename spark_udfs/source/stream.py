@@ -1,8 +1,15 @@
-"""The reader of `spark.readStream.format("kafkarec")`: follows partition folders while brokers write to them.
+"""The reader of `spark.readStream.format("kafkarec")`: a micro-batch is the plan of two offsets of each partition.
 
     new query        initialOffset, from the options, before the first batch
     each trigger     latestOffset -> (Spark writes the offsets to the checkpoint) -> partitions -> read, in the tasks
     restart          partitions for the batch that was not committed, then as above
+
+    00000000000000000000.log  [batch][batch][batch]            a later segment exists: this one no longer grows
+    00000000000000000300.log  [batch][batch][ba                the last one: half a batch or zeros are not read yet
+                                            ^ the log's end: after the last batch whose frame and checksum are right
+
+A micro-batch has the bytes from the end of the last batch before its first offset to the end of the last batch before
+its end offset. So every byte, and damage with it, belongs to exactly one, whatever is written meanwhile.
 
 A new partition begins at its log's start. A partition or offsets that no longer exist are data loss:
 failOnDataLoss fails the query, otherwise reading continues at the log's current start or end. Nothing depends on
@@ -11,9 +18,14 @@ failOnDataLoss fails the query, otherwise reading continues at the log's current
 
 from __future__ import annotations
 
+import os
 import re
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeVar
+from contextlib import closing
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spark_udfs import bootstrap, capabilities
 from spark_udfs.capabilities import (
@@ -29,20 +41,29 @@ from spark_udfs.schema import SparkColumn
 from spark_udfs.task_log import log_to_stderr
 from spark_udfs.worker_errors import cause_first
 
-from . import key_folders, options, paths, planning, reading, selection, worker_path
-from .admission import Limit, end_offsets
+from . import isolation, key_folders, options, paths, planning, reading, selection, worker_path
 from .batch import columns_of
 from .listing import DataLoss, Listing, retry
 from .offsets import Offsets, OffsetsJson, parse, to_json
-from .paths import PartitionPaths, TopicPartition
-from .planning import Split
-from .tails import Tail
+from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition
+from .planning import Split, Uncommitted
+from .selection import OffsetRange
+
+if TYPE_CHECKING:
+    import kafkarec
+
+# In a preallocated file zeros follow the last batch; the next batch is searched in this many bytes of them.
+_ZEROS_SEARCHED = 1 << 20
+# A file is not opened again while its size and times stay the same, once they have been so for this long: file systems
+# round times, to seconds at worst.
+_SETTLED_SECONDS = 3.0
 
 _T = TypeVar("_T")
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
-    """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError."""
+    """The reader for these options and columns; where they are wrong, one whose first use raises the ValueError: if
+    Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
     kind = StreamReader if capabilities.LIMITS.present else SimpleStreamReader
     try:
         chosen = options.parse(given, "stream")
@@ -50,30 +71,21 @@ def reader(given: Mapping[str, str], wanted: Any) -> StreamReader:
         chosen["view"] = options.VIEWS[0]
         return kind(chosen, columns_of(wanted, chosen))
     except Exception as error:
-        return _refused(kind, error)
-
-
-def _refused(kind: type[StreamReader], error: Exception) -> StreamReader:
-    """If Spark gets no reader, it fails when it calls `reader.stop()`, and reports that."""
-
-    @cause_first
-    def fail(self: StreamReader, *arguments: Any) -> Any:
-        raise error
-
-    names = ("initialOffset", "latestOffset", "getDefaultReadLimit", "prepareForTriggerAvailableNow", "partitions")
-    made: StreamReader = object.__new__(type(f"Refused{kind.__name__}", (kind,), dict.fromkeys(names, fail)))
-    return made
+        return kind(options.SourceOptions(), (), error)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """One instance is on the driver while the query runs; others are made for each plan and pickled to the tasks."""
 
-    def __init__(self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...]) -> None:
+    def __init__(
+        self, chosen: options.SourceOptions, wanted: tuple[SparkColumn, ...], error: Exception | None = None
+    ) -> None:
         self.options = chosen
         self.columns = wanted
+        self._error = error
         self._listing: Listing | None = None
-        self._tails: dict[TopicPartition, Tail] = {}
-        self._held_back: Offsets | None = None
+        self._logs: dict[TopicPartition, _GrowingLog] = {}
+        self._held_back: Offsets = {}
         self._target_ends: Offsets | None = None
         self._latest: Offsets | None = None
         self._round_number = 0
@@ -82,6 +94,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Pickles options and columns; the driver's state of the logs is not needed in tasks."""
         return worker_path.reduce_with_package(type(self), self.options, self.columns)
 
+    def _begin(self) -> None:
+        log_to_stderr()
+        bootstrap.load()
+        if self._error is not None:
+            raise self._error
+
     # ---- offsets
 
     @cause_first
@@ -89,24 +107,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The offsets that the options request. If that is the log's end, it may be another offset when Spark calls
         this again after a crash; so the first batch reads nothing of such partitions, and the checkpoint then has
         their offsets."""
-        bootstrap.load()
+        self._begin()
         return self._retry(self._initial_offset)
 
     def _initial_offset(self) -> OffsetsJson:
         listed = selection.chosen(self.options, self._listed())
         starts = selection.starts(self.options, listed)
-        requested = {key: at for key, (kind, at) in starts.items() if kind == "offset" and at != selection.EARLIEST}
-        tails = self._updated_tails(listed, {}, requested)
-        offsets = {key: self._start(key, tails[key], *starts[key]) for key in listed}
-        self._held_back = {key: offset for key, (offset, held) in offsets.items() if held}
-        return to_json({key: offset for key, (offset, _) in offsets.items()})
+        logs = self._updated(listed)
+        self._held_back = {}
+        return to_json({key: self._start(key, logs[key], *starts[key]) for key in listed})
 
-    def _start(self, key: TopicPartition, tail: Tail, kind: str, requested: int) -> tuple[int, bool]:
-        """The first offset of a partition, and whether it is the current end of the log."""
+    def _start(self, key: TopicPartition, log: _GrowingLog, kind: str, requested: int) -> int:
+        """The first offset of a partition; holds the first batch back there if it is the current end of the log."""
         if kind == "time":
-            offset = paths.log_of(tail.paths, self.options).offset_for_timestamp(requested)
+            offset = paths.log_of(log.paths, self.options).offset_for_timestamp(requested)
             if offset is not None:
-                return offset, False
+                return offset
             if self.options["startingOffsetsByTimestampStrategy"] == "error":
                 raise ValueError(
                     f"{_name(key)} has no record at or after {requested} ms; "
@@ -114,16 +130,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
             requested = selection.LATEST
         if requested == selection.LATEST:
-            return tail.stable_end, True
+            self._held_back[key] = end = log.stable_end(log.end)
+            return end
         if requested == selection.EARLIEST:
-            return tail.start, False
-        return self._available(key, tail, requested, "startingOffsets asks for"), False
+            return log.start
+        return self._available(key, log, requested, "startingOffsets asks for")
 
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
         """The end offsets of the next micro-batch; the object `start` itself if there is nothing new."""
-        log_to_stderr()
-        bootstrap.load()
+        self._begin()
         before = parse(start)
         offsets = self._retry(lambda: self._latest_from(before, limit))
         self._held_back = {}
@@ -133,34 +149,49 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest_from(self, before: Offsets, limit: ReadLimit | None, *, start_is_known: bool = True) -> Offsets:
         listed = self._subscribed(self._listed())
         self._report_missing(before, listed)
-        tails = self._updated_tails(listed, before)
+        logs = self._updated(listed)
         starts, ends = {}, {}
         self._latest = {}
-        for key, tail in tails.items():
+        for key, log in logs.items():
             known = before.get(key)
-            if known is not None and (late := tail.late_segments(known)):
-                self._lost(f"{_name(key)}: {late[0]} has appeared, and offsets up to {known - 1} were read before it")
-            begin = tail.start if known is None else self._available(key, tail, known, "the next offset is")
-            end = latest = max(begin, tail.stable_end)
+            late = log.late_segment(known or 0)
+            if known is not None and late is not None:
+                self._lost(f"{_name(key)}: {late} has appeared, and offsets up to {known - 1} were read before it")
+            begin = log.start if known is None else self._available(key, log, known, "the next offset is")
+            end = latest = max(begin, log.stable_end(begin))
             if self._target_ends is not None:
                 end = min(end, max(begin, self._target_ends.get(key, begin)))
             if known is None and end <= begin and start_is_known:
                 continue  # with its offsets in the result Spark would start an empty batch
+            end = max(begin, min(end, self._held_back.get(key, end)))
             starts[key], ends[key], self._latest[key] = begin, end, latest
-        for key in ends.keys() & (self._held_back or {}).keys():
-            ends[key] = max(starts[key], min(ends[key], (self._held_back or {})[key]))
-        offsets = end_offsets(
-            starts, ends, _limit(limit), lambda key, *span: tails[key].pending_batches(*span), self._round_number + 1
-        )
-        for key, tail in tails.items():
-            tail.keep(*{each[key] for each in (before, starts, offsets) if key in each}, tail.end)
+        most = self._most_offsets(starts, ends, limit)
+        offsets = ends if most is None else _divided(starts, ends, most, self._round_number)
+        for key, at in offsets.items():
+            offsets[key] = logs[key].uncut(starts[key], at) if starts[key] < at < ends[key] else at
+        for key, log in logs.items():
+            log.keep({each[key] for each in (before, starts, offsets) if key in each})
         return offsets
+
+    def _most_offsets(self, starts: Offsets, ends: Offsets, limit: ReadLimit | None) -> int | None:
+        """The limit of one micro-batch in offsets; one of bytes by the mean size of the offsets that are not read yet.
+        None: there is none."""
+        if isinstance(limit, ReadMaxRows):
+            return limit.max_rows
+        if not isinstance(limit, ReadMaxBytes):
+            return None
+        unread = [key for key, start in starts.items() if ends[key] > start]
+        segments = [each for key in unread for each in self._logs[key].between(starts[key], ends[key])[0].segments]
+        size = sum(_packed_size(each) if each.length is None else each.length for each in segments)
+        return max(1, sum(ends[key] - starts[key] for key in unread) * limit.max_bytes // max(1, size))
 
     def reportLatestOffset(self) -> OffsetsJson | None:
         """The ends of the logs at the last trigger, from which Spark and `lag` compute the query's lag."""
         return None if self._latest is None else to_json(self._latest)
 
+    @cause_first
     def getDefaultReadLimit(self) -> ReadLimit:
+        self._begin()
         if self.options["maxOffsetsPerTrigger"] is not None:
             return ReadMaxRows(self.options["maxOffsetsPerTrigger"])
         if self.options["maxBytesPerTrigger"] is not None:
@@ -169,26 +200,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @cause_first
     def prepareForTriggerAvailableNow(self) -> None:
-        log_to_stderr()
-        bootstrap.load()
-        tails = self._retry(lambda: self._updated_tails(self._subscribed(self._listed()), {}, committed=False))
-        self._target_ends = {key: tail.end for key, tail in tails.items()}
-        for key, tail in tails.items():
-            unread = tail.unread_end()
-            if unread is not None:
+        self._begin()
+        logs = self._retry(lambda: self._updated(self._subscribed(self._listed())))
+        self._target_ends = {key: log.end for key, log in logs.items()}
+        for key, log in logs.items():
+            incomplete = log.incomplete_end()
+            if incomplete is not None:
                 reading.logger.warning(
                     "%s: the log stops in mid-batch after offset %d, and this query ends there; %s from byte %d on, "
                     "%d bytes, has no whole batch",
-                    *(_name(key), tail.end - 1, *unread),
+                    *(_name(key), log.end - 1, incomplete.file, incomplete.position, incomplete.length),
                 )
 
     # ---- batches
 
     @cause_first
     def partitions(self, start: dict, end: dict) -> list[InputPartition]:  # type: ignore[type-arg]
-        """Tasks with exactly the bytes between two offsets, so that what is written meanwhile does not change them."""
-        log_to_stderr()
-        bootstrap.load()
+        self._begin()
         before, after = parse(start), parse(end)
         splits = self._retry(lambda: self._splits(before, after))
         key_folders.check_values(splits, self.columns)
@@ -197,40 +225,31 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
         listed = self._subscribed(self._listed())
         self._report_missing(after, listed)
-        tails = self._updated_tails(listed, before)
-        splits: list[Split] = []
+        logs = self._updated(listed)
+        partitions: dict[TopicPartition, PartitionPaths] = {}
+        ranges: dict[TopicPartition, OffsetRange] = {}
+        transactions: dict[TopicPartition, Uncommitted] = {}
         for key, stop in after.items():
-            if key not in tails:
-                continue
-            tail = tails[key]
-            begin = before.get(key, tail.start)
-            if begin >= stop:
+            log = logs.get(key)
+            begin = before.get(key, log.start if log else stop)
+            if log is None or begin >= stop:
                 continue
             if key in before:
-                begin = self._available(key, tail, begin, "the batch begins at")
-            stop = self._available(key, tail, stop, "the batch ends at")
+                begin = self._available(key, log, begin, "the batch begins at")
+            stop = self._available(key, log, stop, "the batch ends at")
             if begin < stop:
-                splits += tail.splits(begin, stop)
-        return self._cut(splits, tails)
+                partitions[key], ranges[key] = log.between(begin, stop)
+                transactions[key] = log.uncommitted(begin, stop)
+        splits = planning.plan(self.options, partitions, ranges, transactions)
+        for key in partitions:
+            logs[key].check_files()
+        return splits
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
 
-    def _cut(self, splits: list[Split], tails: Mapping[TopicPartition, Tail]) -> list[Split]:
-        """Cuts large splits, as in a batch query."""
-        bases = {each.path: each.base_offset for tail in tails.values() for each in tail.paths.segments}
-        total = sum((split.end or 0) - split.begin for split in splits)
-        most = max(1, min(self.options["maxPartitionBytes"], -(-total // self.options["minPartitions"])))
-        parts: list[Split] = []
-        for split in splits:
-            if (split.end or 0) - split.begin <= most:
-                parts.append(split)
-            else:
-                parts += planning.cut(self.options, split, bases[split.path], most)
-        return parts
-
-    # ---- listings and tails
+    # ---- listings and logs
 
     def _listed(self) -> dict[TopicPartition, PartitionPaths]:
         if self._listing is None:
@@ -251,46 +270,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """As selection.chosen, but without an error for missing topics: they may appear or disappear while a query
         runs."""
         topics, pattern, assigned = (self.options[name] for name in ("subscribe", "subscribePattern", "assign"))
-        if topics is not None:
-            return {key: each for key, each in listed.items() if key[0] in topics}
-        if pattern is not None:
-            return {key: each for key, each in listed.items() if re.fullmatch(pattern, key[0])}
-        if assigned is not None:
-            return {key: each for key, each in listed.items() if key[1] in assigned.get(key[0], ())}
-        return listed
+        return {
+            (topic, number): each
+            for (topic, number), each in listed.items()
+            if (topics is None or topic in topics)
+            and (pattern is None or re.fullmatch(pattern, topic))
+            and (assigned is None or number in assigned.get(topic, ()))
+        }
 
-    def _updated_tails(
-        self,
-        listed: dict[TopicPartition, PartitionPaths],
-        before: Offsets,
-        requested: Mapping[TopicPartition, int] | None = None,
-        committed: bool = True,
-    ) -> dict[TopicPartition, Tail]:
-        """Updates the Tail of each partition.
+    def _updated(self, listed: dict[TopicPartition, PartitionPaths]) -> dict[TopicPartition, _GrowingLog]:
+        """The logs as they are now."""
+        self._logs = {key: self._logs.get(key) or _GrowingLog(self.options) for key in listed}
+        for key, log in self._logs.items():
+            log.update(listed[key])
+        return self._logs
 
-        before: offsets of a checkpoint; every transaction that began before them has ended
-        requested: offsets from the options, where transactions may be open
-        """
-        committed = committed and planning.is_read_committed(self.options)
-        tails = {}
-        for key in listed:
-            tail = self._tails.setdefault(key, Tail(self.options))
-            tail.update(listed[key], before.get(key), committed, (requested or {}).get(key))
-            tails[key] = tail
-        self._tails = dict(tails)
-        return tails
-
-    def _available(self, key: TopicPartition, tail: Tail, offset: int, why: str) -> int:
+    def _available(self, key: TopicPartition, log: _GrowingLog, offset: int, why: str) -> int:
         """The offset itself; if the log does not have it, reports data loss and returns the log's start or end."""
-        if offset < tail.start:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {tail.start}: it was truncated")
-            return tail.start
-        if offset > tail.end:
-            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {tail.end}: it was truncated")
-            return tail.end
-        if tail.was_rewritten(offset):
+        if offset < log.start:
+            self._lost(f"{_name(key)}: {why} {offset}, and the log begins at offset {log.start}: it was truncated")
+        elif offset > log.end:
+            self._lost(f"{_name(key)}: {why} {offset}, and the log ends at offset {log.end}: it was truncated")
+        elif offset in log.rewritten:
             self._lost(f"{_name(key)}: {why} {offset}, and the log was truncated before it and written again")
-        return offset
+        return min(max(offset, log.start), log.end)
 
     def _report_missing(self, before: Offsets, listed: Iterable[TopicPartition]) -> None:
         gone = sorted(set(before) - set(listed))
@@ -318,8 +321,7 @@ class SimpleStreamReader(StreamReader):
 
     @cause_first
     def latestOffset(self) -> OffsetsJson:  # type: ignore[override]
-        log_to_stderr()
-        bootstrap.load()
+        self._begin()
         known = self._reached is not None
         offsets = self._retry(lambda: self._latest_from(self._reached or {}, None, start_is_known=known))
         self._held_back = {}
@@ -332,25 +334,257 @@ class SimpleStreamReader(StreamReader):
         return tasks
 
     def _splits(self, before: Offsets, after: Offsets) -> list[Split]:
-        if self._reached is None:
-            self._report_lost_since_the_restart(before, after)
+        if self._reached is None:  # what was lost before the restart
+            listed = self._subscribed(self._listed())
+            self._report_missing(before, listed)
+            for key, log in self._updated(listed).items():
+                if before.get(key, 0) > after.get(key, 0):
+                    self._available(key, log, before[key], "the next offset is")
         return super()._splits(before, after)
-
-    def _report_lost_since_the_restart(self, before: Offsets, after: Offsets) -> None:
-        listed = self._subscribed(self._listed())
-        self._report_missing(before, listed)
-        for key, tail in self._updated_tails(listed, before).items():
-            if before.get(key, 0) > after.get(key, 0):
-                self._available(key, tail, before[key], "the next offset is")
 
 
 def _name(key: TopicPartition) -> str:
     return f"{key[0]}-{key[1]}"
 
 
-def _limit(given: ReadLimit | None) -> Limit | None:
-    if isinstance(given, ReadMaxRows):
-        return Limit("offsets", given.max_rows)
-    if isinstance(given, ReadMaxBytes):
-        return Limit("bytes", given.max_bytes)
-    return None
+def _packed_size(segment: SegmentPath) -> int:
+    """The bytes of a compressed file, whose content has an unknown size; of a remote one 0: it is not counted."""
+    return 0 if "://" in segment.path else os.stat(segment.path).st_size
+
+
+def _divided(starts: Offsets, ends: Offsets, most: int, round_number: int) -> Offsets:
+    """The end offsets of a micro-batch of at most `most` offsets, divided among the partitions in proportion to their
+    lag, as in Spark's Kafka source. That reads at least one offset of each, and may so exceed its limit; here what is
+    left after rounding down is read one by one, each time from another partition on.
+
+    round_number: increases by one with each call
+    """
+    lags = {key: ends[key] - start for key, start in sorted(starts.items()) if ends[key] > start}
+    total = sum(lags.values())
+    if total <= most:
+        return ends
+    reached = starts | {key: starts[key] + lag * most // total for key, lag in lags.items()}
+    left = most - sum(reached[key] - starts[key] for key in lags)
+    first = round_number % len(lags)
+    for key in [*lags, *lags][first : first + left]:
+        reached[key] += 1
+    return reached
+
+
+class _LogBatch(NamedTuple):
+    """A batch in the bytes [begin, end) of a segment, with the fingerprint that tells whether it is still there. All
+    are 0 for the start of a segment, before its first batch."""
+
+    path: str
+    begin: int = 0
+    end: int = 0
+    first_offset: int = 0
+    next_offset: int = 0
+    fingerprint: bytes = b""
+
+
+class _GrowingLog:
+    """One partition's log, and what is known of it from one trigger to the next. On the driver.
+
+    paths        its segments, as of the last update
+    start        the first segment's base offset
+    end          the log end offset
+    rewritten    the offsets before which the last segment had other batches since the last call of `keep`
+    """
+
+    def __init__(self, chosen: options.SourceOptions) -> None:
+        self._options = chosen
+        self._before: dict[int, _LogBatch] = {}  # offset -> the last batch that begins below it
+        self._seen: Any = None
+        self._seen_since, self._is_settled = 0.0, False
+        self._folders: set[str] = set()
+        self._aborted: dict[tuple[int, int], int] = {}
+        self._transactions_of: Any = None
+        self._stable = 0
+        self.rewritten: set[int] = set()
+        self.start = self.end = 0
+
+    def update(self, found: PartitionPaths) -> None:
+        """Takes a new listing, and reads what is new at the log's end."""
+        self.paths = found
+        self.start = found.segments[0].base_offset or 0
+        last = found.segments[-1].path
+        is_remote, now = "://" in last, time.monotonic()
+        status = None if is_remote else os.stat(last)
+        times = status and (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        if self._seen != (found, times):
+            self._seen, self._seen_since, self._is_settled = (found, times), now, False
+        if self._is_settled:
+            return
+        self._forget_replaced()
+        batch, end = self._last_batch(), self.end
+        self.end = batch.next_offset
+        if self.rewritten or self.end < end:
+            self._transactions_of = None
+        self._before[self.end] = batch
+        self._is_settled = is_remote or now - self._seen_since > _SETTLED_SECONDS
+
+    def _forget_replaced(self) -> None:
+        """Forgets batches that are no longer there. In the last segment that is a loss of data; others may have been
+        compacted or deleted."""
+        existing = {each.path for each in self.paths.segments}
+        for offset, batch in list(self._before.items()):
+            if batch.path not in existing or not self._is_there(batch):
+                del self._before[offset]
+                if batch.path == self.paths.segments[-1].path:
+                    self.rewritten.add(offset)
+
+    def _is_there(self, batch: _LogBatch) -> bool:
+        from kafkarec import distributed
+
+        if not batch.fingerprint:
+            return True
+        with self._opened(batch.path) as opened:
+            return distributed.is_unchanged(opened, batch.begin, batch.end, batch.fingerprint)
+
+    def check_files(self) -> None:
+        """FileNotFoundError if a file was replaced since its batches were found: the caller lists again."""
+        for batch in set(self._before.values()):
+            if "://" not in batch.path and not self._is_there(batch):
+                self._seen = None
+                raise FileNotFoundError(f"{batch.path} was rewritten since it was listed")
+
+    def _opened(self, path: str) -> kafkarec.Segment:
+        return paths.open_segment(path, self._options, self.paths.topic, self.paths.partition)
+
+    def _last_batch(self) -> _LogBatch:
+        """The last batch whose frame and checksum are right."""
+        from kafkarec import distributed
+
+        for segment in reversed(self.paths.segments):
+            known = self._before.get(self.end)
+            known = known if known and known.fingerprint and known.path == segment.path else None
+            with self._opened(segment.path) as opened:
+                size = opened.size
+                if known and not segment.later_segment and _incomplete(opened, known.end) is None:
+                    size = min(size, known.end + _ZEROS_SEARCHED)
+                for begin in (known.end,) if known else dict.fromkeys((opened.position_of(planning.NO_END), 0)):
+                    for batch in reversed(list(_batches(opened, begin, size))):
+                        if distributed.has_valid_checksum(opened, batch.begin, batch.end):
+                            return batch._replace(fingerprint=distributed.fingerprint(opened, batch.begin))
+            if known:
+                return known
+        return _LogBatch(self.paths.segments[0].path, next_offset=self.start)
+
+    def incomplete_end(self) -> kafkarec.Damage | None:
+        """The incomplete batch after the log's end; None: there is none, or the file is gone."""
+        last, batch = self.paths.segments[-1].path, self._before[self.end]
+        try:
+            with self._opened(last) as opened:
+                return _incomplete(opened, batch.end if batch.path == last else 0)
+        except FileNotFoundError:
+            return None
+
+    def late_segment(self, offset: int) -> str | None:
+        """A segment below this offset in a folder that has appeared since the last call. A folder of an archive may
+        appear after the following one. A broker adds segments at the end only, to the folder that exists."""
+        known, filled = self._folders, [each for each in self.paths.segments if each.size != 0]
+        self._folders = {os.path.dirname(each.path) for each in filled}
+        late = (each for each in filled if known and os.path.dirname(each.path) not in known)
+        return next((each.path for each in late if (each.base_offset or 0) < offset), None)
+
+    # ---- the bytes between two offsets
+
+    def _last_below(self, offset: int) -> _LogBatch:
+        """The last batch that begins below an offset; the segment's start if there is none. It is searched from the
+        last known one on, or from an entry of the .index, whichever is nearer."""
+        from kafkarec import distributed
+
+        if offset in self._before:
+            return self._before[offset]
+        segments = self.paths.segments
+        path = [segments[0], *(each for each in segments if (each.base_offset or 0) < offset)][-1].path
+        known = [each for each in self._before.values() if each.path == path and each.next_offset <= offset]
+        found = max(known, key=lambda each: each.end, default=_LogBatch(path))
+        with self._opened(path) as opened:
+            # the last entry below the offset: at one of the offset itself, damage before that batch would be missed
+            for begin in dict.fromkeys((max(found.end, opened.position_of(offset - 1)), found.end)):
+                below = takewhile(lambda each: each.first_offset < offset, _batches(opened, begin, opened.size))
+                last = deque(below, 1)
+                if last:
+                    found = last[0]._replace(fingerprint=distributed.fingerprint(opened, last[0].begin))
+                    break
+        self._before[offset] = found
+        return found
+
+    def between(self, start: int, stop: int) -> tuple[PartitionPaths, OffsetRange]:
+        """The segments with the bytes between two offsets; the offsets themselves where they are inside of a batch."""
+        first, last = self._last_below(start), self._last_below(stop)
+        is_cut = start < first.next_offset
+        names = [each.path for each in self.paths.segments]
+        chosen = list(self.paths.segments[names.index(first.path) : names.index(last.path) + 1])
+        chosen[0] = chosen[0]._replace(begin=CutPoint(first.begin if is_cut else first.end, start))
+        chosen[-1] = chosen[-1]._replace(end=CutPoint(last.end, stop))
+        ranges = start if is_cut else None, stop if stop < last.next_offset else None
+        return self.paths._replace(segments=tuple(chosen)), ranges
+
+    def uncut(self, start: int, stop: int) -> int:
+        """The offset at or below `stop` at which no batch is cut, which would be decompressed twice. One that begins at
+        `start` or below is cut; if it is damaged, which would be reported twice, it is the offset after it."""
+        from kafkarec import distributed
+
+        batch = self._last_below(stop)
+        if batch.next_offset <= stop:
+            return stop
+        if batch.first_offset > start:
+            return batch.first_offset
+        with self._opened(batch.path) as opened:
+            return stop if distributed.has_valid_checksum(opened, batch.begin, batch.end) else batch.next_offset
+
+    def keep(self, offsets: set[int]) -> None:
+        """Forgets all batches but those at these offsets and at the ends, and the aborted transactions before them."""
+        self._before = {
+            at: batch for at, batch in self._before.items() if at in offsets or at in (self.end, self._stable)
+        }
+        self.rewritten.clear()
+        first = min(offsets, default=0)
+        self._aborted = {ids: begin for ids, begin in self._aborted.items() if ids[1] >= first}
+
+    # ---- transactions
+
+    def stable_end(self, start: int) -> int:
+        """Where reading from `start` on ends: with read_committed at the last stable offset."""
+        if planning.is_read_committed(self._options) and self._transactions_of != (self.paths, self.end):
+            # all transactions that began before the last stable offset have ended
+            if self._transactions_of is None:
+                self._aborted.clear()
+                found = isolation.read_transactions(self.paths, self._options, start)
+            else:
+                found = isolation.read_transactions(self.between(self._stable, self.end)[0], self._options, None)
+            for producer, first, marker in found.aborted:
+                self._aborted[producer, marker] = min(first, self._aborted.get((producer, marker), first))
+            self._stable = self.end if found.stable_offset is None else min(found.stable_offset, self.end)
+            self._transactions_of = self.paths, self.end
+        return self.end if self._transactions_of is None else self._stable
+
+    def uncommitted(self, start: int, stop: int) -> Uncommitted:
+        """What read_committed leaves out between two offsets."""
+        self.stable_end(start)
+        spans = sorted((producer, first, marker) for (producer, marker), first in self._aborted.items())
+        return Uncommitted(tuple(each for each in spans if each[1] < stop and each[2] >= start), stop)
+
+
+def _incomplete(opened: kafkarec.Segment, position: int) -> kafkarec.Damage | None:
+    """The incomplete batch from a position to the file's end; None: there is nothing, or zeros (preallocated)."""
+    from kafkarec import distributed
+
+    return distributed.incomplete_end(opened, position, max(0, opened.size - position), None)
+
+
+def _batches(opened: kafkarec.Segment, begin: int, end: int) -> Iterator[_LogBatch]:
+    """The batches in these bytes, in order. A wrapper message has no first offset; the next offset of the batch before
+    it is used."""
+    before = opened.base_offset or 0
+    part = opened.between(min(begin, end), end).copy(later_segment=False)
+    with closing(part.scan_pieces(errors="skip")) as tables:
+        for table in tables:
+            names = ("position", "size_in_bytes", "base_offset", "last_offset", "next_offset")
+            for position, size, base, last, following in zip(*map(table.column, names), strict=True):
+                first = min(before, last) if base is None else base
+                yield _LogBatch(opened.path, position, position + size, first, following)
+                before = following

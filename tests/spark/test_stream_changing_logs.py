@@ -13,10 +13,10 @@ import log_cleaning
 import pytest
 from log_cleaning import RepeatingThread
 from stream_broker import Broker
-from stream_engine import Query
+from stream_engine import Query, Reads
 
 import kafkarec
-from spark_udfs.source import tails
+from spark_udfs.source import stream
 from spark_udfs.source.listing import DataLoss
 
 pytestmark = pytest.mark.spark
@@ -133,28 +133,27 @@ def test_a_cleaner_that_runs_all_the_time(broker: Broker) -> None:
 
 
 def test_an_unchanged_folder_is_not_opened(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
     for partition in range(20):
         broker.write(10, partition=partition)
     query = Query(broker.root)
     query.run()
     time.sleep(0.1)
     query.trigger()
-    opened: list[str] = []
-    real = tails.Tail._opened
-    monkeypatch.setattr(tails.Tail, "_opened", lambda self, path: opened.append(path) or real(self, path))
-    for _ in range(3):
-        assert not query.trigger()
-    assert opened == []
+    with Reads() as reads:
+        for _ in range(3):
+            assert not query.trigger()
+    assert reads.opened == []
     broker.write(3, partition=7)
-    assert query.run() == 1
-    assert {Path(path).parent.name for path in opened} == {"orders-7"}
+    with Reads() as reads:
+        assert query.run() == 1
+    assert {Path(path).parent.name for path in reads.opened if ".log" in path} == {"orders-7"}
     assert query.rows == broker.rows
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
 def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: str) -> None:
-    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
     broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
     broker.writer(preallocate=True)
     query = Query(broker.root, isolationLevel=isolation)
@@ -170,7 +169,7 @@ def test_a_file_that_is_preallocated_in_full(tmp_path: Path, monkeypatch: pytest
 def test_a_segment_with_its_old_size_and_new_content_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tails, "_SETTLED_SECONDS", 0.05)
+    monkeypatch.setattr(stream, "_SETTLED_SECONDS", 0.05)
     fill(broker, 2)
     query = Query(broker.root)
     query.run()

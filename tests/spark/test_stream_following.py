@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stream_broker import CODECS, Broker
-from stream_engine import Query
+from stream_engine import Query, Reads
 
+import kafkarec
 from spark_udfs.source.listing import DataLoss
 
 # ---- growth ---------------------------------------------------------------------------------------------------------
@@ -210,6 +213,52 @@ def test_bytes_of_a_batch_are_limited(broker: Broker) -> None:
     assert 5 <= max(query.sizes) <= 600 / each * 5 + 5
 
 
+def test_a_limit_is_divided_in_proportion_to_the_lag(broker: Broker) -> None:
+    for number in range(100):
+        broker.write(10, partition=number % 10 // 9)
+    query = Query(broker.root, maxOffsetsPerTrigger="100")
+    query.trigger()
+    assert query.texts() == [{"orders": {"0": 90, "1": 10}}]
+
+
+def test_a_limit_below_the_number_of_partitions_starves_none(broker: Broker) -> None:
+    for _ in range(10):
+        broker.write(50)
+    for partition in range(1, 6):
+        broker.write(2, partition=partition)
+    query = Query(broker.root, maxOffsetsPerTrigger="2")
+    for _ in range(15):
+        query.trigger()
+    assert query.sizes == [2] * 15
+    assert [query.texts()[-1]["orders"][str(partition)] for partition in range(1, 6)] == [2] * 5
+
+
+def test_a_limit_in_bytes_follows_the_mean_size_of_an_offset(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", segment_bytes=1 << 20)
+    for number in range(40):
+        broker.write(10, partition=number % 4 // 3)
+    broker.close()
+    total = sum(path.stat().st_size for path in (*broker.log(), *broker.log(partition=1)))
+    query = Query(broker.root, maxBytesPerTrigger=str(total // 10 + 1))
+    query.trigger()
+    assert query.texts() == [{"orders": {"0": 30, "1": 10}}]
+    query.run()
+    assert query.rows == broker.rows and max(query.sizes) == 40, query.sizes
+
+
+def test_compressed_segments_are_limited_by_their_size(broker: Broker) -> None:
+    for _ in range(40):
+        broker.write(10)
+    broker.close()
+    for path in broker.log():
+        path.with_suffix(".log.gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    size = sum(path.stat().st_size for path in broker.root.glob("*/*.gz"))
+    query = Query(broker.root, maxBytesPerTrigger=str(size // 5))
+    query.run()
+    assert query.rows == broker.rows and 5 <= len(query.sizes) < 20, query.sizes
+
+
 def test_all_available_overrides_the_limit(broker: Broker) -> None:
     for _ in range(10):
         broker.write(10)
@@ -353,3 +402,43 @@ def test_random_growth_limits_and_restarts(
     assert query.rows == plan.broker.rows
     if "maxOffsetsPerTrigger" in options:
         assert max(query.sizes) <= int(options["maxOffsetsPerTrigger"])
+
+
+# ---- cost -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of one segment of 10 MB."""
+    broker = Broker(tmp_path_factory.mktemp("long") / "data", segment_bytes=64 << 20)
+    for number in range(500):
+        rows = [(number * 2, 1_700_000_000_000, None, bytes(20_000), [])]
+        broker.writer().append(kafkarec.encode(rows, base_offset=None))
+        broker.write(1)
+    broker.close()
+    return broker.root
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="bytes that a process reads are counted on Linux only")
+@pytest.mark.parametrize("limit", [{}, {"maxOffsetsPerTrigger": "5"}, {"maxBytesPerTrigger": "50k"}])
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize("indexed", [True, False])
+def test_a_trigger_reads_what_is_new_however_long_the_log_is(
+    tmp_path: Path, long_log: Path, limit: dict[str, str], isolation: str, indexed: bool
+) -> None:
+    shutil.copytree(long_log, tmp_path / "data")
+    broker = Broker(tmp_path / "data", segment_bytes=64 << 20)
+    broker.write(3)
+    if indexed:  # a broker writes it while it appends, a SegmentWriter at the end
+        shutil.copy(next(long_log.glob("*/*.index")), broker.log()[0].parent)
+    start = {"startingOffsets": '{"orders": {"0": 500}}'} if limit else {}
+    query = Query(broker.root, isolationLevel=isolation, **limit, **start)
+    query.trigger()
+    for _ in range(4):
+        broker.write_in_transaction(7, 3)
+        broker.end_transaction(7, commit=True)
+        with Reads() as reads:
+            assert query.trigger()
+        most = 1.2 * (1 << 20) if limit else 3000  # files are read in pieces of 1 MiB
+        assert reads.bytes < most < os.path.getsize(broker.log()[0]) / 8
+    broker.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,39 @@ def test_damage_is_reported_once_and_all_else_is_read(broker: Broker) -> None:
         assert each.rows["orders", 0] == good
         assert len(lost) > 2 and len(each.damage) == len(lost)
         assert len({(report["path"], report["position"]) for report in map(json.loads, each.damage)}) == len(lost)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("segment_bytes", [3000, 1 << 20])
+def test_micro_batches_have_the_damage_of_one_read(tmp_path: Path, seed: int, segment_bytes: int) -> None:
+    rng = random.Random(seed)
+    broker = Broker(tmp_path / "data", segment_bytes)
+    for _ in range(70):
+        broker.write(rng.choice([1, 1, 5, 30]))
+    broker.close()
+    for path in broker.log():
+        data = bytearray(path.read_bytes())
+        for batch in list(kafkarec.batches(bytes(data)))[rng.randrange(4) : -1 : 5]:
+            at, size = rng.choice([(8, 4), (16, 1), (17, 4), (65, 3)])  # its length, magic, checksum, records
+            data[batch.position + at : batch.position + at + size] = rng.randbytes(size)
+        path.write_bytes(data)
+    tells = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_corrupt_record"}
+    whole, *limited = (
+        Query(broker.root, **tells, **limit)
+        for limit in ({}, {"maxOffsetsPerTrigger": "7"}, {"maxBytesPerTrigger": "1k"}, {"maxOffsetsPerTrigger": "90"})
+    )
+    whole.run()
+    for query in limited:
+        while query.trigger():
+            if rng.random() < 0.3:
+                query.restart()
+        assert query.rows == whole.rows
+        assert [_place(each) for each in query.damage] == [_place(each) for each in whole.damage]
+
+
+def _place(damage: str) -> tuple[str, int]:
+    report = json.loads(damage)
+    return report["path"], report["position"]
 
 
 def test_failfast_fails_at_damage_before_the_end(broker: Broker) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,33 @@ class Query:
             if not self.trigger():
                 return done
         raise AssertionError(f"still going on after {most} batches: {self.log[-3:]}")
+
+
+class Reads:
+    """What this process has read while the `with` statement ran: the paths that it opened, and how many bytes."""
+
+    def __enter__(self) -> Reads:
+        self.opened: list[str] = []
+        self._begin = _bytes_read()
+        _counting.append(self)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        _counting.remove(self)
+        self.bytes = _bytes_read() - self._begin
+
+
+_counting: list[Reads] = []
+
+
+def _bytes_read() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+def _count(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _counting:
+        for each in _counting:
+            each.opened.append(str(arguments[0]))
+
+
+sys.addaudithook(_count)
