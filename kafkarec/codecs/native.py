@@ -17,8 +17,8 @@ from functools import cache
 from struct import Struct
 from typing import Any
 
-from kafkarec import _shared
 from kafkarec._checksum import address_of, extension_file
+from kafkarec._shared import install as publish
 
 in_use: set[str] = set()
 """Names of the codecs whose usual payloads are decompressed in C, and those of lz4 and zstd compressed."""
@@ -157,5 +157,5 @@ def install(codec: str) -> None:
     except (ImportError, OSError, AttributeError, TypeError, ValueError):
         return
     if functions is not None:
-        _shared.install(codec_id, list(map(address_of, functions)))
+        publish(codec_id, list(map(address_of, functions)))
         in_use.add(codec)
