@@ -22,7 +22,7 @@ from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
 
 pytestmark = pytest.mark.core
 
-RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW, 0, 1 << 20)
+RULES = Rules(2, 0, None, True, False, NO_LIMIT, NO_LIMIT, 0, True, builders.NOW, 0, 1 << 20, INT_MAX)
 LONG = builders.record(offset_delta=7, timestamp_delta=9, key=b"K" * 40, value=b"V" * 90)
 NO_KEY, OUT_OF_RANGE, APPEND_TIME, OTHER_MAGIC = 2, 3, 4, 1
 
@@ -168,10 +168,13 @@ def test_counts_of_records_are_refused_as_by_the_reader() -> None:
 
 
 def test_a_record_that_is_read_in_part_need_not_fill_its_length() -> None:
-    """KAFKA-8106: a batch that stays compressed is read field by field, whatever the record's length."""
-    for length in (-1, 0, 1, len(body()) - 1, len(body()), len(body()) + 1, INT_MAX):
+    """KAFKA-8106: a batch that stays compressed is read field by field, whatever the record's length; Kafka 4.4
+    refuses a negative one."""
+    for length in (0, 1, len(body()) - 1, len(body()), len(body()) + 1, INT_MAX):
         data = builders.batch([builders.sized(body(), length), LONG])
         assert refused(data, partly=True) == ()
+    data = builders.batch([builders.sized(body(), -1), LONG])
+    assert refused(data, partly=True)[1] == "record_length_invalid"
     for fields in (body(), body()[:-1]):
         data = builders.batch([builders.sized(fields)])
         assert bool(refused(data, partly=True)) == (len(fields) < len(body()))
