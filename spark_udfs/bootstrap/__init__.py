@@ -87,6 +87,8 @@ def _activate() -> Activation:
     notes: list[str] = []
     if loaded is not None or manifest is None or _installed_version() == manifest["version"]:
         try:
+            if loaded is None and manifest is not None:
+                _require_libraries(manifest)
             return _describe(_import(), "installed" if loaded is None else "imported before", python)
         except ImportError as error:
             if manifest is None:
@@ -94,6 +96,15 @@ def _activate() -> Activation:
             notes.append(f"the installed kafkarec {manifest['version']} cannot be imported: {error}")
             _forget_package()
     return _activate_unpacked(manifest, python, notes)
+
+
+def _require_libraries(manifest: dict[str, Any]) -> None:
+    """ImportError if a library is missing that the wheels contain: kafkarec can be imported without it (a checkout in a
+    worker that has only pyspark), but cannot read each codec."""
+    for project in manifest["requires"]:
+        for module in manifest["modules"].get(project, ()):
+            if importlib.util.find_spec(module) is None:
+                raise ModuleNotFoundError(f"No module named {module!r}")
 
 
 def _import() -> ModuleType:
