@@ -55,6 +55,7 @@ from kafkarec._shared cimport pages_free
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
+from kafkarec._entry.fast_calls cimport DECODE_OPTIONS, PyMethodDef, fast_function, same_arguments
 from kafkarec._entry.arguments cimport fill_aborted, fill_constants, fill_options
 from kafkarec._entry.one_thread cimport claim
 from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
@@ -78,6 +79,11 @@ from kafkarec.errors import KafkaRecordError
 
 cdef enum:
     ORDER_WINDOW = 64            # good batches that offset_order compares with one that was found
+    MOST_IDLE = 4                # Decoders of a request that are kept for the next input
+    MOST_KEPT = 1 << 20          # bytes of the buffers of each
+    # what is read, and shaped, without releasing the GIL: that takes as long as a small batch
+    SMALL_INPUT = 32 << 10       # bytes
+    SMALL_CHUNK = 512            # rows
 
 CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_HEX >> 8 & 255)
 
@@ -98,7 +104,7 @@ def xxh32_of(data):
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
-    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive."""
+    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive; memoryview() shows the former."""
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
@@ -114,6 +120,11 @@ cdef class Source:
 
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        if self.reading is not None:
+            raise BufferError("a file is not in memory")
+        PyBuffer_FillInfo(view, self, self.view.buf, self.view.len, self.view.readonly, flags)
 
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf
@@ -295,15 +306,20 @@ use_members()
 
 @cython.final
 cdef class Layout:
-    """Names, types and codes of the columns of a table, as C structs."""
+    """Names, types and codes of the columns of a table, as C structs.
+
+    ticks                of the records' timestamps, in a millisecond
+    binary_header_keys   header keys as they are, not as Java decodes them
+    """
     cdef Shape* shape
     cdef int* codes
-    cdef int64_t count
+    cdef int64_t count, ticks
     cdef uint32_t want
     cdef readonly object schema
+    cdef readonly bint binary_header_keys
 
-    def __cinit__(self, schema, bint binary_header_keys=False):
-        self.schema = schema
+    def __cinit__(self, schema, int64_t ticks=1, bint binary_header_keys=False):
+        self.schema, self.ticks, self.binary_header_keys = schema, ticks, binary_header_keys
         self.count = len(schema)
         self.codes = <int*>calloc(<size_t>self.count + 1, sizeof(int))
         if self.codes == NULL:
@@ -853,9 +869,11 @@ cdef class Chunk:
             Py_INCREF(viewed)
             self.storage.owner, self.storage.release_owner = <PyObject*>viewed, release_source
         columns_begin(columns)
-        with nogil:
-            status = storage_fill(self.storage, layout.codes, layout.count, rows, <Run*>self.storage.columns.runs.data,
-                                  self.storage.columns.run_count, values)
+        if self.storage.rows < SMALL_CHUNK:
+            status = storage_fill(self.storage, layout.codes, layout.count, rows, values)
+        else:
+            with nogil:
+                status = storage_fill(self.storage, layout.codes, layout.count, rows, values)
         if status != st.OK:
             raise MemoryError
         return 0
@@ -893,8 +911,8 @@ cdef class Chunk:
         return values_of(&view.key if code == OUT_KEY else &view.value if code == OUT_VALUE else &view.header_value,
                          start, stop)
 
-    def records(self, Layout layout not None, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
-        """The rows [start, stop) as Records. `ticks` of the timestamps in a millisecond."""
+    def records(self, Layout layout not None, int64_t start, int64_t stop):
+        """The rows [start, stop) as Records."""
         cdef RecordView view = record_view(self.storage, layout.codes)
         cdef const Run* runs = <const Run*>self.storage.columns.runs.data
         cdef const BatchRow* batch
@@ -903,7 +921,7 @@ cdef class Chunk:
         cdef KnownKeys known
         cdef Record record
         memset(&known, 0, sizeof(KnownKeys))
-        view.ticks, view.binary_header_keys = ticks, binary_header_keys
+        view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
         for i in range(start, stop):
             while i >= end:
                 run += 1
@@ -921,14 +939,14 @@ cdef class Chunk:
             found.append(record)
         return found
 
-    def tuples(self, Layout layout not None, int64_t start, int64_t stop, int64_t ticks, bint binary_header_keys):
+    def tuples(self, Layout layout not None, int64_t start, int64_t stop):
         """The rows [start, stop) as tuples: see RecordColumns.tuples."""
         cdef RecordView view = record_view(self.storage, layout.codes)
         cdef int64_t i
         cdef list found = [], texts = [None] * <int>KNOWN_KEYS
         cdef KnownKeys known
         memset(&known, 0, sizeof(KnownKeys))
-        view.ticks, view.binary_header_keys = ticks, binary_header_keys
+        view.ticks, view.binary_header_keys = layout.ticks, layout.binary_header_keys
         for i in range(start, stop):
             found.append(untracked((
                 None if view.offset == NULL else view.offset[i], timestamp_at(&view, i), bytes_at(&view.key, i),
@@ -983,6 +1001,25 @@ def arrow_values(schema, array):
     return *views, first, length, bits
 
 
+@cython.final
+cdef class PassResult:
+    """What one pass over consecutive bytes of an input finds.
+
+    chunks     of the records, in order
+    tables     Rows of all batches, in order
+    damage     a list of Damage
+    remaining  bytes of a cut batch at the end
+    restored   a list of Restored
+    """
+    cdef readonly list chunks, tables, damage, restored
+    cdef readonly int64_t remaining
+
+    def __init__(self, list chunks not None, list tables not None, list damage not None, int64_t remaining=0,
+                 list restored=None):
+        self.chunks, self.tables, self.damage = chunks, tables, damage
+        self.remaining, self.restored = remaining, [] if restored is None else restored
+
+
 cdef tuple offsets_of(const BatchRow* row):
     """Base offset, next offset, leader epoch and checksum, as recover.offset_order.Offsets has them."""
     return row.base_offset, row.next_offset, row.partition_leader_epoch, row.crc
@@ -1012,6 +1049,7 @@ cdef class Decoder:
     cdef list restored, taken_batches
     cdef dict last_sizes, note_details
     cdef object rules
+    cdef Decoder next_idle               # see Decoders
 
     def __cinit__(self, Layout layout not None, options, codecs, *, bint skip=False, file=None, topic=None,
                   partition=None, bint later_segment=False, rules=None):
@@ -1027,6 +1065,7 @@ cdef class Decoder:
         self.last_sizes, self.note_details = {}, {}
         self.e.columns.want = layout.want
         fill_options(&self.e.options, options, &self.aborted)
+        self.e.options.ticks, self.e.options.binary_header_keys = layout.ticks, layout.binary_header_keys
         self.e.options.skip, self.e.options.file_rules = skip, file is not None
         self.e.options.later_segment = later_segment
         self.e.options.restore = rules is not None and rules.restore and file is not None
@@ -1108,9 +1147,13 @@ cdef class Decoder:
     cdef bint fill(self) except -1:
         cdef int status
         cdef Ending ending
+        cdef bint small = self.e.input.reader == NULL and self.e.input.stop - self.e.position < SMALL_INPUT
         while True:
-            with nogil:
+            if small:
                 status = engine_run(&self.e)
+            else:
+                with nogil:
+                    status = engine_run(&self.e)
             if status == st.CHUNK_FULL:
                 self.source.raise_if_failed()
                 return True
@@ -1125,8 +1168,11 @@ cdef class Decoder:
             self.source.raise_if_failed()
             if status == st.OUT_OF_MEMORY:
                 raise error("out_of_memory", fault_fields(&self.e.fault, self.file_name, ""))
-            with nogil:
+            if small:
                 ending = engine_ended(&self.e, &status)
+            else:
+                with nogil:
+                    ending = engine_ended(&self.e, &status)
             if ending == ENDED or (ending == ENDED_UNLESS_FOUND and not self.batch_follows()):
                 return False
             self.damaged(status, detail)
@@ -1365,8 +1411,11 @@ cdef class Decoder:
         return fault_fields(&self.e.fault, self.file_name, detail)
 
     def read(self, Source source not None, start=0, stop=None, after=None):
-        """Bytes [start, stop) of an input, all at once: (chunks, tables, damage, remaining, restored), as
-        read.passes.PassResult. Keeps nothing of the input. after: the arguments of `continue_after`."""
+        """Bytes [start, stop) of an input, all at once. Keeps nothing of the input. after: the arguments of
+        `continue_after`."""
+        return self.read_all(source, start, stop, after)
+
+    cdef PassResult read_all(self, Source source, start, stop, after):
         claim(&self.busy)
         try:
             return self.read_whole(source, start, stop, after)
@@ -1374,9 +1423,10 @@ cdef class Decoder:
             self.end_input()
             self.busy = False
 
-    cdef tuple read_whole(self, Source source, start, stop, after):
-        cdef list chunks = [], tables = [], damage = [], restored = []
+    cdef PassResult read_whole(self, Source source, start, stop, after):
+        cdef PassResult found = PassResult.__new__(PassResult)
         cdef bint more = True
+        found.chunks, found.tables, found.damage, found.restored = [], [], [], []
         self.begin(source, start, stop)
         memset(&self.e.expected, 0, sizeof(self.e.expected))       # of the input before
         if after is not None:
@@ -1384,15 +1434,16 @@ cdef class Decoder:
         while more:
             more = self.fill()
             if self.damage:
-                damage += [one for _, _, one in self.pop_damage(not more)]
+                found.damage += [one for _, _, one in self.pop_damage(not more)]
             if self.restored:
-                restored += [Restored.of(*one) for one in self.pop_restored()]
+                found.restored += [Restored.of(*one) for one in self.pop_restored()]
             rows = self.taken_rows()
             chunk = self.taken_chunk(rows, False)
             if chunk is not None:
-                chunks.append(chunk)
-            tables.append(rows)
-        return chunks, tables, damage, self.remaining, restored
+                found.chunks.append(chunk)
+            found.tables.append(rows)
+        found.remaining = self.remaining
+        return found
 
     def read_stretch(self, Source source not None, border, next_border, int64_t most):
         """The stretch between two borders of Stretches, in chunks: a list of (Chunk or None, Rows). None if it has
@@ -1437,11 +1488,6 @@ cdef class Decoder:
                 first = max(rows.count - ORDER_WINDOW, 0)
                 found = [offsets_of(rows.at(i)) for i in range(first, rows.count)]
                 self.taken_batches = (self.taken_batches + found)[-ORDER_WINDOW:]
-
-    @property
-    def kept_bytes(self):
-        """The size of the buffers that are kept for the next input."""
-        return self.e.context.out.capacity + self.e.keep.capacity
 
     def pop_damage(self, bint final=True):
         """The damage so far, from damage.resolve. Damage after the last batch is kept until the next batch, unless
@@ -1501,6 +1547,60 @@ cdef class Decoder:
         return chunk
 
 
+@cython.final
+cdef class Decoders:
+    """The Decoders of a request, of which those are kept that have nothing to do: making one takes longer than decoding
+    a small batch. Any thread may use it, also while another call of it runs. A Decoder that raised is not used again.
+
+    make    returns a new Decoder
+    """
+    cdef object make
+    cdef Decoder idle                    # and those after it, by `next_idle`
+    cdef int idle_count
+
+    def __cinit__(self, make):
+        self.make = make
+
+    cdef Decoder one(self):
+        cdef Decoder decoder = self.idle
+        if decoder is None:
+            return self.make()
+        self.idle, decoder.next_idle = decoder.next_idle, None
+        self.idle_count -= 1
+        return decoder
+
+    cdef int put_back(self, Decoder decoder) except -1:
+        cdef size_t kept = decoder.e.context.out.capacity + decoder.e.keep.capacity
+        if kept <= MOST_KEPT and self.idle_count < MOST_IDLE and not decoder.skip:
+            self.idle, decoder.next_idle = decoder, self.idle
+            self.idle_count += 1
+        return 0
+
+    cdef PassResult read_all(self, Source source, start, stop, after):
+        cdef Decoder decoder = self.one()
+        cdef PassResult found = decoder.read_all(source, start, stop, after)
+        self.put_back(decoder)
+        return found
+
+    def read(self, Source source not None, start=0, stop=None, after=None):
+        """See Decoder.read."""
+        return self.read_all(source, start, stop, after)
+
+    def read_stretch(self, Source source not None, border, next_border, int64_t most):
+        """See Decoder.read_stretch."""
+        cdef Decoder decoder = self.one()
+        found = decoder.read_stretch(source, border, next_border, most)
+        if found is not None:
+            self.put_back(decoder)
+        return found
+
+    def share(self, Stretches stretches not None):
+        """Decodes stretches of an input until none is left. Called by several threads."""
+        cdef Decoder decoder = self.one()
+        if stretches.read(decoder):
+            self.put_back(decoder)
+
+
 cdef tuple border_of(const Engine* e):
     return e.position, e.previous_next, e.previous_epoch, e.reached
 
@@ -1536,7 +1636,6 @@ cdef class Stretches:
     cdef int readers
     cdef object lock, returned               # the latter: a queue with an entry for each reader that has returned
     cdef list borders, parts
-    cdef readonly list chunks, tables        # of the good stretches, in order; set by `join`
 
     def __cinit__(self, Decoder walker not None, Source source not None, start, stop, size=None):
         self.walker, self.source, self.size = walker, source, source.size if size is None else size
@@ -1588,13 +1687,14 @@ cdef class Stretches:
 
     cdef bint read_all(self, Decoder decoder) except -1:
         cdef int64_t number = self.take()
+        cdef PassResult part
         while number >= 0:
             try:
                 part = decoder.read(self.source, self.borders[number][0], self.borders[number + 1][0])
             except KafkaRecordError:     # found again, and raised or recorded, by the one thread that goes on
                 self.ended = True
                 return False
-            if decoder.e.finished or part[3] > 0:
+            if decoder.e.finished or part.remaining > 0:
                 self.ended = True
                 return True
             self.parts[number] = part
@@ -1620,11 +1720,69 @@ cdef class Stretches:
             raise interrupt
 
     def join(self):
-        """Collects the good stretches. Returns the border at which they end."""
-        self.chunks, self.tables = [], []
+        """The good stretches as one PassResult, and the border at which they end."""
+        cdef PassResult found = PassResult([], [], []), part
         for border, part in zip(self.borders, self.parts):
             if part is None:
-                return border
-            self.chunks += part[0]
-            self.tables += part[1]
-        return self.borders[len(self.parts)]
+                return found, border
+            found.chunks += part.chunks
+            found.tables += part.tables
+        return found, self.borders[len(self.parts)]
+
+
+# ---- decode
+
+cdef object _request_for, _columns_of
+cdef tuple _known_requests = ()          # KnownRequest, the latest first
+cdef Py_ssize_t _most_requests = 8
+
+
+def attach_decode(request_for, columns_of):
+    """Sets what `decode` uses: `read.decode_options.checked_request` and `tables.records.RecordColumns`."""
+    global _request_for, _columns_of
+    _request_for, _columns_of = request_for, columns_of
+
+
+@cython.final
+cdef class KnownRequest:
+    """The arguments of a call, and what was made of them."""
+    cdef tuple arguments
+    cdef Layout layout
+    cdef Decoders decoders
+
+    def __cinit__(self, tuple arguments):
+        request = _request_for(*arguments)
+        self.arguments, self.layout, self.decoders = arguments, request.layout, request.decoders
+
+
+cdef KnownRequest request_of(PyObject** arguments):
+    global _known_requests
+    cdef KnownRequest known
+    cdef tuple requests = _known_requests
+    for known in requests:
+        if same_arguments(known.arguments, arguments, DECODE_OPTIONS):
+            return known
+    known = KnownRequest(tuple([<object>arguments[i] for i in range(<int>DECODE_OPTIONS)]))
+    columns = known.arguments[0]
+    if columns is None or type(columns) is tuple:        # a list may change
+        _known_requests = (known, *requests[:_most_requests - 1])
+    return known
+
+
+def forget_decoders():
+    """Drops the options of earlier calls of `decode`, and the memory that is kept with them."""
+    global _known_requests
+    _known_requests = ()
+
+
+cdef object decode_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
+    """See the stub."""
+    cdef KnownRequest known
+    if count != 1 + DECODE_OPTIONS:
+        raise TypeError("decode is called by read.reader")
+    known = request_of(arguments + 1)
+    return _columns_of(known.layout, known.decoders.read_all(Source(<object>arguments[0]), 0, None, None))
+
+
+cdef PyMethodDef _decode_call
+decode = fast_function(&_decode_call, b"decode", <void*>decode_call)

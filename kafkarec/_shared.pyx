@@ -69,7 +69,7 @@ cdef extern from * nogil:
         int k = kr_class_of(n);
         void *p = NULL;
         if (k < 0) {
-            *capacity = n < KR_SMALLEST_PAGE ? KR_SMALLEST_PAGE : n;
+            *capacity = n < KR_SMALLEST_PAGE ? KR_SMALLEST_PAGE : (n + 1) / 2 * 2;
         } else {
             *capacity = kr_class_size(k);
             pthread_mutex_lock(&kr_pages_lock);
@@ -85,8 +85,10 @@ cdef extern from * nogil:
     }
 
     static void pool_free(uint8_t *p, size_t capacity) {
-        int k = kr_class_of(capacity);
-        if (p != NULL && k >= 0) {
+        int k;
+        if (p == NULL || capacity % 2 != 0) return;
+        k = kr_class_of(capacity);
+        if (k >= 0) {
             pthread_mutex_lock(&kr_pages_lock);
             if (kr_pages_kept + (int64_t)capacity <= kr_pages_limit) {
                 ((kr_page *)p)->next = kr_free_pages[k];
@@ -126,11 +128,12 @@ pool_survive_forks()
 
 
 cdef uint8_t* pages_take(size_t n, size_t* capacity) noexcept nogil:
-    """A buffer of `n` bytes or more, or NULL; capacity: of how many."""
+    """A buffer of `n` bytes or more, or NULL; capacity: of how many, an even number."""
     return pool_take(n, capacity)
 
 
 cdef void pages_free(uint8_t* p, size_t capacity) noexcept nogil:
+    """Does nothing for NULL, nor for an odd capacity: of what is a part of a page."""
     pool_free(p, capacity)
 
 

@@ -40,11 +40,11 @@ from kafkarec._entry.arrow_import cimport (
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
 from kafkarec._entry.fast_calls cimport (
-    ENCODE_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text,
+    ENCODE_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text, same_arguments,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_item, kr_row_number, rows_clear, rows_fill,
-    rows_release, types_fill,
+    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_clear, rows_fill, rows_release,
+    types_fill,
 )
 
 from kafkarec.errors import MissingCodecError
@@ -676,28 +676,13 @@ cdef tuple _known_options = ()           # EncodeOptions, the latest first
 cdef Py_ssize_t _most_options = 8
 
 
-cdef inline bint same_argument(PyObject* a, PyObject* b):
-    """Whether two arguments are the same, or equal and exactly of the type int or str."""
-    if a == b:
-        return True
-    return type(<object>a) is type(<object>b) and type(<object>a) in (int, str) and <object>a == <object>b
-
-
-cdef bint made_from(EncodeOptions options, PyObject** arguments) except -1:
-    cdef int i
-    for i in range(ENCODE_OPTIONS):
-        if not same_argument(kr_item(<PyObject*>options.arguments, i), arguments[i]):
-            return False
-    return True
-
-
 cdef EncodeOptions options_for(PyObject** arguments):
     """The checked options for these arguments of `encode`."""
     global _known_options
     cdef EncodeOptions options
     cdef tuple known = _known_options
     for options in known:
-        if made_from(options, arguments):
+        if same_arguments(options.arguments, arguments, ENCODE_OPTIONS):
             return options
     given = tuple([<object>arguments[i] for i in range(<int>ENCODE_OPTIONS)])
     options = EncodeOptions(*_options.checked(*given))

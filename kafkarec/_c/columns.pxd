@@ -14,6 +14,9 @@ of a value of more than 12 either where they are in the input's memory, or in th
 Columns that were not requested have no buffer and are not filled. Bits of a validity bitmap that no row uses yet are 1,
 so a row without nulls changes none. Data buffers keep SLACK bytes free after the used ones: wide copies write beyond
 the end. Chunks end between batches and before 2^31-1 bytes, so every offset is 32-bit (Spark reads no others).
+
+The buffers of a small input in memory are parts of one page: a page each would take longer than decoding it. A part
+that has to grow gets a page of its own.
 """
 from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
@@ -25,6 +28,7 @@ from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 cdef enum:
     SLACK = 64
     MOST_BYTES = 0x7FFFF000            # of one buffer of one chunk
+    MOST_IN_PAGE = 4 << 10             # bytes of an input whose columns are parts of one page
 
 cdef enum Want:
     WANT_OFFSET = 1
@@ -51,7 +55,11 @@ cdef struct View:
 
 cdef struct Buffer:
     uint8_t* data
-    size_t capacity
+    size_t capacity                     # odd: it is a part of a page
+
+cdef struct Page:                       # of which the first `used` bytes have been given away
+    Buffer buffer
+    size_t used
 
 cdef struct Bytes:                      # a binary column
     Buffer offsets                      # or views
@@ -68,6 +76,7 @@ cdef struct Run:
 
 cdef struct Columns:
     uint32_t want
+    Page page
     int64_t rows
     Buffer offset
     Buffer timestamp
@@ -122,14 +131,44 @@ cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexc
     return buffer_grow(buffer, used, needed)
 
 
-cdef inline int bits_reserve(Buffer* bits, int64_t rows) noexcept nogil:
+cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t needed) noexcept nogil:
+    """As buffer_reserve; a new buffer is a part of the page if that has space. NULL: there is no page."""
+    if needed <= buffer.capacity:
+        return OK
+    if page == NULL or buffer.data != NULL or needed > page.buffer.capacity - page.used:
+        return buffer_grow(buffer, used, needed)
+    buffer.data = page.buffer.data + page.used
+    buffer.capacity = (needed + 63) // 64 * 64 - 1
+    page.used += buffer.capacity + 1
+    return OK
+
+
+cdef inline void columns_in_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
+    """Has the buffers of new columns be parts of one page, which suffices for `rows` rows from `size` bytes, but for
+    the bytes of headers. Without memory for it they have pages of their own."""
+    cdef int[6] parts = [1, 2, 1, 3, 3, 7], row_bytes = [8, 9, 1, 5, 5, 4]      # by the bits of Want
+    cdef int64_t most = max(min(rows, size // 7), 0), needed = 2 * SLACK        # a record has 7 bytes or more; the runs
+    cdef int i
+    for i in range(6):
+        if c.want >> i & 1:
+            needed += parts[i] * 2 * SLACK + most * row_bytes[i]
+    if c.want & WANT_KEY:
+        needed += size
+    if c.want & WANT_VALUE:
+        needed += size
+    if c.want & WANT_VIEWS:
+        needed += most * 24
+    c.page.buffer.data = pages_take(<size_t>needed, &c.page.buffer.capacity)
+
+
+cdef inline int bits_reserve(Page* page, Buffer* bits, int64_t rows) noexcept nogil:
     """Reserves space for `rows` validity bits; new bits are set."""
     cdef size_t old_capacity = bits.capacity
     cdef size_t needed = <size_t>(rows // 8 + SLACK)
     cdef int status
     if needed <= old_capacity:
         return OK
-    status = buffer_grow(bits, old_capacity, needed)
+    status = part_reserve(page, bits, old_capacity, needed)
     if status == OK:
         memset(bits.data + old_capacity, 0xFF, bits.capacity - old_capacity)
     return status
@@ -151,8 +190,8 @@ cdef inline int64_t set_bits(Buffer* bits, int64_t start, int64_t stop) noexcept
     return cleared
 
 
-cdef inline int views_reserve(Buffer* views, int64_t entries, int64_t more) noexcept nogil:
-    return buffer_reserve(views, <size_t>entries * sizeof(View), <size_t>(entries + more) * sizeof(View) + SLACK)
+cdef inline int views_reserve(Page* page, Buffer* views, int64_t entries, int64_t more) noexcept nogil:
+    return part_reserve(page, views, <size_t>entries * sizeof(View), <size_t>(entries + more) * sizeof(View) + SLACK)
 
 
 cdef inline void view_batch(Columns* c, const uint8_t* payload, int64_t length) noexcept nogil:
@@ -211,34 +250,34 @@ cdef inline const uint8_t* value_at(const Columns* c, const Bytes* column, int64
     return (c.memory if view.buffer == IN_MEMORY else column.data.data) + view.offset
 
 
-cdef inline int offsets_reserve(Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
+cdef inline int offsets_reserve(Page* page, Buffer* offsets, int64_t entries, int64_t more) noexcept nogil:
     """Reserves space for entries + more + 1 int32; writes the leading 0 when the buffer is new."""
     cdef bint fresh = offsets.data == NULL
     cdef size_t used = 0 if fresh else <size_t>(entries + 1) * 4
-    cdef int status = buffer_reserve(offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
+    cdef int status = part_reserve(page, offsets, used, <size_t>(entries + more + 1) * 4 + SLACK)
     if status == OK and fresh:
         (<int32_t*>offsets.data)[0] = 0
     return status
 
 
-cdef inline int bytes_grow(Bytes* column, int64_t more) noexcept nogil:
+cdef inline int bytes_grow(Page* page, Bytes* column, int64_t more) noexcept nogil:
     """Reserves space for `more` bytes of data, and the slack for a wide copy after them."""
     if column.used > MOST_BYTES - more:
         return LIMIT_EXCEEDED
-    return buffer_reserve(&column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
+    return part_reserve(page, &column.data, <size_t>column.used, <size_t>(column.used + more + SLACK))
 
 
-cdef inline int bytes_reserve(Bytes* column, bint views, int64_t rows, int64_t more_rows,
+cdef inline int bytes_reserve(Page* page, Bytes* column, bint views, int64_t rows, int64_t more_rows,
                               int64_t more_bytes) noexcept nogil:
     cdef int status
     if views:
-        status = views_reserve(&column.offsets, rows, more_rows)
+        status = views_reserve(page, &column.offsets, rows, more_rows)
     else:
-        status = offsets_reserve(&column.offsets, rows, more_rows)
+        status = offsets_reserve(page, &column.offsets, rows, more_rows)
     if status == OK:
-        status = bits_reserve(&column.validity, rows + more_rows)
+        status = bits_reserve(page, &column.validity, rows + more_rows)
     if status == OK:
-        status = bytes_grow(column, more_bytes)
+        status = bytes_grow(page, column, more_bytes)
     return status
 
 
@@ -253,9 +292,9 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
     """Reserves space for `count` headers with at most `size` bytes of keys and of values each. Malformed keys may need
     three times as much: append_header_key in record.pxd reserves it."""
     cdef bint views = (c.want & WANT_VIEWS) != 0
-    cdef int status = bytes_reserve(&c.header_key, False, c.headers, count, size)
+    cdef int status = bytes_reserve(&c.page, &c.header_key, False, c.headers, count, size)
     if status == OK:
-        status = bytes_reserve(&c.header_value, views, c.headers, count, 0 if views and c.in_memory else size)
+        status = bytes_reserve(&c.page, &c.header_value, views, c.headers, count, 0 if views and c.in_memory else size)
     if status == OK:
         c.header_room = min(entries_reserved(&c.header_key, False), entries_reserved(&c.header_value, views))
     return status
@@ -264,6 +303,7 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
     """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
     cdef bint views = (c.want & WANT_VIEWS) != 0
+    cdef Page* page = &c.page
     cdef int64_t rows = c.rows
     cdef size_t need = <size_t>(rows + more_rows)
     cdef int status = OK
@@ -272,19 +312,19 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     if rows > MOST_BYTES - more_rows:
         return LIMIT_EXCEEDED
     if c.want & WANT_OFFSET:
-        status = buffer_reserve(&c.offset, <size_t>rows * 8, need * 8 + SLACK)
+        status = part_reserve(page, &c.offset, <size_t>rows * 8, need * 8 + SLACK)
     if status == OK and c.want & WANT_TIMESTAMP:
-        status = buffer_reserve(&c.timestamp, <size_t>rows * 8, need * 8 + SLACK)
+        status = part_reserve(page, &c.timestamp, <size_t>rows * 8, need * 8 + SLACK)
         if status == OK:
-            status = bits_reserve(&c.timestamp_validity, <int64_t>need)
+            status = bits_reserve(page, &c.timestamp_validity, <int64_t>need)
     if status == OK and c.want & WANT_TYPE:
-        status = buffer_reserve(&c.type, <size_t>rows, need + SLACK)
+        status = part_reserve(page, &c.type, <size_t>rows, need + SLACK)
     if status == OK and c.want & WANT_KEY:
-        status = bytes_reserve(&c.key, views, rows, more_rows, more_bytes)
+        status = bytes_reserve(page, &c.key, views, rows, more_rows, more_bytes)
     if status == OK and c.want & WANT_VALUE:
-        status = bytes_reserve(&c.value, views, rows, more_rows, more_bytes)
+        status = bytes_reserve(page, &c.value, views, rows, more_rows, more_bytes)
     if status == OK and c.want & WANT_HEADERS:
-        status = offsets_reserve(&c.header_offsets, rows, more_rows)
+        status = offsets_reserve(page, &c.header_offsets, rows, more_rows)
         if status == OK:
             status = headers_reserve(c, 0, 0)
     return status
@@ -300,9 +340,9 @@ cdef inline void columns_expect(Columns* c, const Expected* e, int64_t times, in
     if c.want & WANT_VIEWS and c.in_memory:
         size = 0
     if c.want & WANT_KEY:
-        bytes_grow(&c.key, e.key * times + size)
+        bytes_grow(&c.page, &c.key, e.key * times + size)
     if c.want & WANT_VALUE:
-        bytes_grow(&c.value, e.value * times + size)
+        bytes_grow(&c.page, &c.value, e.value * times + size)
     if c.want & WANT_HEADERS and e.headers > 0:
         headers_reserve(c, e.headers * times, max(e.header_key, e.header_value) * times)
 
@@ -445,7 +485,7 @@ cdef inline void columns_select(Columns* c, int64_t start, const uint8_t* keep) 
 cdef inline int run_append(Columns* c, int64_t batch, int64_t rows) noexcept nogil:
     cdef size_t used = <size_t>c.run_count * sizeof(Run)
     cdef Run* run
-    cdef int status = buffer_reserve(&c.runs, used, used + sizeof(Run))
+    cdef int status = part_reserve(&c.page, &c.runs, used, used + sizeof(Run))
     if status != OK:
         return status
     run = <Run*>c.runs.data + c.run_count
@@ -493,4 +533,5 @@ cdef inline void columns_release(Columns* c) noexcept nogil:
     bytes_release(&c.header_key)
     bytes_release(&c.header_value)
     pages_free(c.runs.data, c.runs.capacity)
+    pages_free(c.page.buffer.data, c.page.buffer.capacity)
     columns_begin(c)

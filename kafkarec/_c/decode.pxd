@@ -17,8 +17,8 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.codec_functions cimport has_functions
 from kafkarec._c.columns cimport (
-    WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit, columns_expect,
-    columns_measure, columns_select, columns_truncate, run_append, view_batch,
+    MOST_IN_PAGE, WANT_OFFSET, WANT_TIMESTAMP, WANT_VIEWS, Buffer, Columns, Expected, buffer_reserve, clear_bit,
+    columns_expect, columns_in_page, columns_measure, columns_select, columns_truncate, run_append, view_batch,
 )
 from kafkarec._c.input cimport Input, bad_until, reach
 from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
@@ -286,8 +286,12 @@ cdef inline int engine_payload(Engine* e, const uint8_t* p, int64_t length, int6
     cdef int status = OK
     if c.want & WANT_VIEWS:
         view_batch(c, p if e.input.viewable and e.row.codec == 0 else NULL, length)
-    if c.rows == 0 and e.expected.rows > 0 and c.runs.data == NULL:
-        expect(e, &e.expected, 1, length)
+    if c.rows == 0 and c.runs.data == NULL:
+        if e.expected.rows > 0:
+            expect(e, &e.expected, 1, length)
+        elif (e.input.reader == NULL and e.input.stop - e.row.position < MOST_IN_PAGE and length < MOST_IN_PAGE
+                and c.page.buffer.data == NULL):
+            columns_in_page(c, e.row.record_count, length)
     if e.row.magic >= BATCH_MAGIC:
         status = decode_records(c, &e.row, p, p + length, behind, e.options.binary_header_keys, &e.fault)
     elif e.row.codec != 0:

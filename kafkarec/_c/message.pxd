@@ -97,7 +97,7 @@ cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int
     cdef bint copied = length > 0 and not (views and (c.in_memory or length <= MOST_INLINE))
     cdef View* view
     cdef int64_t row = c.rows
-    cdef int status = bytes_reserve(column, views, row, 1, length if copied else 0)
+    cdef int status = bytes_reserve(&c.page, column, views, row, 1, length if copied else 0)
     if status != OK:
         return status
     if length < 0:

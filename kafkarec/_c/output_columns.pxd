@@ -156,7 +156,7 @@ cdef inline Buffer* new_bits(Storage* s, int* status) noexcept nogil:
     cdef Buffer* buffer = s.extra + s.extra_count
     s.extra_count += 1
     if status[0] == OK:
-        status[0] = bits_reserve(buffer, s.rows)
+        status[0] = bits_reserve(NULL, buffer, s.rows)
     return buffer
 
 
@@ -287,10 +287,11 @@ cdef inline Storage* storage_new(int64_t columns) noexcept nogil:
     return s
 
 
-cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const BatchRow* rows, const Run* runs,
-                             int64_t run_count, const Constants* constants) noexcept nogil:
-    """Makes the columns of `codes` for the rows of `runs`."""
-    cdef int64_t i
+cdef inline int storage_fill(Storage* s, const int* codes, int64_t count, const BatchRow* rows,
+                             const Constants* constants) noexcept nogil:
+    """Makes the columns of `codes` for the rows of its runs."""
+    cdef const Run* runs = <const Run*>s.columns.runs.data
+    cdef int64_t run_count = s.columns.run_count, i
     cdef int status
     for i in range(count):
         status = storage_column(s, codes[i], rows, runs, run_count, constants, s.out + i)

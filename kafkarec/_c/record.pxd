@@ -135,7 +135,7 @@ cdef inline void load_bytes(LocalBytes* h, const Bytes* column, bint views) noex
 
 cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int64_t more) noexcept nogil:
     column.used, column.nulls = used, nulls
-    return bytes_grow(column, more)
+    return bytes_grow(NULL, column, more)
 
 
 cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:

@@ -28,13 +28,13 @@ cdef inline int fill_aborted(Options* o, object aborted, Buffer* to) except -1:
 
 
 cdef inline int fill_options(Options* o, object options, Buffer* aborted) except -1:
-    """Fills `o` from read.decode_options.EngineOptions; the aborted transactions are in `aborted`."""
+    """Fills `o` from read.decode_options.EngineOptions, all but what a Layout says; the aborted transactions are in
+    `aborted`."""
     o.payloads = options.payloads
     o.check_crc = options.check_crc
     o.check_inner_crc = options.check_inner_crc
     o.control = options.control
     o.audit = options.audit
-    o.binary_header_keys = options.binary_header_keys
     o.limit = min(options.limit, MOST_BYTES)
     o.input_limit = INT64_MAX if options.input_limit is None else options.input_limit
     o.stable_offset = INT64_MAX if options.stable_offset is None else options.stable_offset
@@ -42,7 +42,6 @@ cdef inline int fill_options(Options* o, object options, Buffer* aborted) except
     o.from_offset, o.to_offset = bounds(options.offsets)
     o.timed = options.times is not None
     o.from_time, o.to_time = bounds(options.times)
-    o.ticks = options.ticks
     o.chunk_bytes = INT64_MAX if options.chunk_bytes is None else options.chunk_bytes
     o.stretch_bytes = INT64_MAX if options.stretch_bytes is None else options.stretch_bytes
     return fill_aborted(o, options.aborted, aborted)

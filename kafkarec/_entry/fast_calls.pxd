@@ -7,6 +7,7 @@ from cpython.ref cimport PyObject, PyTypeObject
 
 cdef enum:
     ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
+    DECODE_OPTIONS = 9           # arguments of _core.decode after the data
 
 cdef extern from "Python.h":
     ctypedef void* PyCFunction
@@ -17,6 +18,7 @@ cdef extern from "Python.h":
         const char* ml_doc
     int METH_FASTCALL
     int METH_KEYWORDS
+    PyObject* PyTuple_GetItem(tuple items, Py_ssize_t i)
     object PyCFunction_NewEx(PyMethodDef* definition, PyObject* itself, PyObject* module)
     object PyDescr_NewMethod(PyTypeObject* type_, PyMethodDef* definition)
 
@@ -26,6 +28,19 @@ cdef inline object fast_function(PyMethodDef* definition, const char* name, void
     must live as long."""
     definition.ml_name, definition.ml_meth, definition.ml_flags = name, <PyCFunction>function, METH_FASTCALL
     return PyCFunction_NewEx(definition, NULL, NULL)
+
+
+cdef inline bint same_arguments(tuple known, PyObject** arguments, Py_ssize_t count) except -1:
+    """Whether arguments are the same objects as those in `known`, or equal and exactly of the type int or str."""
+    cdef PyObject* one
+    cdef Py_ssize_t i
+    for i in range(count):
+        one = PyTuple_GetItem(known, i)
+        if one != arguments[i]:
+            kind = type(<object>one)
+            if kind is not type(<object>arguments[i]) or kind not in (int, str) or <object>one != <object>arguments[i]:
+                return False
+    return True
 
 
 cdef inline tuple name_and_text(object function):

@@ -56,7 +56,7 @@ from kafkarec.format.layout import (
 )
 from kafkarec.format.varints import VARLONG_BYTES, BadVarint, read_signed, unsigned_varint
 from kafkarec.read.decode_options import NO_CHECKS, checked_limit, request
-from kafkarec.tables.records import RecordColumns
+from kafkarec.tables.records import PassResult, RecordColumns
 
 MAGIC = 3
 NO_ATTRIBUTES, HEADER_FIRST, TWO_FRAMES = 0x80, 0x100, 0x200
@@ -401,16 +401,7 @@ class _Decoding:
             )
             for position, length, reason, fault, lost_from, batches in self.bad
         ]
-        options = self.request.options
-        return RecordColumns(
-            self.request.layout,
-            self.chunks,
-            self.tables,
-            tuple(found),
-            remaining,
-            ticks=options.ticks,
-            binary_header_keys=options.binary_header_keys,
-        )
+        return RecordColumns(self.request.layout, PassResult(self.chunks, self.tables, found, remaining))
 
     # ---- damage
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Iterable
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._core import Decoder, Layout, Rows, Source, Stretches
+from kafkarec._core import Decoder, Decoders, Layout, Rows, Source, Stretches, forget_decoders
 from kafkarec.format.schema import UNITS, record_schema
 from kafkarec.recover import restoring
 
@@ -17,8 +16,6 @@ NO_CHECKS, ALL_CHECKS, PAYLOAD_CHECKS = range(3)
 CHUNK_BYTES = 1 << 20
 MAX_DECOMPRESSED_BYTES = 128 << 20
 MAX_RECORD_BYTES = 2**31 - 9
-_MOST_IDLE = 4
-_MOST_KEPT = 1 << 20  # bytes of the buffers of an idle Decoder
 _CHUNK_OF_STRETCH = 4 << 20
 MOST_OF_STRETCH = 8 << 20  # payload bytes of a stretch that is read ahead
 NO_COLUMNS = Layout(record_schema((), "ms"))
@@ -33,14 +30,12 @@ class EngineOptions(NamedTuple):
     control: bool = False
     audit: bool = False
     restore: bool = True
-    binary_header_keys: bool = False
     limit: int = MAX_DECOMPRESSED_BYTES
     input_limit: int | None = None
     stable_offset: int | None = None
     offsets: tuple[int | None, int | None] | None = None
     times: tuple[int | None, int | None] | None = None
     aborted: tuple[tuple[int, int, int], ...] = ()
-    ticks: int = 1
     chunk_bytes: int | None = CHUNK_BYTES
     stretch_bytes: int | None = None
 
@@ -57,12 +52,12 @@ class _RequestFields(NamedTuple):
 
 
 class DecodeRequest(_RequestFields):
-    """Checked options, and the Decoders that have read with them and have nothing to do now: making one costs more than
-    decoding a small batch. Any thread may use it, also while another call of it runs."""
+    """Checked options, and the Decoders that read with them. Any thread may use it, also while another call of it
+    runs."""
 
     @cached_property
-    def _idle(self) -> deque[Decoder]:
-        return deque(maxlen=_MOST_IDLE)
+    def decoders(self) -> Decoders:
+        return Decoders(partial(engine_decoder, self.layout, self.options, skip=self.skip, **self.named))
 
     def decoder(self, options: EngineOptions | None = None, layout: Layout | None = None) -> Decoder:
         return engine_decoder(layout or self.layout, options or self.options, skip=self.skip, **self.named)
@@ -90,37 +85,11 @@ class DecodeRequest(_RequestFields):
         self, source: Source, border: tuple[int, ...], next_border: tuple[int, ...]
     ) -> list[tuple[Any, Rows]] | None:
         """See Decoder.read_stretch. Called by several threads."""
-        try:
-            decoder = self._idle.pop()
-        except IndexError:
-            decoder = self.decoder()
-        found = decoder.read_stretch(source, border, next_border, MOST_OF_STRETCH)
-        if found is not None and decoder.kept_bytes <= _MOST_KEPT:
-            self._idle.append(decoder)
-        return found
+        return self.decoders.read_stretch(source, border, next_border, MOST_OF_STRETCH)
 
     def share(self, stretches: Stretches) -> None:
-        """Decodes stretches until none is left. Called by several threads, for one input."""
-        try:
-            decoder = self._idle.pop()
-        except IndexError:
-            decoder = self.decoder()
-        if stretches.read(decoder) and decoder.kept_bytes <= _MOST_KEPT:
-            self._idle.append(decoder)
-
-    def read(
-        self, source: Source, start: int = 0, stop: int | None = None, after: tuple[Any, Sequence[Rows]] | None = None
-    ) -> tuple[Any, ...]:
-        """Decodes bytes [start, stop) of an input; the fields of a passes.PassResult. after: see
-        Decoder.continue_after."""
-        try:
-            decoder = self._idle.pop()
-        except IndexError:
-            decoder = self.decoder()
-        result = decoder.read(source, start, stop, after)  # a decoder that raised is not used again
-        if decoder.kept_bytes <= _MOST_KEPT and not self.skip:
-            self._idle.append(decoder)
-        return result
+        """See Decoders.share. Called by several threads, for one input."""
+        self.decoders.share(stretches)
 
     def of_headers(self, *, check_crcs: bool = False, whole: bool = False) -> DecodeRequest:
         """The request for batch tables without records; whole: in one piece."""
@@ -174,8 +143,7 @@ def checked_threads(threads: int) -> int:
 
 def check_option_names(options: dict[str, Any]) -> None:
     """TypeError for an unknown option."""
-    unknown = options.keys() - _OPTIONS.keys()
-    if unknown:
+    if options and (unknown := options.keys() - _OPTIONS.keys()):
         raise TypeError(f"no such option: {', '.join(sorted(unknown))}; there are {', '.join(sorted(_OPTIONS))}")
 
 
@@ -242,24 +210,34 @@ def _request(
         raise ValueError(f"check_crcs {check_crcs!r}: True, False, or 'all' (inner messages of magic 0 and 1 too)")
     views = _choice("layout", layout, ("copy", "view")) == "view"
     binary = _choice("header_keys", header_keys, ("utf8", "binary")) == "binary"
-    checked_layout = Layout(record_schema(columns, timestamp_unit, views), binary)
+    checked_layout = Layout(record_schema(columns, timestamp_unit, views), UNITS[timestamp_unit][1], binary)
     options = EngineOptions(
         check_crc=ALL_CHECKS if check_crcs else NO_CHECKS,
         check_inner_crc=check_crcs == "all",
         control=bool(control),
-        binary_header_keys=binary,
         restore=bool(restore),
         limit=checked_limit(max_decompressed_bytes),
-        ticks=UNITS[timestamp_unit][1],
     )
     skip = _choice("errors", errors, ("raise", "skip")) == "skip"
     return DecodeRequest(checked_layout, options, skip, {})
 
 
+def batch_request(**options: Any) -> DecodeRequest:
+    """The request of `batches` for a batch."""
+    return request(**{"control": True, **options}) if options else _of_batches()
+
+
+@lru_cache(1)
+def _of_batches() -> DecodeRequest:
+    return request(control=True)
+
+
 def forget_requests() -> None:
     """Drops the requests that are kept for equal options, and with them the idle Decoders."""
+    forget_decoders()
     _request.cache_clear()
     scan_request.cache_clear()
+    _of_batches.cache_clear()
 
 
 @lru_cache(8)

@@ -6,7 +6,7 @@ import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
-from kafkarec._core import Decoder, arrow_values
+from kafkarec._core import Decoder, PassResult, arrow_values
 from kafkarec.damage import Damage, Restored
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import LOG_OVERHEAD
@@ -202,14 +202,8 @@ def _decode_each(values: Any, decode_request: DecodeRequest, max_bytes: int) -> 
 
     def make(decoder: Decoder) -> RecordColumns:
         chunk, rows = decoder.take(empty=True)
-        return RecordColumns(
-            decode_request.layout,
-            [chunk],
-            [rows],
-            ticks=options.ticks,
-            binary_header_keys=options.binary_header_keys,
-            restored=tuple(Restored.of(*one) for one in decoder.pop_restored()),
-        )
+        restored = [Restored.of(*one) for one in decoder.pop_restored()]
+        return RecordColumns(decode_request.layout, PassResult([chunk], [rows], [], restored=restored))
 
     def filled(decoder: Decoder) -> tuple[int, int, int]:
         return decoder.filled

@@ -12,8 +12,8 @@ from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
-from kafkarec._core import Decoder, Rows, Source, Stretches
-from kafkarec.damage import Damage, Restored, UndecidedTransaction
+from kafkarec._core import Decoder, PassResult, Rows, Source, Stretches
+from kafkarec.damage import Restored, UndecidedTransaction
 from kafkarec.errors import KafkaRecordError
 from kafkarec.recover.offset_order import WINDOW
 from kafkarec.tables.records import BatchTable, RecordColumns
@@ -39,46 +39,22 @@ class Excluded(NamedTuple):
     undecided: tuple[UndecidedTransaction, ...] = ()
 
 
-class PassResult(NamedTuple):
-    """The result for consecutive bytes of an input: chunks, batch tables, damage; remaining: bytes of a cut tail;
-    restored batches."""
-
-    chunks: list[Any]
-    tables: list[Rows]
-    damage: list[Damage]
-    remaining: int = 0
-    restored: Sequence[Restored] = ()
-
-
-_part = tuple.__new__  # of a tuple that is there; PassResult(*fields) takes four times as long
-
-
 def joined(parts: list[PassResult]) -> PassResult:
     """Consecutive parts as one. `remaining` is summed: only the last part of an input has any."""
-    restored = [one for part in parts for one in part.restored]
-    whole = PassResult([], [], [], sum(part.remaining for part in parts), restored)
-    for part in parts:
-        whole.chunks.extend(part.chunks)
-        whole.tables.extend(part.tables)
-        whole.damage.extend(part.damage)
-    return whole
+    return PassResult(
+        [chunk for part in parts for chunk in part.chunks],
+        [rows for part in parts for rows in part.tables],
+        [one for part in parts for one in part.damage],
+        sum(part.remaining for part in parts),
+        [one for part in parts for one in part.restored],
+    )
 
 
 def as_columns(decode_request: DecodeRequest, part: PassResult, left_out: Excluded | None = None) -> RecordColumns:
     """left_out: by read_committed; None: not read so."""
-    chunks, tables, damage, remaining, restored = part
-    return RecordColumns(
-        decode_request.layout,
-        chunks,
-        tables,
-        tuple(damage),
-        remaining,
-        None if left_out is None else left_out.last_stable_offset,
-        decode_request.options.ticks,
-        decode_request.options.binary_header_keys,
-        () if left_out is None else left_out.undecided,
-        tuple(restored),
-    )
+    if left_out is None:
+        return RecordColumns(decode_request.layout, part)
+    return RecordColumns(decode_request.layout, part, left_out.last_stable_offset, left_out.undecided)
 
 
 def _pieces(decoder: Decoder) -> Iterator[PassResult]:
@@ -211,8 +187,8 @@ def read_part(
 ) -> PassResult:
     """As read_pieces, in one part; large inputs in up to `threads` threads."""
     if threads > 1 and worth_sharing(decode_request, (source.size if stop is None else stop) - start):
-        return _part(PassResult, read_shared(decode_request, source, start, stop, threads))
-    return _part(PassResult, decode_request.read(source, start, stop))
+        return read_shared(decode_request, source, start, stop, threads)
+    return decode_request.decoders.read(source, start, stop)
 
 
 def batch_table(part: PassResult) -> BatchTable:

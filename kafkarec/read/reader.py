@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kafkarec._core import Source
+from kafkarec._core import PassResult, Source, attach_decode
+from kafkarec._core import decode as decode_at_once
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.enums import Isolation
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns
 
 from .decode_options import (
     DecodeRequest,
+    batch_request,
     check_option_names,
     checked_request,
     checked_threads,
-    request,
     request_of,
     scan_request,
 )
-from .passes import Excluded, PassResult, as_columns, batch_table, read_part, read_pieces
+from .passes import Excluded, as_columns, batch_table, read_part, read_pieces
+
+attach_decode(checked_request, RecordColumns)
 
 
 def _isolated(
@@ -82,21 +85,22 @@ def decode(
         must not be truncated as long as they are read
     threads: how many threads may decode, the calling one included; inputs of 1 MiB or less have one
     """
+    if isolation == "read_uncommitted" and threads == 1:
+        return decode_at_once(
+            data,
+            columns,
+            control,
+            check_crcs,
+            errors,
+            max_decompressed_bytes,
+            timestamp_unit,
+            header_keys,
+            restore,
+            layout,
+        )
     checked_threads(threads)
-    decode_request = checked_request(
-        columns,
-        control,
-        check_crcs,
-        errors,
-        max_decompressed_bytes,
-        timestamp_unit,
-        header_keys,
-        restore,
-        layout,
-    )
-    source, left_out = Source(data), None
-    if isolation != "read_uncommitted":
-        decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
+    decode_request, source = request_of(locals()), Source(data)
+    decode_request, left_out = _isolated(decode_request, data, source, isolation, aborted, last_stable_offset)
     return as_columns(decode_request, read_part(decode_request, source, threads=threads), left_out)
 
 
@@ -143,42 +147,37 @@ def batches(data: Any, *, errors: str = "raise", **options: Any) -> Iterator[Rec
     Accepts decode's options for the records; control records are included unless control=False.
     """
     check_option_names(options)
-    decode_request = request(**{"control": True, **options}, errors=errors)
-    return _batches(data, decode_request)
+    return _batches(Source(data), batch_request(**options), scan_request(errors))
 
 
-class BatchBytes(NamedTuple):
-    """The bytes of a segment, a file or a Buffer, as a BatchSource."""
+class _BufferBytes(NamedTuple):
+    """The bytes of a buffer, as a BatchSource."""
 
-    segment: Any
+    source: Source
     decode_request: DecodeRequest
 
     def raw(self, start: int, stop: int) -> memoryview:
-        return memoryview(self.segment.raw(start, stop - start))
+        return memoryview(self.source)[start:stop]
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
         file.write(self.raw(start, stop))
         return stop - start
 
     def read(self, start: int, stop: int) -> RecordColumns:
-        with self.segment.opened() as source:
-            return as_columns(self.decode_request, read_part(self.decode_request, source, start, stop))
+        return RecordColumns(self.decode_request.layout, self.decode_request.decoders.read(self.source, start, stop))
 
 
-def _batches(data: Any, decode_request: DecodeRequest) -> Iterator[RecordBatch]:
-    from .walk import Buffer
-
-    segment = Buffer(data)
-    buffer = BatchBytes(segment, decode_request._replace(skip=False) if decode_request.skip else decode_request)
-    for part in _headers(scan_request("skip" if decode_request.skip else "raise"), segment.source):
+def _batches(source: Source, decode_request: DecodeRequest, scan: DecodeRequest) -> Iterator[RecordBatch]:
+    batch_bytes = _BufferBytes(source, decode_request)
+    for part in _headers(scan, source):
         for rows in part.tables:
             for row in range(len(rows)):
-                yield RecordBatch(rows, row, buffer)
+                yield RecordBatch(rows, row, batch_bytes)
 
 
 def _headers(decode_request: DecodeRequest, source: Source) -> Iterable[PassResult]:
     """In one part; if there is damage, the good batches before it in one of their own."""
     try:
-        return [read_part(decode_request, source)]
+        return [decode_request.decoders.read(source)]
     except KafkaRecordError:
         return read_pieces(decode_request, source)

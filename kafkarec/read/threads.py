@@ -18,7 +18,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeVar
 
-from kafkarec._core import Source, Stretches
+from kafkarec._core import PassResult, Source, Stretches
 
 from .decode_options import CHUNK_BYTES, NO_COLUMNS, DecodeRequest
 
@@ -75,8 +75,8 @@ def worth_sharing(decode_request: DecodeRequest, size: int) -> bool:
 
 def read_shared(
     decode_request: DecodeRequest, source: Source, start: int, stop: int | None, threads: int
-) -> tuple[Any, ...]:
-    """As DecodeRequest.read, in up to `threads` threads; the same result, except for where its chunks end."""
+) -> PassResult:
+    """As Decoders.read, in up to `threads` threads; the same result, except for where its chunks end."""
     end = source.size if stop is None else stop
     size = max(_LEAST_BYTES, min(CHUNK_BYTES, (end - start) // (_EACH * threads)))
     stretches = Stretches(decode_request.decoder(layout=NO_COLUMNS), source, start, stop, size)
@@ -96,11 +96,11 @@ def read_shared(
     finally:
         stretches.close()
         shared.clear()  # a helper that is busy elsewhere may find this call later
-    border = stretches.join()
+    good, border = stretches.join()
     if border[0] == end:
-        return stretches.chunks, stretches.tables, [], 0, []
-    chunks, tables, *rest = decode_request.read(source, border[0], stop, (border, stretches.tables))
-    return stretches.chunks + chunks, stretches.tables + tables, *rest
+        return good
+    rest = decode_request.decoders.read(source, border[0], stop, (border, good.tables))
+    return PassResult(good.chunks + rest.chunks, good.tables + rest.tables, rest.damage, rest.remaining, rest.restored)
 
 
 class _Call(Generic[_Result]):

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kafkarec._core import Source
+from kafkarec._core import PassResult, Source
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.layout import UP_TO_MAGIC
 from kafkarec.recover.marker_evidence import NO_EVIDENCE, Evidence
@@ -28,7 +28,7 @@ from .decode_options import (
     DecodeRequest,
     request,
 )
-from .passes import PassResult, read_pieces
+from .passes import read_pieces
 from .threads import in_order, worth_sharing
 
 _MOST_AHEAD = 8  # steps of a segment that is read ahead whole
@@ -84,8 +84,7 @@ class Buffer:
     ) -> None:
         self.path, self.evidence = path, evidence
         self.source = Source(data) if source is None else source
-        view = memoryview(data)
-        self._bytes = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+        self._bytes = memoryview(self.source)
 
     def opened(self) -> AbstractContextManager[Source]:
         return nullcontext(self.source)
@@ -156,9 +155,10 @@ def walk(
 def steps_of(segment: Any, number: int, part: PassResult) -> Iterator[Step]:
     """The steps of a part that may be several joined ones."""
     chunks = {id(chunk.rows): [chunk] for chunk in part.chunks}
+    damage, restored = part.damage, part.restored
     for rows in part.tables:
-        yield Step(segment, number, part._replace(tables=[rows], chunks=chunks.get(id(rows), [])))
-        part = part._replace(damage=[], restored=())
+        yield Step(segment, number, PassResult(chunks.get(id(rows), []), [rows], damage, part.remaining, restored))
+        damage, restored = [], []
 
 
 def is_preallocated(segment: Any, tail: tuple[int, int]) -> bool:

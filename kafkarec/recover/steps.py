@@ -55,7 +55,7 @@ class Step:
     """Consecutive bytes of one segment.
 
     segment, number   which segment of the walk
-    part              all of it as a read.passes.PassResult
+    part              all of it as a PassResult
     rows              the good batches: BatchRow structs with the restored values
     chunk             the records of the columns asked for; None: there are none
     damage, restored  before, between and behind the batches

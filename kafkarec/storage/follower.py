@@ -32,11 +32,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from kafkarec._core import Source
+from kafkarec._core import PassResult, Source
 from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation
 from kafkarec.read.decode_options import ALL_CHECKS, DecodeRequest, request
-from kafkarec.read.passes import Excluded, PassResult, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
+from kafkarec.read.passes import Excluded, ReadTo, as_columns, batch_table, read_on, read_pieces, read_until
 from kafkarec.read.walk import CHECKSUMS, MARKERS, asked, steps_of
 from kafkarec.recover.marker_matching import Match
 from kafkarec.recover.offset_order import WINDOW
@@ -448,7 +448,8 @@ class Follower:
         after: ReadTo,
         left_out: Excluded | None,
     ) -> Iterator[tuple[SegmentFile, RecordColumns]]:
-        records = as_columns(decode_request, part._replace(remaining=0), left_out)
+        without_tail = PassResult(part.chunks, part.tables, part.damage, 0, part.restored)
+        records = as_columns(decode_request, without_tail, left_out)
         if after.position == self._first_end:
             records = records[self._count_below(decode_request, source, after.position) :]
             self._first_end = None

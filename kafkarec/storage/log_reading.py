@@ -7,10 +7,11 @@ from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
+from kafkarec._core import PassResult
 from kafkarec.format.enums import Isolation
 from kafkarec.read import isolation as isolation_rules
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import Excluded, PassResult, as_columns, batch_table, joined, read_part
+from kafkarec.read.passes import Excluded, as_columns, batch_table, joined, read_part
 from kafkarec.read.walk import CHECKSUMS, HEADERS, asked, walk
 from kafkarec.tables.records import BatchTable, RecordBatch, RecordColumns, places
 

@@ -7,17 +7,28 @@ import io
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from kafkarec.read.reader import BatchBytes
-from kafkarec.tables.records import RecordBatch
+from kafkarec.read.decode_options import DecodeRequest
+from kafkarec.read.passes import as_columns, read_part
+from kafkarec.tables.records import RecordBatch, RecordColumns
 
 _STEP = 1 << 20
 _PLAIN_FILES = (io.FileIO, io.BufferedWriter, io.BufferedRandom)  # another object may change what it passes on
 
 
-class SegmentBytes(BatchBytes):
-    """The bytes of a file; those that are written go through no buffer where that is possible."""
+class SegmentBytes(NamedTuple):
+    """The bytes of a segment, as a BatchSource; those that are written go through no buffer where that is possible."""
+
+    segment: Any
+    decode_request: DecodeRequest
+
+    def raw(self, start: int, stop: int) -> memoryview:
+        return memoryview(self.segment.raw(start, stop - start))
+
+    def read(self, start: int, stop: int) -> RecordColumns:
+        with self.segment.opened() as source:
+            return as_columns(self.decode_request, read_part(self.decode_request, source, start, stop))
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
         with self.segment.opened():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol, overload
 
-from kafkarec._core import Chunk, Layout, Rows
+from kafkarec._core import Layout, Rows
+from kafkarec._core import PassResult as PassResult
 from kafkarec._core import Record as Record
 from kafkarec.damage import Damage, Restored, UndecidedTransaction
 from kafkarec.format.schema import batch_schema
@@ -108,61 +109,40 @@ def places(table: BatchTable) -> Iterator[tuple[Rows, int]]:
 class RecordColumns(Table):
     """Decoded records as Arrow columns. Immutable; pyarrow.table, polars.DataFrame, duckdb take it; iterate it."""
 
-    __slots__ = (
-        "_batches",
-        "_binary_header_keys",
-        "_chunks",
-        "_damage",
-        "_last_stable_offset",
-        "_remaining",
-        "_restored",
-        "_tables",
-        "_ticks",
-        "_undecided",
-        "_whole",
-    )
+    __slots__ = ("_batches", "_found", "_last_stable_offset", "_undecided", "_whole")
 
     def __init__(
         self,
         layout: Layout,
-        chunks: Sequence[Chunk],
-        tables: Sequence[Rows] = (),
-        damage: tuple[Damage, ...] = (),
-        remaining: int = 0,
+        found: PassResult,
         last_stable_offset: int | None = None,
-        ticks: int = 1,
-        binary_header_keys: bool = False,
         undecided: tuple[UndecidedTransaction, ...] = (),
-        restored: tuple[Restored, ...] = (),
         cut: list[Piece] | None = None,
         whole: bool = True,
     ) -> None:
-        """ticks: of the timestamps, in a millisecond. cut: rows of the chunks; None: all. whole: False for a slice:
-        `.batches` also has batches that are not in these rows."""
-        self._layout, self._cut = layout, cut
-        self._chunks, self._tables = chunks, tables
-        self._damage, self._restored, self._remaining = damage, restored, remaining
+        """cut: rows of the chunks; None: all. whole: False for a slice: `.batches` also has batches that are not in
+        these rows."""
+        self._layout, self._cut, self._found, self._whole = layout, cut, found, whole
         self._last_stable_offset, self._undecided = last_stable_offset, undecided
-        self._ticks, self._binary_header_keys, self._whole = ticks, binary_header_keys, whole
         self._batches: BatchTable | None = None
 
     def _whole_pieces(self) -> list[Piece]:
-        return [(chunk, 0, len(chunk)) for chunk in self._chunks]
+        return [(chunk, 0, len(chunk)) for chunk in self._found.chunks]
 
     @property
     def damage(self) -> tuple[Damage, ...]:
         """The damaged ranges (errors="skip")."""
-        return self._damage
+        return tuple(self._found.damage)
 
     @property
     def restored(self) -> tuple[Restored, ...]:
         """The good batches whose header fields were restored (errors="skip")."""
-        return self._restored
+        return tuple(self._found.restored)
 
     @property
     def remaining(self) -> int:
         """Bytes of the input after the last batch: a cut tail, which Kafka treats as the end."""
-        return self._remaining
+        return self._found.remaining
 
     @property
     def last_stable_offset(self) -> int | None:
@@ -181,26 +161,14 @@ class RecordColumns(Table):
         return sum(chunk.out_of_range for chunk, _, _ in self._pieces)
 
     def _same(self, pieces: list[Piece]) -> RecordColumns:
-        return RecordColumns(
-            self._layout,
-            self._chunks,
-            self._tables,
-            self._damage,
-            self._remaining,
-            self._last_stable_offset,
-            self._ticks,
-            self._binary_header_keys,
-            self._undecided,
-            self._restored,
-            pieces,
-            self._whole and pieces == self._pieces,
-        )
+        whole = self._whole and pieces == self._pieces
+        return RecordColumns(self._layout, self._found, self._last_stable_offset, self._undecided, pieces, whole)
 
     @property
     def batches(self) -> BatchTable:
         """The BatchTable of every good batch, independent of `control` and `isolation`."""
         if self._batches is None:
-            self._batches = BatchTable(self._tables, self._damage, self._remaining)
+            self._batches = BatchTable(self._found.tables, self.damage, self.remaining)
         return self._batches
 
     @overload
@@ -213,9 +181,12 @@ class RecordColumns(Table):
             return self._slice(index)
         row = self._row_number(index)
         [(chunk, start, stop)] = self._rows(row, row + 1)
-        return chunk.records(self._layout, start, stop, self._ticks, self._binary_header_keys)[0]
+        return chunk.records(self._layout, start, stop)[0]
 
     def __iter__(self) -> Iterator[Record]:
+        chunks = self._found.chunks
+        if self._cut is None and len(chunks) == 1 and (rows := len(chunks[0])) <= _BLOCK:
+            return iter(chunks[0].records(self._layout, 0, rows))
         return chain.from_iterable(self._blocks())  # a third faster than a generator of Records
 
     def tuples(self) -> list[Row]:
@@ -226,14 +197,14 @@ class RecordColumns(Table):
         """
         rows: list[Row] = []
         for chunk, start, stop in self._pieces:
-            rows += chunk.tuples(self._layout, start, stop, self._ticks, self._binary_header_keys)
+            rows += chunk.tuples(self._layout, start, stop)
         return rows
 
     def _blocks(self) -> Iterator[list[Record]]:
         for chunk, start, stop in self._pieces:
             for low in range(start, stop, _BLOCK):
                 high = min(low + _BLOCK, stop)
-                yield chunk.records(self._layout, low, high, self._ticks, self._binary_header_keys)
+                yield chunk.records(self._layout, low, high)
 
     def __repr__(self) -> str:
         return (

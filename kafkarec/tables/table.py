@@ -65,9 +65,7 @@ def _with_nulls(values: list[Any], validity: memoryview, start: int, stop: int) 
     return [value if bit == "1" else None for value, bit in zip(values, bits, strict=True)]
 
 
-def header_cells(
-    chunk: Chunk, layout: Layout, column: int, start: int, stop: int, binary: bool
-) -> list[tuple[Any, ...]]:
+def header_cells(chunk: Chunk, layout: Layout, column: int, start: int, stop: int) -> list[tuple[Any, ...]]:
     """The headers of rows [start, stop): tuples of (key, value or None)."""
     _, lists, _ = chunk.column(column, 0)
     ends = lists.cast("i")[start : stop + 1].tolist()
@@ -76,7 +74,7 @@ def header_cells(
         return [()] * (stop - start)
     key_offsets, key_data, validity, value_offsets, value_data = chunk.headers()
     keys: list[Any] = _byte_strings(key_offsets, key_data, first, last)
-    if not binary:
+    if not layout.binary_header_keys:
         keys = [key.decode() for key in keys]
     values: list[Any]
     if layout.schema[column].views:
@@ -91,7 +89,6 @@ class Table(ABC):
     """Columns of equal length. Immutable and thread-safe; Arrow consumers get the same buffers."""
 
     __slots__ = ("__weakref__", "_cut", "_layout")
-    _binary_header_keys = False
 
     def __init__(self, layout: Layout, cut: list[Piece] | None) -> None:
         """cut: the rows; None: those of `_whole_pieces`, which is called when they are used."""
@@ -159,7 +156,7 @@ class Table(ABC):
     def _cells(self, index: int, chunk: Chunk, start: int, stop: int) -> list[Any]:
         format_ = self.schema[index].format
         if format_ == "+l":
-            return header_cells(chunk, self._layout, index, start, stop, self._binary_header_keys)
+            return header_cells(chunk, self._layout, index, start, stop)
         if format_ == "vz":
             return chunk.viewed(self._layout, index, start, stop)
         return cells(chunk, index, format_, start, stop)

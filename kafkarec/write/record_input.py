@@ -42,8 +42,8 @@ def record_input_of(records: Any, *, plain: bool = False) -> RecordInput:
 
 def cuts_of(columns: RecordColumns) -> Cuts:
     """The original batches of decoded columns, including empty ones unless the columns are a slice."""
-    pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._tables}
-    tables = {id(table): table for table in columns._tables}
+    pieces: dict[int, list[tuple[memoryview, int, int]]] = {id(table): [] for table in columns._found.tables}
+    tables = {id(table): table for table in columns._found.tables}
     for chunk, start, stop in columns._pieces:
         tables.setdefault(id(chunk.rows), chunk.rows)
         pieces.setdefault(id(chunk.rows), []).append((chunk.runs(), start, stop))

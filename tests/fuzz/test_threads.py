@@ -22,11 +22,10 @@ from core_reading import error_fields, what_was_left_out
 from long_run import LONG, fewer
 
 import kafkarec
-from kafkarec._core import Source
+from kafkarec._core import PassResult, Source
 from kafkarec.read import decode_options, passes
 from kafkarec.read import threads as shared
 from kafkarec.read.decode_options import DecodeRequest
-from kafkarec.read.passes import PassResult
 
 pytestmark = pytest.mark.core
 

@@ -157,7 +157,7 @@ def _without_nulls(numbers: list[int | None]) -> Sequence[int | None]:
 def _sizes(piece: RecordColumns, column: int) -> list[int]:
     """The size of each key or value, -1 for null: without the bytes, which `piece.column` would copy."""
     found: list[int] = []
-    for chunk in piece._chunks:
+    for chunk in piece._found.chunks:
         validity, borders, _ = chunk.column(column, 0)
         ends = borders.cast("i").tolist()
         sizes: Iterable[int] = map(sub, ends[1:], ends)
@@ -170,7 +170,7 @@ def _sizes(piece: RecordColumns, column: int) -> list[int]:
 def _header_names(piece: RecordColumns) -> list[str]:
     """The header keys of each record, joined by commas: without the values, which `piece.column` would copy."""
     found: list[str] = []
-    for chunk in piece._chunks:
+    for chunk in piece._found.chunks:
         ends = chunk.column(_Decoder.COLUMNS.index("headers"), 0)[1].cast("i").tolist()
         if not ends[-1]:
             found += [""] * len(chunk)

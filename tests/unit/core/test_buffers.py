@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from itertools import pairwise
 from typing import Any
 
 import builders
 import pyarrow as pa
 import pytest
+from fake_file import FakeFile
 
 import kafkarec
 from kafkarec._core import Chunk, Source
@@ -43,8 +45,13 @@ def assert_takes(address: int, wanted: int, what: object) -> None:
     assert wanted <= held(address) < wanted + ROUNDED, (what, wanted, held(address))
 
 
+def source(data: bytes) -> Source:
+    """Return a file: of a small input in memory the buffers are parts of one page."""
+    return Source(file=FakeFile(data, window_bytes=1 << 16))
+
+
 def read(decoder: Any, data: bytes) -> Chunk:
-    decoder.feed(Source(data))
+    decoder.feed(source(data))
     assert not decoder.run()
     chunk, _ = decoder.take()
     return chunk
@@ -54,6 +61,37 @@ def of(count: int, key: bytes | None = None, value: bytes | None = None, headers
     return builders.batch(
         [builders.record(offset_delta=n, key=key, value=value, headers=headers) for n in range(count)]
     )
+
+
+@pytest.mark.parametrize(
+    ("names", "parts", "row", "values"),
+    [
+        (["offset"], 1, 8, 0),
+        (["timestamp"], 2, 9, 0),
+        (["timestamp_type"], 1, 1, 0),
+        (["key"], 3, 5, 1),
+        (["key", "value"], 6, 10, 2),
+        (["headers"], 7, 4, 0),
+        (["offset", "timestamp", "timestamp_type", "key", "value", "headers"], 17, 32, 2),
+    ],
+)
+def test_the_buffers_of_a_small_input_in_memory_are_parts_of_one_page(
+    names: list[str], parts: int, row: int, values: int
+) -> None:
+    """Each begins at a multiple of 64 bytes and has the slack; together they take no more than the page."""
+    for count in (1, 2, 30, 300):
+        data = of(count, b"k", b"v" * 3)
+        columns = kafkarec.decode(data, columns=names)
+        payload = len(data) - 61
+        found = list(columns.buffer_addresses()[0].values())
+        page = found[0][1]
+        wanted = (parts + 1) * 2 * SLACK + count * row + payload * values
+        assert_takes(page, wanted, (count, names))
+        addresses = sorted({address for buffers in found for address in buffers if address})
+        inside = [address for address in addresses if page <= address < page + given(wanted)]
+        assert len(addresses) - len(inside) == ("timestamp_type" in names), "whose validity is made afterwards"
+        assert all(address % 64 == 0 for address in inside)
+        assert all(b - a >= SLACK for a, b in pairwise(inside))
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -178,7 +216,7 @@ def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int)
         (asked.decoder(), batch * (alike + 1) + batch[:-1]),
         (limited.decoder(), batch * 20),
     ):
-        decoder.feed(Source(data))
+        decoder.feed(source(data))
         decoder.run()
         chunk, _ = decoder.take()
         assert len(chunk) == 40 * (alike + 1)
@@ -193,8 +231,8 @@ def test_memory_of_the_first_chunk_is_reserved_after_its_first_batch(alike: int)
 
 def test_memory_is_not_reserved_by_what_another_call_has_read() -> None:
     asked = request(columns=["offset"])
-    asked.read(Source(of(900)))
-    (chunk,), *_ = asked.read(Source(of(1)))
+    asked.decoders.read(source(of(900)))
+    (chunk,) = asked.decoders.read(source(of(1))).chunks
     assert_takes(chunk.address(0, 1), 8 + SLACK, "one row")
 
 

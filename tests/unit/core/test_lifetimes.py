@@ -290,7 +290,7 @@ def test_objects_that_only_the_core_makes_or_that_lack_something_are_refused() -
         with pytest.raises(TypeError):
             make()  # type: ignore[operator]
     nothing: Any = None
-    chunk = decoder().read(Source(PLAIN))[0][0]
+    chunk = decoder().read(Source(PLAIN)).chunks[0]
     for call in (
         lambda: Stretches(nothing, nothing, 0, None),
         lambda: chunk.records(nothing, 0, 1, 1, False),
@@ -325,7 +325,7 @@ def test_a_decoder_without_an_input() -> None:
         with pytest.raises(ValueError, match="no input"):
             decoder(**options).run()
     one = decoder()
-    chunks, _, _, _, _ = one.read(Source(PLAIN))
+    chunks = one.read(Source(PLAIN)).chunks
     assert [len(chunk) for chunk in chunks] == [3]
     assert (one.size, one.stop, one.is_valid(0), one.framed_end(0)) == (0, 0, False, -1)
     with pytest.raises(ValueError, match="no input"):

@@ -276,6 +276,6 @@ def test_buffers_of_any_kind_and_none(form: Form) -> None:
 def test_many_batches_are_several_chunks() -> None:
     data = b"".join(builders.batch([builders.record(value=bytes(900_000))], base_offset=n) for n in range(5))
     columns = v3.decode(v3.from_v2(data), columns=["offset", "value", "magic", "batch_position"])
-    assert len(columns._chunks) > 1 and columns.column("offset") == [0, 1, 2, 3, 4]
+    assert len(columns._found.chunks) > 1 and columns.column("offset") == [0, 1, 2, 3, 4]
     assert columns.column("magic") == [3] * 5 == columns.batches.column("magic")
     assert columns.column("batch_position") == columns.batches.column("position")
