@@ -1,7 +1,7 @@
 """Types of the compiled module that writes. Private: the public names are in `kafkarec`."""
 
-from collections.abc import Iterable
-from typing import Any, TypeVar, final
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, TypeVar, final
 
 from typing_extensions import disjoint_base
 
@@ -14,7 +14,6 @@ def attach(codecs: Any, refused: Any, options: Any, conversion: Any) -> None: ..
 
 INITIAL_RATIO: float
 
-def compression_ratio(compressed: int, used: int) -> float: ...
 def next_ratio(expected: float, seen: float) -> float: ...
 def record_size(
     magic: int, offset_delta: int, timestamp_delta: int, key: Any, value: Any, headers: Any = ()
@@ -24,16 +23,23 @@ def record_size(
 class OpenBatch:
     _expected_ratio: float
     _last_offset: int | None
+    _limits: tuple[int, int]
+    _topic: str | None
     def __len__(self) -> int: ...
     def _append_row(self, timestamp: Any, key: Any, value: Any, headers: Any, offset: Any) -> int | None: ...
     def _has_room(self, timestamp: Any, key: Any, value: Any, headers: Any) -> bool | None: ...
-    def _write(self, options: EncodeOptions) -> bytes: ...
-    def _close(self) -> None: ...
-    def _clear(self) -> None: ...
+    def _build(self) -> bytes: ...
+    def _abort(self) -> None: ...
+    @property
+    def _fields(self) -> Any: ...
+    @property
+    def _state(self) -> Literal["open", "built", "aborted"]: ...
+    @property
+    def _ratio(self) -> float: ...
+    @property
+    def _limit(self) -> int: ...
     @property
     def _size(self) -> int: ...
-    @property
-    def _header_size(self) -> int: ...
     @property
     def _size_so_far(self) -> int: ...
     @property
@@ -45,19 +51,25 @@ class OpenBatch:
 
 def open_batch(
     batch: OpenBatch,
-    magic: int,
-    codec: int,
-    is_control: bool,
+    check: Callable[..., tuple[Any, int]],
     base_offset: int,
-    base_timestamp: int | None,
-    log_append_time: int | None,
-    limit: int,
-    ratio: float,
-    most_records: int,
-    most_bytes: int,
+    base_sequence: int,
+    log_append_time: int,
+    magic: int,
+    compression: Any,
+    level: int | None,
+    timestamp_type: Any,
+    partition_leader_epoch: int,
+    delete_horizon_ms: int | None,
+    producer_id: int,
+    producer_epoch: int,
+    is_transactional: bool,
+    is_control: bool,
+    batch_size: int,
     /,
 ) -> None:
-    """Begins a batch, without records."""
+    """Begins a batch, without records. `check` makes the BatchHeader and the batch size of all arguments after it, or
+    raises; it is called once for equal ones, whatever the first three numbers are."""
 
 def forget_options() -> None: ...
 def compiled_append(function: _Method) -> _Method: ...
@@ -74,7 +86,6 @@ class RecordInput:
         stream: object = None,
         array: object = None,
         rows: tuple[Any, ...] | None = None,
-        batch: OpenBatch | None = None,
         left_out: set[str] | frozenset[str] = ...,
         own: bool = False,
     ) -> RecordInput: ...
@@ -96,7 +107,7 @@ class EncodeOptions:
 
 @final
 class EncodeRun:
-    def __new__(cls, record_input: RecordInput, options: EncodeOptions) -> EncodeRun: ...
+    def __new__(cls, record_input: RecordInput) -> EncodeRun: ...
 
 def encode(
     records: Any,

@@ -7,8 +7,9 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT32_MAX, INT64_MAX, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
 from kafkarec._c.columns cimport Buffer, buffer_reserve
@@ -20,8 +21,8 @@ from kafkarec._c.encode cimport encoder_run, full_before
 from kafkarec._c.row_summary cimport RowSummary, summarize
 from kafkarec._shared cimport pages_free
 from kafkarec._c.write_v2 cimport (
-    EXPLICIT_BASE_OFFSET, EXPLICIT_LAST_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE,
-    OVERRIDE_TRANSACTIONAL, RecordFields, sized, varint_size,
+    EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
+    BatchFields, RecordFields, sized, varint_size,
 )
 from kafkarec._c.batch_builder cimport (
     Encoder, batch_close_compressed, write_empty_batch,
@@ -34,17 +35,20 @@ from kafkarec._c.input_columns cimport (
 from kafkarec._c.compress cimport LZ4_HEAD, ZSTD_PARAMETERS, compress_release
 from kafkarec._c cimport status as st
 from kafkarec._entry.batch_cuts cimport BatchCuts, buffer_of, cuts_fill, cuts_last_offset
-from kafkarec._entry.open_batch cimport OpenBatchState, FALL_BACK, YES, add_record, has_room
+from kafkarec._entry.open_batch cimport (
+    FALL_BACK, OpenBatchState, YES, add_record, has_last_offset, has_room, set_last_offset,
+)
 from kafkarec._entry.arrow_import cimport (
     InputChunks, chunks_of_rows, chunks_release, chunks_rows, import_array, import_stream,
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
 from kafkarec._entry.fast_calls cimport (
-    ENCODE_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text, same_arguments,
+    ENCODE_OPTIONS, HEADER_NUMBERS, HEADER_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text,
+    same_arguments,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_clear, rows_fill, rows_release,
-    types_fill,
+    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_clear, rows_fill,
+    rows_release, types_fill,
 )
 
 from kafkarec.errors import MissingCodecError
@@ -105,14 +109,12 @@ def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta
     return size_of(&d, magic, offset_delta, timestamp_delta, &body)
 
 
-def compression_ratio(int64_t compressed, int64_t used):
-    """Compressed bytes / bytes of the records, a 32-bit float."""
-    return ratio_of(compressed, used)
-
-
 def next_ratio(float expected, float seen):
     """The expected ratio after a batch with the ratio `seen`."""
     return ratio_after(expected, seen)
+
+
+cdef str OPEN = "open", BUILT = "built", ABORTED = "aborted"       # states of a builder
 
 
 cdef class OpenBatch:
@@ -122,26 +124,25 @@ cdef class OpenBatch:
     _append_row and _has_room return None if a field must be converted or cannot be written; nothing has changed then.
     """
     cdef OpenBatchState g
-    cdef int writing                     # how many calls of `_write` are running
-    cdef bint is_open
-    cdef bint is_plain                   # accepts records that are not control records
+    cdef EncodeOptions options
+    cdef object header                   # the BatchHeader, once it is asked for
+    cdef int writing                     # how many calls of `write` are running
+    cdef readonly str _state             # None before `begin`
+    cdef bytes built
+    cdef readonly float _ratio           # of the built batch's records
+    cdef public object _topic
 
-    cdef int begin(self, signed char magic, signed char codec, bint is_control, int64_t base_offset,
-                   object base_timestamp, object log_append_time, int64_t limit, float ratio, int64_t most_records,
-                   int64_t most_bytes) except -1:
+    cdef int begin(self, EncodeOptions options, const BatchFields* fields) except -1:
         rows_release(&self.g.rows)
-        self.g.magic, self.g.base_offset, self.g.has_last, self.g.size = magic, base_offset, False, 0
-        self.g.limit.most, self.g.limit.header_size = limit, batch_header_size(magic, codec)
-        self.g.limit.compressed, self.g.limit.ratio = codec != 0, ratio
-        self.g.has_log_append_time = log_append_time is not None
-        if self.g.has_log_append_time:
-            self.g.log_append_time = log_append_time
-        self.g.has_base_timestamp = base_timestamp is not None
-        if self.g.has_base_timestamp:
-            self.g.base_timestamp = base_timestamp
+        memset(&self.g, 0, sizeof(OpenBatchState))
+        self.options, self.header, self._state, self.built, self._topic = options, None, OPEN, b"", None
+        self._ratio = 1.0
+        self.g.fields = fields[0]
+        self.g.limit.most, self.g.limit.ratio = options.e.limit.most, FIRST_RATIO
+        self.g.limit.header_size = batch_header_size(fields.magic, fields.codec)
+        self.g.limit.compressed = fields.codec != 0
         self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
-        self.g.most_records, self.g.most_bytes = most_records, most_bytes - self.g.limit.header_size
-        self.is_open, self.is_plain = True, not is_control
+        self.g.most_records = self.g.most_bytes = INT32_MAX
         return 0
 
     def __dealloc__(self):
@@ -152,57 +153,84 @@ cdef class OpenBatch:
 
     cdef bint add(self, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                   PyObject* offset) except -1:
-        return self.is_open and not self.writing and add_record(
+        return self._state is OPEN and not self.writing and add_record(
             &self.g, timestamp, key, value, headers, offset
         ) == YES
 
     def _append_row(self, timestamp, key, value, headers, offset):
         """Appends a record; its offset, or None."""
         if self.add(<PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers, <PyObject*>offset):
-            return self.g.last_offset
+            return self.g.fields.last_offset
         return None
 
     def _has_room(self, timestamp, key, value, headers):
         """Whether the record would fit, or None. False while the batch is written."""
         cdef int answer
-        if not self.is_open or self.writing:
+        if self._state is not OPEN or self.writing:
             return False
         answer = has_room(&self.g, <PyObject*>timestamp, <PyObject*>key, <PyObject*>value, <PyObject*>headers)
         return None if answer == FALL_BACK else answer == YES
 
-    def _write(self, EncodeOptions options):
-        """The batch as bytes, with its last offset. Meanwhile no record can be added."""
-        cdef RecordInput rows
-        cdef EncodeRun encoding
+    def _build(self):
+        """The batch as bytes, which the first call writes; b"" without records."""
+        if self._state is OPEN:
+            self.check_producer()
+            self.built = self.write() if self.g.rows.count > 0 else b""
+            self._state = BUILT
+            if self.g.rows.count > 0 and (self.g.fields.magic >= BATCH_MAGIC or self.g.limit.compressed):
+                self._ratio = ratio_of(len(self.built) - self.g.limit.header_size, self.g.size)
+        elif self._state is not BUILT:
+            raise ValueError("the builder is aborted")
+        return self.built
+
+    cdef int check_producer(self) except -1:
+        """MemoryRecordsBuilder.validateProducerState."""
+        cdef const BatchFields* f = &self.g.fields
+        if f.producer_id == ABSENT:
+            if f.is_transactional:
+                raise ValueError("a transactional batch needs a producer id")
+            return 0
+        if f.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {f.magic} has no field for a producer id")
+        if f.producer_epoch == ABSENT:
+            raise ValueError("a producer id needs a producer epoch")
+        if f.base_sequence < 0 and not f.is_control:
+            raise ValueError(f"a producer id needs a base sequence, not {f.base_sequence}")
+        return 0
+
+    cdef bytes write(self):
+        """Writes the batch; meanwhile no record can be added."""
+        cdef EncodeRun encoding = self.options.run()
+        cdef bytes batch
         self.writing += 1
         try:
-            rows = RecordInput(batch=self)
-            encoding = rows.single_batch(options, 0, rows.rows)
-            encoding.e.defaults.last_offset = self.g.last_offset
-            encoding.e.defaults.explicit_fields |= EXPLICIT_LAST_OFFSET
-            return encoding.one_batch(0, None)
+            encoding.record_input.take_table(&self.g.rows, self)
+            encoding.begin(self.options)
+            encoding.e.defaults = self.g.fields
+            encoding.make_single()
+            batch = encoding.one_batch(0, None)
         finally:
             self.writing -= 1
+        self.options.put_back(encoding)
+        return batch
 
-    def _close(self):
-        """No further record is accepted."""
-        self.is_open = False
-
-    def _clear(self):
+    def _abort(self):
         """Closes the batch and releases its records; its sizes and offsets are kept."""
-        self.is_open = False
+        self._state, self.built = ABORTED, b""
         if not self.writing:
             rows_release(&self.g.rows)
 
     @property
-    def _size(self):
-        """Bytes of the records, uncompressed."""
-        return self.g.size
-
-    @property
-    def _header_size(self):
-        """Bytes before the records."""
-        return self.g.limit.header_size
+    def _fields(self):
+        """The header fields, as a write.header.BatchHeader without the last offset."""
+        if self.options is None:
+            raise ValueError("a builder whose __init__ was not called")
+        if self.header is None:
+            self.header = self.options.header._replace(
+                base_offset=self.g.fields.base_offset, base_sequence=self.g.fields.base_sequence,
+                log_append_time=self.g.fields.log_append_time,
+            )
+        return self.header
 
     @property
     def _size_so_far(self):
@@ -210,9 +238,19 @@ cdef class OpenBatch:
         return batch_size_so_far(&self.g.limit, self.g.size)
 
     @property
+    def _size(self):
+        """Bytes of the batch once it is built; before that _size_so_far."""
+        return len(self.built) if self._state is BUILT else self._size_so_far
+
+    @property
     def _is_full(self):
         """Whether no further record fits, or none is accepted. False without records."""
-        return not self.is_open or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
+        return self._state is not OPEN or (self.g.rows.count > 0 and is_full(&self.g.limit, self.g.size))
+
+    @property
+    def _limit(self):
+        """Bytes: see `batch_size`."""
+        return self.g.limit.most
 
     @property
     def _expected_ratio(self):
@@ -224,16 +262,25 @@ cdef class OpenBatch:
         self.g.limit.ratio = ratio
 
     @property
+    def _limits(self):
+        """The most records, and the most bytes with the header."""
+        return self.g.most_records, self.g.most_bytes
+
+    @_limits.setter
+    def _limits(self, limits):
+        self.g.most_records, self.g.most_bytes = limits
+
+    @property
     def _first_offset(self):
         return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
 
     @property
     def _last_offset(self):
-        return self.g.last_offset if self.g.has_last else None
+        return self.g.fields.last_offset if has_last_offset(&self.g) else None
 
     @_last_offset.setter
     def _last_offset(self, offset):
-        self.g.last_offset, self.g.has_last = offset, True
+        set_last_offset(&self.g, offset)
 
     @property
     def _max_timestamp(self):
@@ -241,14 +288,45 @@ cdef class OpenBatch:
         return self.g.max_timestamp, self.g.offset_of_max_timestamp
 
 
+cdef tuple _known_headers = ()           # EncodeOptions of builders, the latest first
+
+
+cdef bint set_header_numbers(PyObject** given, BatchFields* f) noexcept:
+    """Sets base offset, base sequence and log append time, in which builders with the same options differ. False for
+    what is no int, or does not fit."""
+    cdef int64_t sequence = ABSENT
+    if given[0] == Py_None or given[1] == Py_None or given[2] == Py_None:
+        return False
+    if not (kr_row_number(given[0], &f.base_offset) and kr_row_number(given[1], &sequence)
+            and kr_row_number(given[2], &f.log_append_time)):
+        return False
+    f.base_sequence = <int32_t>sequence
+    return f.base_sequence == sequence
+
+
 cdef object open_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
     """See the stub."""
-    cdef list given = [<object>arguments[i] for i in range(count)]
-    if count != 11:
+    global _known_headers
+    cdef OpenBatch batch
+    cdef EncodeOptions options, made
+    cdef BatchFields fields
+    cdef PyObject** numbers = arguments + 2
+    cdef PyObject** others = numbers + HEADER_NUMBERS
+    if count != 2 + HEADER_NUMBERS + HEADER_OPTIONS:
         raise TypeError("open_batch is called by write.open_batch")
-    (<OpenBatch?>given[0]).begin(
-        given[1], given[2], given[3], given[4], given[5], given[6], given[7], given[8], given[9], given[10]
-    )
+    batch = <OpenBatch?><object>arguments[0]
+    options = known_options(_known_headers, others)
+    if options is not None:
+        fields = options.e.defaults
+        if set_header_numbers(numbers, &fields):
+            batch.begin(options, &fields)
+            return None
+    header, batch_size = (<object>arguments[1])(*arguments_of(numbers, HEADER_NUMBERS + HEADER_OPTIONS))
+    made = EncodeOptions(header)
+    made.e.limit.most = batch_size
+    if options is None:
+        _known_headers = with_latest(_known_headers, made, arguments_of(others, HEADER_OPTIONS))
+    batch.begin(made, &made.e.defaults)
 
 
 cdef PyMethodDef _open_call
@@ -261,12 +339,12 @@ cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count,
     """RecordBatchBuilder.append(timestamp, key, value, headers=(), offset=None)."""
     cdef OpenBatch g = <OpenBatch>batch
     cdef bint added = False
-    if names == NULL and 3 <= count <= 5 and g.is_plain:
+    if names == NULL and 3 <= count <= 5 and not g.g.fields.is_control:
         added = g.add(arguments[0], arguments[1], arguments[2],
                       arguments[3] if count > 3 else <PyObject*>_no_headers,
                       arguments[4] if count > 4 else Py_None)
         if added:
-            return g.g.last_offset
+            return g.g.fields.last_offset
     return call(_append, batch, arguments, count, names)
 
 
@@ -288,7 +366,6 @@ cdef class RecordInput:
 
     stream, array      what __arrow_c_stream__ or __arrow_c_array__ returned
     rows               a tuple of records, converted as write/py_rows.py says
-    batch              an OpenBatch, to which no record must be added while this object is in use
     left_out           names of ignored columns
     own                kafkarec made the stream: the contents of its buffers are not checked
     """
@@ -301,13 +378,10 @@ cdef class RecordInput:
     cdef bint has_field_columns
     cdef readonly bint has_offsets
 
-    def __cinit__(self, *, stream=None, array=None, tuple rows=None, OpenBatch batch=None, object left_out=frozenset(),
-                  bint own=False):
+    def __cinit__(self, *, stream=None, array=None, tuple rows=None, object left_out=frozenset(), bint own=False):
         cdef int64_t chunk
         if rows is not None:
             self.fill(rows)
-        elif batch is not None:
-            self.take_table(&batch.g.rows, batch)
         else:
             if array is not None:
                 self.columns = import_array(&self.input, array, _FIELDS, left_out)
@@ -417,10 +491,10 @@ cdef class RecordInput:
         """A run that writes rows [start, stop) as one batch."""
         cdef EncodeRun encoding
         self.check_rows(start, stop)
-        encoding = EncodeRun(self, options)
-        encoding.e.stop, encoding.e.single_batch = stop, True
-        encoding.e.assign_offsets = not self.has_offsets
-        encoding.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
+        encoding = EncodeRun(self)
+        encoding.begin(options)
+        encoding.e.stop = stop
+        encoding.make_single()
         return encoding
 
     cdef bytes encode(self, EncodeRun encoding, object base_offset, object batch_size, tuple cuts):
@@ -503,15 +577,11 @@ cdef class EncodeOptions:
             self.has_levels = True
         return 0
 
-    cdef EncodeRun run_of_rows(self, tuple rows):
-        """A run over a tuple of records; `put_back` once it has ended well."""
+    cdef EncodeRun run(self):
+        """A run over rows that are yet to be given; `put_back` once it has ended well."""
         cdef EncodeRun encoding = self.spare
         self.spare = None
-        if encoding is None:
-            return EncodeRun(RecordInput(rows=rows), self)
-        encoding.record_input.fill(rows)
-        encoding.begin(self)
-        return encoding
+        return EncodeRun(RecordInput(rows=())) if encoding is None else encoding
 
     cdef int put_back(self, EncodeRun encoding) except -1:
         encoding.record_input.clear()
@@ -534,12 +604,11 @@ cdef class EncodeRun:
     cdef object level, kept_alive
     cdef bint small                      # releasing the GIL would take longer than the run
 
-    def __cinit__(self, RecordInput record_input not None, EncodeOptions options not None):
+    def __cinit__(self, RecordInput record_input not None):
         self.record_input = record_input
-        self.begin(options)
 
     cdef int begin(self, EncodeOptions options) except -1:
-        """Sets the options; keeps the memory of an earlier run with the same ones."""
+        """Sets the options, and all rows as those to encode; keeps the memory of an earlier run with the same options."""
         cdef Buffer out = self.e.out, body = self.e.body
         cdef void* lz4 = self.e.compress_context.lz4
         cdef void* zstd = self.e.compress_context.zstd
@@ -547,7 +616,7 @@ cdef class EncodeRun:
         self.e = options.e
         self.e.out, self.e.body = out, body
         self.e.compress_context.lz4, self.e.compress_context.zstd = lz4, zstd
-        self.e.stop, self.level = self.record_input.rows, options.header.level
+        self.e.stop, self.level, self.small = self.record_input.rows, options.header.level, False
         return 0
 
     def __dealloc__(self):
@@ -556,8 +625,15 @@ cdef class EncodeRun:
         compress_release(&self.e.compress_context)
         free(self.cuts.cuts)
 
+    cdef int make_single(self) noexcept:
+        """Makes it a run that writes one batch."""
+        self.e.single_batch = True
+        self.e.assign_offsets = not self.record_input.has_offsets
+        self.e.defaults.explicit_fields |= EXPLICIT_BASE_OFFSET
+
     cdef int rewind(self, int64_t first_offset, int64_t start) except -1:
         """Begins at row `start`, and reserves the estimated size of the output."""
+        cdef int64_t size
         self.e.chunks, self.e.chunk_count = self.record_input.input.chunks, self.record_input.input.count
         self.e.chunk = self.e.rows_before = self.e.cut = self.e.cut_row = 0
         while self.e.chunk < self.e.chunk_count and start - self.e.rows_before >= self.e.chunks[self.e.chunk].rows:
@@ -567,10 +643,11 @@ cdef class EncodeRun:
         self.e.next_offset, self.e.next_sequence = first_offset, self.e.defaults.base_sequence
         self.e.any_row = self.e.open = self.e.settled = False
         self.e.written = self.e.batches = 0
-        if self.e.measuring or self.e.fixed:
+        if self.e.defaults.codec != 0 or self.e.measuring or self.e.fixed:
             return 0
-        if (self.e.defaults.codec == 0
-                and buffer_reserve(&self.e.out, 0, <size_t>self.record_input.estimated_size()) != st.OK):
+        size = self.record_input.estimated_size()
+        self.small = size < SMALL_INPUT and not self.e.keep_codec
+        if buffer_reserve(&self.e.out, 0, <size_t>size) != st.OK:
             raise MemoryError
         return 0
 
@@ -599,9 +676,8 @@ cdef class EncodeRun:
 
     cdef bytes batches(self, int64_t first_offset):
         cdef int64_t size = self.record_input.estimated_size()
-        self.small = size < SMALL_INPUT and self.e.defaults.codec == 0 and not self.e.keep_codec
-        self.e.measuring = (not self.small and self.e.defaults.codec == 0 and not self.e.keep_codec
-                            and size > LARGE_RECORD * self.record_input.rows)
+        self.e.measuring = (size >= SMALL_INPUT and size > LARGE_RECORD * self.record_input.rows
+                            and self.e.defaults.codec == 0 and not self.e.keep_codec)
         self.rewind(first_offset, 0)
         self.run()
         return self.measured(first_offset) if self.e.measuring else PyBytes_FromStringAndSize(
@@ -676,25 +752,40 @@ cdef tuple _known_options = ()           # EncodeOptions, the latest first
 cdef Py_ssize_t _most_options = 8
 
 
+cdef EncodeOptions known_options(tuple known, PyObject** arguments):
+    """The options of `known` that were made from these arguments; None without them."""
+    cdef EncodeOptions options
+    for options in known:
+        if same_arguments(options.arguments, arguments, len(options.arguments)):
+            return options
+    return None
+
+
+cdef tuple arguments_of(PyObject** given, Py_ssize_t count):
+    return tuple([<object>given[i] for i in range(count)])
+
+
+cdef tuple with_latest(tuple known, EncodeOptions options, tuple arguments):
+    """Adds options to `known`, which keeps the latest ones."""
+    options.arguments = arguments
+    return (options, *known[:_most_options - 1])
+
+
 cdef EncodeOptions options_for(PyObject** arguments):
     """The checked options for these arguments of `encode`."""
     global _known_options
-    cdef EncodeOptions options
-    cdef tuple known = _known_options
-    for options in known:
-        if same_arguments(options.arguments, arguments, ENCODE_OPTIONS):
-            return options
-    given = tuple([<object>arguments[i] for i in range(<int>ENCODE_OPTIONS)])
-    options = EncodeOptions(*_options.checked(*given))
-    options.arguments = given
-    _known_options = (options, *known[:_most_options - 1])
+    cdef EncodeOptions options = known_options(_known_options, arguments)
+    if options is None:
+        given = arguments_of(arguments, ENCODE_OPTIONS)
+        options = EncodeOptions(*_options.checked(*given))
+        _known_options = with_latest(_known_options, options, given)
     return options
 
 
 def forget_options():
-    """Drops the options of earlier calls, and the memory that is kept with them."""
-    global _known_options
-    _known_options = ()
+    """Drops the options of earlier calls and builders, and the memory that is kept with them."""
+    global _known_options, _known_headers
+    _known_options = _known_headers = ()
 
 
 cdef int check_range(str name, object given, int64_t most) except -1:
@@ -717,12 +808,16 @@ cdef object encode_call(PyObject* module, PyObject** arguments, Py_ssize_t count
     check_range("base_offset", base_offset, INT64_MAX)
     check_range("batch_size", batch_size, INT32_MAX)
     if type(records) is list or type(records) is tuple:
-        encoding = options.run_of_rows(tuple(records))
+        encoding = options.run()
+        encoding.record_input.fill(tuple(records))
+        encoding.begin(options)
         encoded = encoding.record_input.encode(encoding, base_offset, batch_size, None)
         options.put_back(encoding)
         return encoded
     record_input, cuts = _options.input_of(records)
-    return record_input.encode(EncodeRun(record_input, options), base_offset, batch_size, cuts)
+    encoding = EncodeRun(record_input)
+    encoding.begin(options)
+    return record_input.encode(encoding, base_offset, batch_size, cuts)
 
 
 cdef PyMethodDef _encode_call

@@ -8,6 +8,8 @@ from cpython.ref cimport PyObject, PyTypeObject
 cdef enum:
     ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
     DECODE_OPTIONS = 9           # arguments of _core.decode after the data
+    HEADER_NUMBERS = 3           # arguments of _writer.open_batch that change from builder to builder
+    HEADER_OPTIONS = 11          # its other ones, after the builder and the function that checks them
 
 cdef extern from "Python.h":
     ctypedef void* PyCFunction

@@ -5,11 +5,11 @@ changed, and write/builder.py converts the field or raises the error. `_c/batch_
 is full. Functions with Python objects, for the compiled modules.
 """
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT64_MAX, int8_t, int64_t
+from libc.stdint cimport int64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.batch_size cimport BatchLimit, delta_fits, has_room_for, is_full, record_size
-from kafkarec._c.write_v2 cimport RecordFields, sized, varint_size
+from kafkarec._c.write_v2 cimport EXPLICIT_LAST_OFFSET, BatchFields, RecordFields, sized, varint_size
 from kafkarec._entry.py_rows cimport (
     PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep, kept_reserve, rows_mark, rows_reserve, rows_undo, take_bytes,
     take_numbers,
@@ -22,33 +22,35 @@ cdef enum Answer:
 
 cdef struct OpenBatchState:
     PyRows rows
-    int8_t magic
-    bint has_log_append_time
-    bint has_base_timestamp
-    bint has_last                # last_offset is set
+    BatchFields fields           # last_offset once EXPLICIT_LAST_OFFSET is set
     BatchLimit limit
-    int64_t base_offset
-    int64_t base_timestamp
-    int64_t last_offset
-    int64_t log_append_time
     int64_t max_timestamp
     int64_t offset_of_max_timestamp
     int64_t most_records
-    int64_t most_bytes           # of the records
+    int64_t most_bytes           # of the batch
     int64_t size                 # bytes of the records, uncompressed
+
+
+cdef inline bint has_last_offset(const OpenBatchState* g) noexcept:
+    return g.fields.explicit_fields & EXPLICIT_LAST_OFFSET != 0
+
+
+cdef inline void set_last_offset(OpenBatchState* g, int64_t offset) noexcept:
+    g.fields.last_offset = offset
+    g.fields.explicit_fields |= EXPLICIT_LAST_OFFSET
 
 
 cdef inline int64_t last_row_size(const OpenBatchState* g, int64_t pairs) noexcept:
     """Bytes of the last row, whose headers are the pairs from `pairs` on."""
     cdef const PyRows* t = &g.rows
-    cdef int64_t row = t.count - 1, base = g.base_timestamp if g.has_base_timestamp else t.timestamps[row]
+    cdef int64_t row = t.count - 1, base = g.fields.delete_horizon_ms if g.fields.has_horizon else t.timestamps[0]
     cdef int64_t i, body = 0
     cdef RecordFields d
     d.key, d.value = t.keys[row], t.values[row]
     d.headers_size = varint_size(t.pair_count - pairs)
     for i in range(2 * pairs, 2 * t.pair_count):
         d.headers_size += sized(t.pairs[i].length)
-    return record_size(&d, g.magic, wrapping_add(t.offsets[row], -g.base_offset),
+    return record_size(&d, g.fields.magic, wrapping_add(t.offsets[row], -g.fields.base_offset),
                        wrapping_add(t.timestamps[row], -base), &body)
 
 
@@ -57,14 +59,14 @@ cdef inline int64_t measure_record(OpenBatchState* g, PyObject* timestamp, PyObj
     """Appends the record to the rows, without changing the other fields; returns its size in bytes, or FALL_BACK."""
     cdef PyRows* t = &g.rows
     cdef int64_t pairs = t.pair_count
-    if headers == Py_None and g.magic >= BATCH_MAGIC:
+    if headers == Py_None and g.fields.magic >= BATCH_MAGIC:
         return FALL_BACK
     rows_reserve(t, 1)
     if not take_numbers(t, offset, timestamp) or not take_bytes(t, key, value, headers):
         return FALL_BACK
     t.missing_offsets = 0
     if offset == Py_None:
-        t.offsets[t.count - 1] = wrapping_add(g.last_offset, 1) if g.has_last else g.base_offset
+        t.offsets[t.count - 1] = wrapping_add(g.fields.last_offset, 1) if has_last_offset(g) else g.fields.base_offset
     return last_row_size(g, pairs)
 
 
@@ -72,9 +74,10 @@ cdef inline bint last_row_fits(const OpenBatchState* g) noexcept:
     """Whether Kafka's builder accepts the last row after the others."""
     cdef const PyRows* t = &g.rows
     cdef int64_t row = t.count - 1
-    return (t.count <= g.most_records and t.timestamps[row] >= ABSENT and delta_fits(t.offsets[row], g.base_offset)
-            and not (g.has_last and t.offsets[row] <= g.last_offset)
-            and not (g.magic < BATCH_MAGIC and t.pair_count > 0))
+    return (t.count <= g.most_records and t.timestamps[row] >= ABSENT
+            and delta_fits(t.offsets[row], g.fields.base_offset)
+            and not (has_last_offset(g) and t.offsets[row] <= g.fields.last_offset)
+            and not (g.fields.magic < BATCH_MAGIC and t.pair_count > 0))
 
 
 cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value,
@@ -97,7 +100,7 @@ cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, 
 
 cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                            PyObject* offset) except -1:
-    """Appends the record: YES, or FALL_BACK. Its offset is then g.last_offset."""
+    """Appends the record: YES, or FALL_BACK. Its offset is then g.fields.last_offset."""
     cdef PyRows* t = &g.rows
     cdef int64_t size, time
     rows_mark(t)
@@ -107,18 +110,14 @@ cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key
     if not PyList_CheckExact(headers):   # of a list take_headers keeps the pairs: the collector would not see the list
         keep_new_reference(t, headers)
     size = measure_record(g, timestamp, key, value, headers, offset)
-    if size < 0 or not last_row_fits(g) or g.size + size > g.most_bytes:
+    if size < 0 or not last_row_fits(g) or g.limit.header_size + g.size + size > g.most_bytes:
         rows_undo(t)
         return FALL_BACK
-    time = t.timestamps[t.count - 1]
     g.size += size
-    g.last_offset, g.has_last = t.offsets[t.count - 1], True
-    if not g.has_base_timestamp:
-        g.base_timestamp, g.has_base_timestamp = time, True
-    if g.has_log_append_time and g.magic < BATCH_MAGIC:
-        time = g.log_append_time
-    if g.magic > 0 and time > g.max_timestamp:
-        g.max_timestamp, g.offset_of_max_timestamp = time, g.last_offset
+    set_last_offset(g, t.offsets[t.count - 1])
+    time = t.timestamps[t.count - 1]
+    if g.fields.magic > 0 and time > g.max_timestamp:
+        g.max_timestamp, g.offset_of_max_timestamp = time, g.fields.last_offset
     return YES
 
 

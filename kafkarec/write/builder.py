@@ -13,15 +13,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from kafkarec._writer import compiled_append, compression_ratio
+from kafkarec._writer import compiled_append
 from kafkarec.format.control import ControlRecord, ControlRecordType, type_id
 from kafkarec.format.layout import BATCH_MAGIC, MAX_SIZE
 from kafkarec.write.compression_ratio import ESTIMATOR
 from kafkarec.write.control_records import MARKERS, ControlAppends, key_of, value_of
 from kafkarec.write.fields import Headers, Timestamp, content, fitting, timestamp_of
-from kafkarec.write.open_batch import ABORTED, BUILT, OPEN, BatchState
-
-_MAX_RECORDS = _MAX_DELTA = MAX_SIZE
+from kafkarec.write.open_batch import BatchState
 
 
 class RecordBatchBuilder(ControlAppends, BatchState):
@@ -96,47 +94,36 @@ class RecordBatchBuilder(ControlAppends, BatchState):
 
     def _append(self, timestamp: Timestamp, key: Any, value: Any, headers: Headers | None, offset: int | None) -> int:
         """Appends a record that the compiled code did not accept: converts its fields, or raises the error."""
-        if self._state != OPEN:
+        if self._state != "open":
             raise ValueError(f"no more records: the builder is {self._state}")
         offset = fitting("offset", self.next_offset if offset is None else offset, 64)
         last = self._last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
         delta = offset - self._fields.base_offset
-        if not -_MAX_DELTA - 1 <= delta <= _MAX_DELTA:
+        if not -MAX_SIZE - 1 <= delta <= MAX_SIZE:
             raise ValueError(f"offset {offset} is too far from the base offset {self._fields.base_offset} for 32 bits")
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
-        if len(self) == _MAX_RECORDS:
-            raise ValueError(f"a batch holds {_MAX_RECORDS} records at most")
+        most_records, most_bytes = self._limits
+        if len(self) == most_records:
+            raise ValueError(f"a batch holds {most_records} records at most")
         parts = content("key", key), content("value", value), self._pairs(headers)
         if self._append_row(time, *parts, offset) is None:
-            raise ValueError(f"the records take more than {MAX_SIZE} bytes")
+            raise ValueError(f"the records take more than {most_bytes} bytes")
         return offset
-
-    @staticmethod
-    def _limits() -> tuple[int, int]:
-        return _MAX_RECORDS, MAX_SIZE
 
     def build(self) -> bytes:
         """The batch; b"" without records. Closes the builder; further calls return the same bytes.
 
         ValueError if the producer's fields contradict each other, or after `abort`.
         """
-        if self._state == ABORTED:
-            raise ValueError("the builder is aborted")
-        if self._state != BUILT:
-            self._check_producer()
-            records = len(self)
-            self._built = self._write(self._options) if records else b""
-            self._state = BUILT
-            self._close()
-            if records and (self._fields.magic >= BATCH_MAGIC or self._fields.codec):
-                self._ratio = compression_ratio(len(self._built) - self._header_size, self._size)
-            if self._topic is not None and not self._fields.is_control:
-                ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
-        return self._built
+        if self._topic is None or self._state != "open" or self._fields.is_control:
+            return self._build()
+        built = self._build()
+        ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
+        return built
 
     def close(self) -> bytes:
         """The same as `build`."""
@@ -144,13 +131,11 @@ class RecordBatchBuilder(ControlAppends, BatchState):
 
     def abort(self) -> None:
         """Drops the records. `build` then raises ValueError."""
-        self._state = ABORTED
-        self._clear()
-        self._built = b""
+        self._abort()
 
     def override_last_offset(self, last_offset: int) -> None:
         """Sets the last offset in the batch's header, as after compaction. ValueError once the batch is built."""
-        if self._state == BUILT:
+        if self._state == "built":
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = fitting("last offset", last_offset, 64)
         if self._fields.magic >= BATCH_MAGIC:
@@ -163,5 +148,5 @@ class RecordBatchBuilder(ControlAppends, BatchState):
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         if kind is not None:
             self.abort()
-        elif self._state != ABORTED:
+        elif self._state != "aborted":
             self.build()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from kafkarec._writer import INITIAL_RATIO, EncodeOptions, OpenBatch, open_batch
+from kafkarec._writer import OpenBatch, open_batch
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType
-from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS, MAX_SIZE
+from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS
 from kafkarec.write.compression_ratio import ESTIMATOR
 from kafkarec.write.fields import (
     Headers,
@@ -21,8 +19,6 @@ from kafkarec.write.fields import (
     timestamp_of,
 )
 from kafkarec.write.header import BatchHeader
-
-OPEN, BUILT, ABORTED = "open", "built", "aborted"
 
 
 class BatchState(OpenBatch):
@@ -47,47 +43,27 @@ class BatchState(OpenBatch):
         delete_horizon_ms: int | None = None,
         topic: str | None = None,
     ) -> None:
-        chosen = (
+        open_batch(
+            self,
+            _checked,
+            base_offset,
+            base_sequence,
+            log_append_time,
             magic,
             compression,
             level,
             timestamp_type,
-            base_offset,
-            log_append_time,
             partition_leader_epoch,
             delete_horizon_ms,
             producer_id,
             producer_epoch,
-            base_sequence,
             is_transactional,
             is_control,
             batch_size,
         )
-        try:
-            known = _checked_once(*chosen)
-        except TypeError:  # not hashable, or of a wrong type
-            known = _checked(*chosen)
-        fields, self._options, self._limit = known
-        self._fields, self._topic, self._ratio = fields, topic, 1.0
-        open_batch(
-            self,
-            magic,
-            fields.codec,
-            fields.is_control,
-            fields.base_offset,
-            fields.delete_horizon_ms,
-            fields.log_append_time if fields.timestamp_type else None,
-            self._limit,
-            INITIAL_RATIO if topic is None else ESTIMATOR.estimation(topic, self.compression),
-            *self._limits(),
-        )
-        self._state = OPEN
-        self._built = b""
-
-    @staticmethod
-    def _limits() -> tuple[int, int]:
-        """The maximum number of records, and of bytes with the header."""
-        return MAX_SIZE, MAX_SIZE
+        if topic is not None:
+            self._topic = topic
+            self._expected_ratio = ESTIMATOR.estimation(topic, self.compression)
 
     def has_room_for(
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
@@ -112,7 +88,7 @@ class BatchState(OpenBatch):
     @property
     def estimated_size(self) -> int:
         """Bytes of the batch once it is built; before that `estimated_bytes_written`."""
-        return len(self._built) if self._state == BUILT else self.estimated_bytes_written
+        return self._size
 
     @property
     def estimated_compression_ratio(self) -> float:
@@ -198,51 +174,38 @@ class BatchState(OpenBatch):
     @property
     def is_closed(self) -> bool:
         """Whether the batch is built."""
-        return self._state == BUILT
+        return self._state == "built"
 
     def __bool__(self) -> bool:
         return True
 
     def __repr__(self) -> str:
         name = CODECS[self._fields.codec].name
-        about = "about " if self._fields.codec and self._state != BUILT else ""
+        about = "about " if self._fields.codec and self._state != "built" else ""
         return (
             f"<RecordBatchBuilder magic {self._fields.magic}, {name}, {self._state}: {len(self)} records from offset "
             f"{self._fields.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
 
-    def _check_producer(self) -> None:
-        """MemoryRecordsBuilder.validateProducerState."""
-        if self._fields.producer_id == -1:
-            if self._fields.is_transactional:
-                raise ValueError("a transactional batch needs a producer id")
-            return
-        if self._fields.magic < BATCH_MAGIC:
-            raise ValueError(f"magic {self._fields.magic} has no field for a producer id")
-        if self._fields.producer_epoch == -1:
-            raise ValueError("a producer id needs a producer epoch")
-        if self._fields.base_sequence < 0 and not self._fields.is_control:
-            raise ValueError(f"a producer id needs a base sequence, not {self._fields.base_sequence}")
-
 
 def _checked(
+    base_offset: int,
+    base_sequence: int,
+    log_append_time: int,
     magic: int,
     compression: Compression | str,
     level: int | None,
     timestamp_type: TimestampType | str | None,
-    base_offset: int,
-    log_append_time: int,
     leader_epoch: int,
     delete_horizon_ms: int | None,
     producer_id: int,
     producer_epoch: int,
-    base_sequence: int,
     is_transactional: bool,
     is_control: bool,
     batch_size: int,
-) -> tuple[BatchHeader, EncodeOptions, int]:
-    """The batch's fields, without the last offset; the options of the encoder with them; the batch size.
-    MissingCodecError for a missing library when the builder is created, and not only when it builds."""
+) -> tuple[BatchHeader, int]:
+    """The batch's header, and the batch size. MissingCodecError for a missing library when the builder is created, and
+    not only when it builds."""
     checked = checked_magic(magic)
     codec = Compression.of(compression)
     checked_to_write = checked_level(codec, level)
@@ -272,10 +235,7 @@ def _checked(
         is_control=bool(is_control),
         delete_horizon_ms=horizon if horizon >= 0 else None,
     )
-    return fields, EncodeOptions(fields), fitting("batch size", batch_size, 32)
-
-
-_checked_once = lru_cache(maxsize=64, typed=True)(_checked)
+    return fields, fitting("batch size", batch_size, 32)
 
 
 def _refuse_in_legacy(magic: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None) -> None:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from long_run import fewer
 
 import kafkarec
+from kafkarec._writer import forget_options
 from kafkarec.codecs import decompress
 from kafkarec.codecs.codec_errors import MissingCodec
 from kafkarec.format.enums import TimestampType
-from kafkarec.write import builder, open_batch
+from kafkarec.write import open_batch
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.header import BatchHeader
 from kafkarec.write.record_input import record_input_of
@@ -202,18 +203,19 @@ def test_offsets_as_far_as_32_bits() -> None:
             RecordBatchBuilder(magic=magic).append(0, None, None, offset=2**31)
 
 
-def test_the_record_count_is_limited_to_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "_MAX_RECORDS", 2)
+def test_the_record_count_is_limited_to_32_bits() -> None:
     made = RecordBatchBuilder()
+    assert made._limits == (2**31 - 1, 2**31 - 1)
+    made._limits = 2, 2**31 - 1
     made.append(0, None, None)
     made.append(0, None, None)
     with pytest.raises(ValueError, match="2 records at most"):
         made.append(0, None, None)
 
 
-def test_the_batch_size_is_limited_to_the_size_field(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builder, "MAX_SIZE", 61 + 7 + 6)
+def test_the_batch_size_is_limited_to_the_size_field() -> None:
     made = RecordBatchBuilder()
+    made._limits = 2**31 - 1, 61 + 7 + 6
     made.append(0, None, None)
     with pytest.raises(ValueError, match="more than 74 bytes"):
         made.append(0, None, None)
@@ -423,9 +425,9 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPa
     def missing(*arguments: Any) -> bytes:
         raise MissingCodec("zstd", "zstandard")
 
-    open_batch._checked_once.cache_clear()
+    forget_options()
     monkeypatch.setattr(open_batch, "compress", missing)
     with pytest.raises(kafkarec.MissingCodecError, match="pip install zstandard") as refused:
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"
-    open_batch._checked_once.cache_clear()
+    forget_options()
