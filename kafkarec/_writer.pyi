@@ -1,6 +1,6 @@
 """Types of the compiled module that writes. Private: the public names are in `kafkarec`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Literal, TypeVar, final
 
 from typing_extensions import disjoint_base
@@ -25,6 +25,7 @@ class OpenBatch:
     _last_offset: int | None
     _limits: tuple[int, int]
     _topic: str | None
+    def _begin(self, header: Any, batch_size: int) -> None: ...
     def __len__(self) -> int: ...
     def _append_row(self, timestamp: Any, key: Any, value: Any, headers: Any, offset: Any) -> int | None: ...
     def _has_room(self, timestamp: Any, key: Any, value: Any, headers: Any) -> bool | None: ...
@@ -49,30 +50,9 @@ class OpenBatch:
     @property
     def _max_timestamp(self) -> tuple[int, int]: ...
 
-def open_batch(
-    batch: OpenBatch,
-    check: Callable[..., tuple[Any, int]],
-    base_offset: int,
-    base_sequence: int,
-    log_append_time: int,
-    magic: int,
-    compression: Any,
-    level: int | None,
-    timestamp_type: Any,
-    partition_leader_epoch: int,
-    delete_horizon_ms: int | None,
-    producer_id: int,
-    producer_epoch: int,
-    is_transactional: bool,
-    is_control: bool,
-    batch_size: int,
-    /,
-) -> None:
-    """Begins a batch, without records. `check` makes the BatchHeader and the batch size of all arguments after it, or
-    raises; it is called once for equal ones, whatever the first three numbers are."""
-
 def forget_options() -> None: ...
 def compiled_append(function: _Method) -> _Method: ...
+def compiled_init(function: _Method) -> _Method: ...
 
 @final
 class RecordInput:

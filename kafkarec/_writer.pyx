@@ -43,11 +43,11 @@ from kafkarec._entry.arrow_import cimport (
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
 from kafkarec._entry.fast_calls cimport (
-    ENCODE_OPTIONS, HEADER_NUMBERS, HEADER_OPTIONS, PyMethodDef, call, fast_function, fast_method, name_and_text,
-    same_arguments,
+    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, name_and_text,
+    same_arguments, spread_by_name,
 )
 from kafkarec._entry.py_rows cimport (
-    SPARE_BYTES, SPARE_ROWS, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_clear, rows_fill,
+    SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle,
     rows_release, types_fill,
 )
 
@@ -115,6 +115,7 @@ def next_ratio(float expected, float seen):
 
 
 cdef str OPEN = "open", BUILT = "built", ABORTED = "aborted"       # states of a builder
+cdef PyRows _spare_rows                  # without rows
 
 
 cdef class OpenBatch:
@@ -132,9 +133,18 @@ cdef class OpenBatch:
     cdef readonly float _ratio           # of the built batch's records
     cdef public object _topic
 
+    def _begin(self, header, int64_t batch_size):
+        """Begins a batch without records. header: a write.header.BatchHeader without the last offset."""
+        cdef EncodeOptions options = EncodeOptions(header)
+        options.e.limit.most = batch_size
+        self.begin(options, &options.e.defaults)
+
     cdef int begin(self, EncodeOptions options, const BatchFields* fields) except -1:
-        rows_release(&self.g.rows)
+        global _spare_rows
+        self.drop_rows()
         memset(&self.g, 0, sizeof(OpenBatchState))
+        self.g.rows = _spare_rows
+        memset(&_spare_rows, 0, sizeof(PyRows))
         self.options, self.header, self._state, self.built, self._topic = options, None, OPEN, b"", None
         self._ratio = 1.0
         self.g.fields = fields[0]
@@ -145,8 +155,17 @@ cdef class OpenBatch:
         self.g.most_records = self.g.most_bytes = INT32_MAX
         return 0
 
-    def __dealloc__(self):
+    cdef int drop_rows(self) noexcept:
+        """Removes the records; the memory of a small table is kept for the next builder."""
+        global _spare_rows
+        rows_recycle(&self.g.rows)
+        if _spare_rows.capacity == 0:
+            _spare_rows = self.g.rows
+            memset(&self.g.rows, 0, sizeof(PyRows))
         rows_release(&self.g.rows)
+
+    def __dealloc__(self):
+        self.drop_rows()
 
     def __len__(self):
         return self.g.rows.count
@@ -218,7 +237,7 @@ cdef class OpenBatch:
         """Closes the batch and releases its records; its sizes and offsets are kept."""
         self._state, self.built = ABORTED, b""
         if not self.writing:
-            rows_release(&self.g.rows)
+            self.drop_rows()
 
     @property
     def _fields(self):
@@ -288,51 +307,14 @@ cdef class OpenBatch:
         return self.g.max_timestamp, self.g.offset_of_max_timestamp
 
 
-cdef tuple _known_headers = ()           # EncodeOptions of builders, the latest first
-
-
-cdef bint set_header_numbers(PyObject** given, BatchFields* f) noexcept:
-    """Sets base offset, base sequence and log append time, in which builders with the same options differ. False for
-    what is no int, or does not fit."""
-    cdef int64_t sequence = ABSENT
-    if given[0] == Py_None or given[1] == Py_None or given[2] == Py_None:
-        return False
-    if not (kr_row_number(given[0], &f.base_offset) and kr_row_number(given[1], &sequence)
-            and kr_row_number(given[2], &f.log_append_time)):
-        return False
-    f.base_sequence = <int32_t>sequence
-    return f.base_sequence == sequence
-
-
-cdef object open_call(PyObject* module, PyObject** arguments, Py_ssize_t count):
-    """See the stub."""
-    global _known_headers
-    cdef OpenBatch batch
-    cdef EncodeOptions options, made
-    cdef BatchFields fields
-    cdef PyObject** numbers = arguments + 2
-    cdef PyObject** others = numbers + HEADER_NUMBERS
-    if count != 2 + HEADER_NUMBERS + HEADER_OPTIONS:
-        raise TypeError("open_batch is called by write.open_batch")
-    batch = <OpenBatch?><object>arguments[0]
-    options = known_options(_known_headers, others)
-    if options is not None:
-        fields = options.e.defaults
-        if set_header_numbers(numbers, &fields):
-            batch.begin(options, &fields)
-            return None
-    header, batch_size = (<object>arguments[1])(*arguments_of(numbers, HEADER_NUMBERS + HEADER_OPTIONS))
-    made = EncodeOptions(header)
-    made.e.limit.most = batch_size
-    if options is None:
-        _known_headers = with_latest(_known_headers, made, arguments_of(others, HEADER_OPTIONS))
-    batch.begin(made, &made.e.defaults)
-
-
-cdef PyMethodDef _open_call
-open_batch = fast_function(&_open_call, b"open_batch", <void*>open_call)
+# ---- methods of RecordBatchBuilder that are compiled. Each calls its Python function for what it does not know
 
 cdef object _append = None, _no_headers = ()
+cdef object _init = None
+cdef tuple _init_names = (), _init_defaults = ()
+_OWN = ("base_offset", "base_sequence", "log_append_time", "topic")     # in which builders of equal options differ
+cdef int[OWN_ARGUMENTS] _own_at          # where they are in _init_names
+cdef tuple _known_headers = ()           # EncodeOptions of builders, the latest first; their `arguments` lack _OWN
 
 
 cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count, PyObject* names):
@@ -348,8 +330,47 @@ cdef object append_call(PyObject* batch, PyObject** arguments, Py_ssize_t count,
     return call(_append, batch, arguments, count, names)
 
 
-cdef PyMethodDef _append_call
-cdef tuple _append_texts
+cdef bint set_own_numbers(PyObject** own, BatchFields* f) noexcept:
+    """Sets base offset, base sequence and log append time. False for what is no int, or does not fit."""
+    cdef int64_t sequence = ABSENT
+    if own[0] == Py_None or own[1] == Py_None or own[2] == Py_None:
+        return False
+    if not (kr_row_number(own[0], &f.base_offset) and kr_row_number(own[1], &sequence)
+            and kr_row_number(own[2], &f.log_append_time)):
+        return False
+    f.base_sequence = <int32_t>sequence
+    return f.base_sequence == sequence
+
+
+cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, PyObject* names):
+    """RecordBatchBuilder.__init__(*, magic=2, ...)."""
+    global _known_headers
+    cdef OpenBatch batch = <OpenBatch>itself
+    cdef EncodeOptions options = None
+    cdef BatchFields fields
+    cdef PyObject *given[INIT_ARGUMENTS]
+    cdef PyObject *own[OWN_ARGUMENTS]
+    cdef int i
+    cdef bint by_name = count == 0 and spread_by_name(given, _init_names, _init_defaults, arguments, names)
+    if by_name:
+        for i in range(OWN_ARGUMENTS):
+            own[i] = given[_own_at[i]]
+            given[_own_at[i]] = Py_None
+        options = known_options(_known_headers, given)
+    if options is not None:
+        fields = options.e.defaults
+        if set_own_numbers(own, &fields):
+            batch.begin(options, &fields)
+            if own[OWN_ARGUMENTS - 1] != Py_None:
+                batch._use_topic(<object>own[OWN_ARGUMENTS - 1])
+            return None
+    call(_init, itself, arguments, count, names)
+    if by_name and options is None:
+        _known_headers = with_latest(_known_headers, batch.options, arguments_of(given, INIT_ARGUMENTS))
+
+
+cdef PyMethodDef _append_call, _init_call
+cdef tuple _append_texts, _init_texts
 
 
 def compiled_append(function):
@@ -358,6 +379,19 @@ def compiled_append(function):
     global _append, _append_texts
     _append, _append_texts = function, name_and_text(function)
     return fast_method(&_append_call, <PyObject*>OpenBatch, _append_texts, <void*>append_call)
+
+
+def compiled_init(function):
+    """A decorator of RecordBatchBuilder.__init__: the compiled method. It calls `function`, which checks the arguments,
+    once for equal ones."""
+    global _init, _init_texts, _init_names, _init_defaults
+    _init, _init_texts = function, name_and_text(function)
+    _init_names, _init_defaults = tuple(function.__kwdefaults__), tuple(function.__kwdefaults__.values())
+    for i in range(OWN_ARGUMENTS):
+        _own_at[i] = _init_names.index(_OWN[i])
+    if len(_init_names) != INIT_ARGUMENTS:
+        raise TypeError(f"{INIT_ARGUMENTS} arguments by name are expected")
+    return fast_method(&_init_call, <PyObject*>OpenBatch, _init_texts, <void*>init_call)
 
 
 @cython.final
@@ -420,11 +454,9 @@ cdef class RecordInput:
         return self.take_table(&self.table, rows)
 
     cdef int clear(self) except -1:
-        """Removes the rows, for the next ones; keeps the memory of small tables."""
-        rows_clear(&self.table)
+        """Removes the rows, for the next ones."""
+        rows_recycle(&self.table)
         self.kept_alive = None
-        if self.table.capacity > SPARE_ROWS or self.table.pair_capacity > 2 * SPARE_ROWS:
-            rows_release(&self.table)
         return 0
 
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
@@ -547,10 +579,11 @@ cdef class EncodeOptions:
     header                           write.header.BatchHeader: the fields of batches that the rows do not have
     keep_codec, keep_magic           those of the rows, or of the batches that they were read from
     overrides                        names of fields of `header` that take precedence over rows and cuts
+
+    ValueError for a level that Kafka refuses.
     """
     cdef Encoder e                       # options only
     cdef object header
-    cdef bint has_levels
     cdef tuple arguments                 # of `encode`, from which these options were made
     cdef EncodeRun spare                 # of an earlier call: its memory is used again
 
@@ -564,18 +597,11 @@ cdef class EncodeOptions:
             self.e.overrides |= <int>_OVERRIDES[name]
         for i in range(2 * LZ4_HEAD):
             self.e.compress_context.lz4_heads[i] = heads[i]
-
-    cdef int set_levels(self) except -1:
-        """Sets the codecs' levels, at the first run: ValueError for a level that Kafka refuses."""
-        cdef int i
-        if not self.has_levels:
-            levels, parameters = _codecs.levels(None if self.e.keep_codec else self.header.codec, self.header.level)
-            for i in range(LATEST_CODEC + 1):
-                self.e.compress_context.levels[i] = levels[i]
-            for i in range(ZSTD_PARAMETERS):
-                self.e.compress_context.zstd_parameters[i] = parameters[i]
-            self.has_levels = True
-        return 0
+        levels, parameters = _codecs.levels(None if keep_codec else header.codec, header.level)
+        for i in range(LATEST_CODEC + 1):
+            self.e.compress_context.levels[i] = levels[i]
+        for i in range(ZSTD_PARAMETERS):
+            self.e.compress_context.zstd_parameters[i] = parameters[i]
 
     cdef EncodeRun run(self):
         """A run over rows that are yet to be given; `put_back` once it has ended well."""
@@ -585,14 +611,17 @@ cdef class EncodeOptions:
 
     cdef int put_back(self, EncodeRun encoding) except -1:
         encoding.record_input.clear()
-        if encoding.e.out.capacity > SPARE_BYTES:
-            pages_free(encoding.e.out.data, encoding.e.out.capacity)
-            encoding.e.out.data, encoding.e.out.capacity = NULL, 0
-        if encoding.e.body.capacity > SPARE_BYTES:
-            pages_free(encoding.e.body.data, encoding.e.body.capacity)
-            encoding.e.body.data, encoding.e.body.capacity = NULL, 0
+        free_above(&encoding.e.out, SPARE_BYTES)
+        free_above(&encoding.e.body, SPARE_BYTES)
         self.spare = encoding
         return 0
+
+
+cdef void free_above(Buffer* buffer, size_t most) noexcept:
+    """Frees a buffer of more than `most` bytes."""
+    if buffer.capacity > most:
+        pages_free(buffer.data, buffer.capacity)
+        buffer.data, buffer.capacity = NULL, 0
 
 
 @cython.final
@@ -612,7 +641,6 @@ cdef class EncodeRun:
         cdef Buffer out = self.e.out, body = self.e.body
         cdef void* lz4 = self.e.compress_context.lz4
         cdef void* zstd = self.e.compress_context.zstd
-        options.set_levels()
         self.e = options.e
         self.e.out, self.e.body = out, body
         self.e.compress_context.lz4, self.e.compress_context.zstd = lz4, zstd
@@ -620,8 +648,8 @@ cdef class EncodeRun:
         return 0
 
     def __dealloc__(self):
-        pages_free(self.e.body.data, self.e.body.capacity)
-        pages_free(self.e.out.data, self.e.out.capacity)
+        free_above(&self.e.body, 0)
+        free_above(&self.e.out, 0)
         compress_release(&self.e.compress_context)
         free(self.cuts.cuts)
 
@@ -786,6 +814,7 @@ def forget_options():
     """Drops the options of earlier calls and builders, and the memory that is kept with them."""
     global _known_options, _known_headers
     _known_options = _known_headers = ()
+    rows_release(&_spare_rows)
 
 
 cdef int check_range(str name, object given, int64_t most) except -1:

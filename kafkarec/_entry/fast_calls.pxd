@@ -5,11 +5,13 @@ small record.
 """
 from cpython.ref cimport PyObject, PyTypeObject
 
+from kafkarec._entry.py_rows cimport PyTuple_Size, kr_item
+
 cdef enum:
     ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
     DECODE_OPTIONS = 9           # arguments of _core.decode after the data
-    HEADER_NUMBERS = 3           # arguments of _writer.open_batch that change from builder to builder
-    HEADER_OPTIONS = 11          # its other ones, after the builder and the function that checks them
+    INIT_ARGUMENTS = 15          # of RecordBatchBuilder
+    OWN_ARGUMENTS = 4            # of those, in which builders of equal options differ
 
 cdef extern from "Python.h":
     ctypedef void* PyCFunction
@@ -52,7 +54,7 @@ cdef inline tuple name_and_text(object function):
     signature = inspect.signature(function)
     plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
     plain = str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace("(self", "($self")
-    return function.__name__.encode(), f"{function.__name__}{plain}\n--\n\n{function.__doc__}".encode()
+    return function.__name__.encode(), f"{function.__name__}{plain}\n--\n\n{function.__doc__ or ''}".encode()
 
 
 cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, tuple texts, void* method):
@@ -69,3 +71,20 @@ cdef inline object call(object function, PyObject* itself, PyObject** arguments,
     by_position = [<object>itself] + [<object>arguments[i] for i in range(count)]
     by_name = {(<tuple>names)[i]: <object>arguments[count + i] for i in range(given)}
     return function(*by_position, **by_name)
+
+
+cdef inline bint spread_by_name(PyObject** given, tuple known, tuple defaults, PyObject** arguments,
+                                PyObject* names) noexcept:
+    """Sets `given` to the values of a function's keyword-only parameters, in their order, which are borrowed.
+    known, defaults: their names and defaults. False for a name that is not one of those objects."""
+    cdef Py_ssize_t i, k, count = PyTuple_Size(<PyObject*>known)
+    for i in range(count):
+        given[i] = kr_item(<PyObject*>defaults, i)
+    for k in range(0 if names == NULL else PyTuple_Size(names)):
+        i = 0
+        while i < count and kr_item(<PyObject*>known, i) != kr_item(names, k):
+            i += 1
+        if i == count:
+            return False
+        given[i] = arguments[k]
+    return True

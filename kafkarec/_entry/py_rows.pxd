@@ -535,3 +535,10 @@ cdef inline void rows_release(PyRows* t) noexcept:
     for i in range(BUFFERS):
         pages_free(t.buffers[i].data, t.buffers[i].capacity)
     memset(t, 0, sizeof(PyRows))
+
+
+cdef inline void rows_recycle(PyRows* t) noexcept:
+    """Removes all rows; the arrays of a small table are kept for the next ones."""
+    rows_clear(t)
+    if t.capacity > SPARE_ROWS or t.pair_capacity > 2 * SPARE_ROWS:
+        rows_release(t)

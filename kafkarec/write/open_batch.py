@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafkarec._writer import OpenBatch, open_batch
+from kafkarec._writer import OpenBatch, compiled_init
 from kafkarec.codecs import CODECS, MissingCodec, checked_level, compress
 from kafkarec.errors import MissingCodecError
 from kafkarec.format.enums import Compression, TimestampType
@@ -24,6 +24,7 @@ from kafkarec.write.header import BatchHeader
 class BatchState(OpenBatch):
     """The fields and properties of `RecordBatchBuilder`. The compiled base has the records."""
 
+    @compiled_init
     def __init__(
         self,
         *,
@@ -43,27 +44,42 @@ class BatchState(OpenBatch):
         delete_horizon_ms: int | None = None,
         topic: str | None = None,
     ) -> None:
-        open_batch(
-            self,
-            _checked,
-            base_offset,
-            base_sequence,
-            log_append_time,
-            magic,
-            compression,
-            level,
-            timestamp_type,
-            partition_leader_epoch,
-            delete_horizon_ms,
-            producer_id,
-            producer_epoch,
-            is_transactional,
-            is_control,
-            batch_size,
+        checked = checked_magic(magic)
+        codec = Compression.of(compression)
+        checked_to_write = checked_level(codec, level)
+        if timestamp_type is None and magic > 0:
+            raise ValueError(f"magic {magic} needs a timestamp type")
+        if magic < BATCH_MAGIC and codec > LATEST_CODECS[magic]:
+            raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
+        try:
+            compress(codec, b"")
+        except MissingCodec as missing:
+            raise MissingCodecError(str(missing), reason="missing_codec") from None
+        if magic < BATCH_MAGIC:
+            _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
+        horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
+        header = BatchHeader(
+            checked,
+            int(codec),
+            checked_to_write,
+            0 if timestamp_type is None else int(TimestampType.of(timestamp_type)),
+            fitting("base offset", base_offset, 64),
+            log_append_time=fitting("log append time", log_append_time, 64),
+            partition_leader_epoch=fitting("partition leader epoch", partition_leader_epoch, 32),
+            producer_id=fitting("producer id", producer_id, 64),
+            producer_epoch=fitting("producer epoch", producer_epoch, 16),
+            base_sequence=fitting("base sequence", base_sequence, 32),
+            is_transactional=bool(is_transactional),
+            is_control=bool(is_control),
+            delete_horizon_ms=horizon if horizon >= 0 else None,
         )
+        self._begin(header, fitting("batch size", batch_size, 32))
         if topic is not None:
-            self._topic = topic
-            self._expected_ratio = ESTIMATOR.estimation(topic, self.compression)
+            self._use_topic(topic)
+
+    def _use_topic(self, topic: str) -> None:
+        self._topic = topic
+        self._expected_ratio = ESTIMATOR.estimation(topic, self.compression)
 
     def has_room_for(
         self, timestamp: Timestamp, key: bytes | None, value: bytes | None, headers: Headers | None = ()
@@ -186,56 +202,6 @@ class BatchState(OpenBatch):
             f"<RecordBatchBuilder magic {self._fields.magic}, {name}, {self._state}: {len(self)} records from offset "
             f"{self._fields.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
-
-
-def _checked(
-    base_offset: int,
-    base_sequence: int,
-    log_append_time: int,
-    magic: int,
-    compression: Compression | str,
-    level: int | None,
-    timestamp_type: TimestampType | str | None,
-    leader_epoch: int,
-    delete_horizon_ms: int | None,
-    producer_id: int,
-    producer_epoch: int,
-    is_transactional: bool,
-    is_control: bool,
-    batch_size: int,
-) -> tuple[BatchHeader, int]:
-    """The batch's header, and the batch size. MissingCodecError for a missing library when the builder is created, and
-    not only when it builds."""
-    checked = checked_magic(magic)
-    codec = Compression.of(compression)
-    checked_to_write = checked_level(codec, level)
-    if timestamp_type is None and magic > 0:
-        raise ValueError(f"magic {magic} needs a timestamp type")
-    if magic < BATCH_MAGIC and codec > LATEST_CODECS[magic]:
-        raise ValueError(f"magic {magic} has no {CODECS[codec].name} (KIP-110)")
-    try:
-        compress(codec, b"")
-    except MissingCodec as missing:
-        raise MissingCodecError(str(missing), reason="missing_codec") from None
-    if magic < BATCH_MAGIC:
-        _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
-    horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
-    fields = BatchHeader(
-        checked,
-        int(codec),
-        checked_to_write,
-        0 if timestamp_type is None else int(TimestampType.of(timestamp_type)),
-        fitting("base offset", base_offset, 64),
-        log_append_time=fitting("log append time", log_append_time, 64),
-        partition_leader_epoch=fitting("partition leader epoch", leader_epoch, 32),
-        producer_id=fitting("producer id", producer_id, 64),
-        producer_epoch=fitting("producer epoch", producer_epoch, 16),
-        base_sequence=fitting("base sequence", base_sequence, 32),
-        is_transactional=bool(is_transactional),
-        is_control=bool(is_control),
-        delete_horizon_ms=horizon if horizon >= 0 else None,
-    )
-    return fields, fitting("batch size", batch_size, 32)
 
 
 def _refuse_in_legacy(magic: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None) -> None:
