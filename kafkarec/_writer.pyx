@@ -7,11 +7,11 @@ cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, LATEST_CODEC, wrapping_add
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.batch_size cimport (
     BATCH_LIMIT, INITIAL_RATIO as FIRST_RATIO, batch_header_size, compression_ratio as ratio_of,
@@ -668,9 +668,9 @@ cdef class EncodeRun:
             self.e.rows_before += self.e.chunks[self.e.chunk].rows
             self.e.chunk += 1
         self.e.row = start - self.e.rows_before
-        self.e.next_offset, self.e.next_sequence = first_offset, self.e.defaults.base_sequence
-        self.e.any_row = self.e.open = self.e.settled = False
-        self.e.written = self.e.batches = 0
+        self.e.previous_offset = wrapping_add(first_offset, -1) if self.e.assign_offsets else INT64_MIN
+        self.e.next_sequence, self.e.written = self.e.defaults.base_sequence, 0
+        self.e.open = self.e.settled = False
         if self.e.defaults.codec != 0 or self.e.measuring or self.e.fixed:
             return 0
         size = self.record_input.estimated_size()
@@ -695,7 +695,7 @@ cdef class EncodeRun:
             finally:
                 self.e.keep = NULL
                 PyBuffer_Release(&view)
-        if self.e.batches == 0 and self.e.defaults.magic >= BATCH_MAGIC:
+        if self.e.written == 0 and self.e.defaults.magic >= BATCH_MAGIC:
             self.e.defaults.codec = 0
             status = write_empty_batch(&self.e, &self.e.defaults)
             if status != st.OK:
@@ -769,8 +769,8 @@ cdef class EncodeRun:
         if status == st.TOO_LARGE_TO_WRITE:
             raise ValueError("a batch of more than 2^31-1 bytes")
         raise _refused(
-            self.e.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused_offset,
-            previous=self.e.previous_offset, timestamp=self.e.refused_timestamp, base=self.e.fields.base_offset,
+            self.e.refused.row_fault, self.e.rows_before + self.e.row, offset=self.e.refused.offset,
+            previous=self.e.previous_offset, timestamp=self.e.refused.timestamp, base=self.e.fields.base_offset,
         )
 
 

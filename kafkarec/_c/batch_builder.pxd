@@ -14,7 +14,7 @@ input may change between the two runs.
 from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence
 from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, next_ratio
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.write_v2 cimport (
@@ -69,23 +69,17 @@ cdef struct Encoder:
     int32_t count
     int64_t start                # where it begins in out
     int64_t used                 # bytes of its records: in out (codec none) or in body
-    int64_t last_offset
     int64_t greatest_timestamp
     # state
-    int64_t next_offset
+    int64_t previous_offset      # of the row before, of any batch
     int32_t next_sequence
-    int64_t previous_offset
-    bint any_row
-    int row_fault
-    int64_t refused_offset
-    int64_t refused_timestamp
+    RecordFields refused         # the row that cannot be written
     # the output
     bint measuring               # nothing is stored, only the size of the output is computed
     bint fixed                   # out must not grow
     Buffer out
     int64_t written
     Buffer body
-    int64_t batches
 
 
 cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
@@ -144,17 +138,15 @@ cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) no
         e.written += size
     e.used += size
     e.count += 1
-    e.last_offset = e.previous_offset = d.offset
-    e.next_offset = wrapping_add(d.offset, 1)
+    e.previous_offset = d.offset
     if d.timestamp > e.greatest_timestamp:
         e.greatest_timestamp = d.timestamp
 
 
-cdef inline void count_batch(Encoder* e, const BatchFields* f) noexcept nogil:
-    """Counts a written batch and the sequences of its offsets; offsets without a record have a sequence too."""
+cdef inline void count_sequences(Encoder* e, const BatchFields* f) noexcept nogil:
+    """Counts the sequences of a written batch's offsets; offsets without a record have one, too."""
     if f.base_sequence >= 0:
         e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
-    e.batches += 1
 
 
 cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
@@ -166,7 +158,7 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
         e.written = e.start + e.limit.header_size + compressed
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
     if not f.explicit_fields & EXPLICIT_LAST_OFFSET:
-        f.last_offset = e.last_offset
+        f.last_offset = e.previous_offset
     if not f.explicit_fields & EXPLICIT_MAX_TIMESTAMP:
         f.max_timestamp = stamp
     if not e.measuring:
@@ -175,7 +167,7 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
         elif f.codec != 0:
             put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
     e.open = False
-    count_batch(e, f)
+    count_sequences(e, f)
     return OK
 
 
@@ -211,5 +203,5 @@ cdef inline int write_empty_batch(Encoder* e, const BatchFields* f) noexcept nog
         if not e.measuring:
             put_batch_header(e.out.data + e.written, size, f, 0)
         e.written += size
-        count_batch(e, f)
+        count_sequences(e, f)
     return status

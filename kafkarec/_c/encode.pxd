@@ -204,13 +204,12 @@ cdef inline int row_check(const Encoder* e, const BatchFields* f, const RecordFi
         return FINE
     if d.timestamp < ABSENT:
         return TIMESTAMP_NEGATIVE
-    return OFFSET_NOT_RISING if e.any_row and d.offset <= e.previous_offset else FINE
+    return OFFSET_NOT_RISING if d.offset <= e.previous_offset else FINE
 
 
 cdef inline int row_refused(Encoder* e, int why, const RecordFields* d) noexcept nogil:
-    e.row_fault = why
-    e.refused_offset = d.offset
-    e.refused_timestamp = d.timestamp
+    e.refused = d[0]
+    e.refused.row_fault = why
     return ROW_REFUSED
 
 
@@ -240,7 +239,7 @@ cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d, in
 
 cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
     """Reads the record of a row, without its batch fields; returns FINE or a RowFault."""
-    d.offset = e.next_offset
+    d.offset = wrapping_add(e.previous_offset, 1)
     d.timestamp = ABSENT
     number(&chunk.timestamp, row, &d.timestamp)
     load_fields(chunk, row, d)
@@ -331,7 +330,6 @@ cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexce
     status = batch_reserve(e, size)
     if status != OK:
         return status
-    e.any_row = True
     if holds_messages(&e.fields):
         add_message(e, &d, size)
     else:

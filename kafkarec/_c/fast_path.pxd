@@ -3,7 +3,7 @@
 It appends rows until one needs more work (it does not fit, the buffer is full, its offset does not rise, it cannot be
 written) and leaves that row to `encode.pxd`, which repeats all checks of this file.
 """
-from libc.stdint cimport INT32_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.columns cimport Buffer
@@ -40,9 +40,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     cdef uint8_t* to = begin
     cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
     cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
-    cdef int64_t greatest = e.greatest_timestamp, next_offset = e.next_offset, first = row
-    cdef int64_t previous = INT64_MIN if checked else e.previous_offset
-    cdef int64_t earliest = INT64_MIN if checked else <int64_t>ABSENT
+    cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, first = row
     cdef int64_t offset_delta, timestamp_delta, content, body, size
     cdef int length
     if stored:
@@ -52,7 +50,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
     end = min(end, row + INT32_MAX - e.count)
     d.row_fault = FINE
     while row < end:
-        d.offset = next_offset
+        d.offset = wrapping_add(previous, 1)
         if not e.assign_offsets:
             if not number(&chunk.offset, row, &d.offset):
                 break
@@ -64,8 +62,9 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
         load_headers(chunk, row, &d)
         offset_delta = wrapping_add(d.offset, -base_offset)
         timestamp_delta = wrapping_add(d.timestamp, -base_timestamp)
-        if (offset_delta != <int32_t>offset_delta or d.row_fault != FINE or d.offset <= previous
-                or d.timestamp < earliest):
+        if offset_delta != <int32_t>offset_delta or d.row_fault != FINE:
+            break
+        if (d.offset <= previous or d.timestamp < ABSENT) and not checked:
             break
         content = max(d.key.length, 0) + max(d.value.length, 0) + d.headers_size
         length = length_size(content)
@@ -86,12 +85,10 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
         to += size
         room -= size
         greatest = max(greatest, d.timestamp)
-        next_offset = wrapping_add(d.offset, 1)
-        previous = INT64_MIN if checked else d.offset
+        previous = d.offset
         row += 1
     if row > first:
-        e.greatest_timestamp, e.next_offset = greatest, next_offset
-        e.previous_offset = e.last_offset = wrapping_add(next_offset, -1)
+        e.greatest_timestamp, e.previous_offset = greatest, previous
         e.count += <int32_t>(row - first)
         e.used += to - begin
         if not compressed:

@@ -10,6 +10,8 @@ from expected_batches import expected_batch, messages, row
 
 import kafkarec
 from kafkarec.write.builder import RecordBatchBuilder
+from kafkarec.write.header import BatchHeader
+from kafkarec.write.record_input import record_input_of
 
 pytestmark = pytest.mark.core
 
@@ -71,3 +73,12 @@ def test_the_largest_timestamp_and_its_first_offset() -> None:
         if at >= 0:
             assert builder.offset_of_max_timestamp == at
         assert oracle.batch_columns(builder.build(), 0)["max_timestamp"] == (None if most < 0 else most)
+
+
+def test_a_record_at_the_least_offset_is_written() -> None:
+    builder = RecordBatchBuilder(base_offset=-(2**63))
+    assert builder.append(5, b"k", b"v") == -(2**63)
+    [record] = kafkarec.decode(builder.build())
+    assert (record.offset, record.key) == (-(2**63), b"k")
+    [record] = kafkarec.decode(record_input_of([row(-(2**63), 5, b"k", b"v")]).write(BatchHeader(base_offset=-(2**63))))
+    assert record.offset == -(2**63)
