@@ -43,8 +43,8 @@ from kafkarec._entry.arrow_import cimport (
 )
 from kafkarec._entry.column_binding cimport fill_batch_fields
 from kafkarec._entry.fast_calls cimport (
-    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, name_and_text,
-    same_arguments, spread_by_name,
+    ENCODE_OPTIONS, INIT_ARGUMENTS, OWN_ARGUMENTS, PyMethodDef, call, fast_function, fast_method, same_arguments,
+    spread_by_name,
 )
 from kafkarec._entry.py_rows cimport (
     SPARE_BYTES, Py_None, PyRows, RowTypes, has_offsets, kr_row_number, rows_fill, rows_recycle,
@@ -132,6 +132,7 @@ cdef class OpenBatch:
     cdef bytes built
     cdef readonly float _ratio           # of the built batch's records
     cdef public object _topic
+    cdef public int64_t _most_bytes      # of a batch before compression
 
     def _begin(self, header, int64_t batch_size):
         """Begins a batch without records. header: a write.header.BatchHeader without the last offset."""
@@ -152,7 +153,7 @@ cdef class OpenBatch:
         self.g.limit.header_size = batch_header_size(fields.magic, fields.codec)
         self.g.limit.compressed = fields.codec != 0
         self.g.max_timestamp = self.g.offset_of_max_timestamp = ABSENT
-        self.g.most_records = self.g.most_bytes = INT32_MAX
+        self._most_bytes = INT32_MAX
         return 0
 
     cdef int drop_rows(self) noexcept:
@@ -173,7 +174,7 @@ cdef class OpenBatch:
     cdef bint add(self, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
                   PyObject* offset) except -1:
         return self._state is OPEN and not self.writing and add_record(
-            &self.g, timestamp, key, value, headers, offset
+            &self.g, self._most_bytes, timestamp, key, value, headers, offset
         ) == YES
 
     def _append_row(self, timestamp, key, value, headers, offset):
@@ -281,15 +282,6 @@ cdef class OpenBatch:
         self.g.limit.ratio = ratio
 
     @property
-    def _limits(self):
-        """The most records, and the most bytes with the header."""
-        return self.g.most_records, self.g.most_bytes
-
-    @_limits.setter
-    def _limits(self, limits):
-        self.g.most_records, self.g.most_bytes = limits
-
-    @property
     def _first_offset(self):
         return self.g.rows.offsets[0] if self.g.rows.count > 0 else <int64_t>ABSENT
 
@@ -370,28 +362,27 @@ cdef object init_call(PyObject* itself, PyObject** arguments, Py_ssize_t count, 
 
 
 cdef PyMethodDef _append_call, _init_call
-cdef tuple _append_texts, _init_texts
 
 
 def compiled_append(function):
     """A decorator of RecordBatchBuilder.append: the compiled method. It calls `function` for a record with a field that
     must be converted or cannot be written."""
-    global _append, _append_texts
-    _append, _append_texts = function, name_and_text(function)
-    return fast_method(&_append_call, <PyObject*>OpenBatch, _append_texts, <void*>append_call)
+    global _append
+    _append = function
+    return fast_method(&_append_call, <PyObject*>OpenBatch, function, <void*>append_call)
 
 
 def compiled_init(function):
     """A decorator of RecordBatchBuilder.__init__: the compiled method. It calls `function`, which checks the arguments,
     once for equal ones."""
-    global _init, _init_texts, _init_names, _init_defaults
-    _init, _init_texts = function, name_and_text(function)
-    _init_names, _init_defaults = tuple(function.__kwdefaults__), tuple(function.__kwdefaults__.values())
+    global _init, _init_names, _init_defaults
+    _init, _init_names = function, tuple(function.__kwdefaults__)
+    _init_defaults = tuple(function.__kwdefaults__.values())
     for i in range(OWN_ARGUMENTS):
         _own_at[i] = _init_names.index(_OWN[i])
     if len(_init_names) != INIT_ARGUMENTS:
         raise TypeError(f"{INIT_ARGUMENTS} arguments by name are expected")
-    return fast_method(&_init_call, <PyObject*>OpenBatch, _init_texts, <void*>init_call)
+    return fast_method(&_init_call, <PyObject*>OpenBatch, function, <void*>init_call)
 
 
 @cython.final
@@ -466,7 +457,7 @@ cdef class RecordInput:
         self.rows, self.has_offsets = table.count, has_offsets(table)
         return 0
 
-    def write(self, header, int64_t start=0, stop=None, keep=None):
+    def write(self, header, int64_t start=0, stop=None, bytes keep=None):
         """One batch of rows [start, stop), of those whose byte in `keep` is not 0, with the fields of `header`.
 
         Magic 2: without rows the result is an empty batch of 61 bytes with the header's last offset. Magic 0 and 1:
@@ -679,22 +670,14 @@ cdef class EncodeRun:
             raise MemoryError
         return 0
 
-    cdef bytes one_batch(self, int64_t start, keep):
-        cdef Py_buffer view
+    cdef bytes one_batch(self, int64_t start, bytes keep):
         cdef int status
         self.rewind(self.e.defaults.base_offset, start)
-        if keep is None:
-            self.run()
-        else:
-            PyObject_GetBuffer(keep, &view, PyBUF_SIMPLE)
-            try:
-                if view.len != self.e.stop - start:
-                    raise ValueError(f"`keep` has {view.len} bytes for {self.e.stop - start} rows")
-                self.e.keep = <const uint8_t*>view.buf - start
-                self.run()
-            finally:
-                self.e.keep = NULL
-                PyBuffer_Release(&view)
+        if keep is not None:
+            if len(keep) != self.e.stop - start:
+                raise ValueError(f"`keep` has {len(keep)} bytes for {self.e.stop - start} rows")
+            self.e.keep, self.kept_alive = <const uint8_t*><const char*>keep - start, keep
+        self.run()
         if self.e.written == 0 and self.e.defaults.magic >= BATCH_MAGIC:
             self.e.defaults.codec = 0
             status = write_empty_batch(&self.e, &self.e.defaults)

@@ -11,18 +11,19 @@ A run with `measuring` set (uncompressed output only) counts the bytes and store
 write large records straight into a result of the right size. Each store is checked against the capacity, because the
 input may change between the two runs.
 """
-from libc.stdint cimport INT32_MAX, int16_t, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence
-from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, next_ratio
+from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence, wrapping_add
+from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, has_room_for, next_ratio
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.write_v2 cimport (
-    EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, BatchFields,
-    RecordFields, put_batch_header,
+    EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_BODY,
+    BatchFields, RecordFields, body_size, length_size, load_headers, put_batch_header, put_body, put_raw, put_varint,
+    with_length,
 )
 from kafkarec._c.write_v01 cimport put_message, put_wrapper
-from kafkarec._c.input_columns cimport InputChunk
+from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, TOO_LARGE_TO_WRITE
 
@@ -67,7 +68,6 @@ cdef struct Encoder:
     BatchLimit limit             # `most` and `ratio` are set for all batches
     int64_t source_batch         # which batch the rows were read from: number of the cut, or base offset; or ABSENT
     int32_t count
-    int64_t start                # where it begins in out
     int64_t used                 # bytes of its records: in out (codec none) or in body
     int64_t greatest_timestamp
     # state
@@ -78,16 +78,18 @@ cdef struct Encoder:
     bint measuring               # nothing is stored, only the size of the output is computed
     bint fixed                   # out must not grow
     Buffer out
-    int64_t written
+    int64_t written              # bytes of the closed batches
     Buffer body
 
 
-cdef inline int out_reserve(Encoder* e, int64_t more) noexcept nogil:
+cdef inline int out_reserve(Encoder* e, int64_t used, int64_t more) noexcept nogil:
+    """Reserves space in out for `more` bytes after `used` bytes of the open batch."""
+    used += e.written
     if e.measuring:
         return OK
     if e.fixed:
-        return OK if more <= <int64_t>e.out.capacity - e.written else INPUT_CHANGED
-    return buffer_reserve(&e.out, <size_t>e.written, <size_t>(e.written + more + SLACK))
+        return OK if more <= <int64_t>e.out.capacity - used else INPUT_CHANGED
+    return buffer_reserve(&e.out, <size_t>used, <size_t>(used + more + SLACK))
 
 
 cdef inline bint holds_messages(const BatchFields* f) noexcept nogil:
@@ -96,7 +98,6 @@ cdef inline bint holds_messages(const BatchFields* f) noexcept nogil:
 
 cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int64_t timestamp) noexcept nogil:
     """Opens a batch with the offset and timestamp of its first record; a delete horizon replaces the base timestamp."""
-    cdef int status
     e.fields = f[0]
     if not f.explicit_fields & EXPLICIT_BASE_OFFSET:
         e.fields.base_offset = offset
@@ -108,14 +109,8 @@ cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int
     e.open = True
     e.count = 0
     e.used = 0
-    e.start = e.written
     e.greatest_timestamp = ABSENT
-    if f.codec == 0:
-        status = out_reserve(e, e.limit.header_size)
-        if status != OK:
-            return status
-        e.written += e.limit.header_size
-    return OK
+    return out_reserve(e, 0, e.limit.header_size) if f.codec == 0 else OK
 
 
 cdef inline int batch_reserve(Encoder* e, int64_t size) noexcept nogil:
@@ -124,7 +119,7 @@ cdef inline int batch_reserve(Encoder* e, int64_t size) noexcept nogil:
         return TOO_LARGE_TO_WRITE
     if e.fields.codec != 0:
         return buffer_reserve(&e.body, <size_t>e.used, <size_t>(e.used + size + SLACK))
-    return out_reserve(e, size)
+    return out_reserve(e, e.limit.header_size + e.used, size)
 
 
 cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
@@ -132,15 +127,85 @@ cdef inline void add_message(Encoder* e, const RecordFields* d, int64_t size) no
     cdef int64_t inner = d.offset - e.fields.base_offset if e.fields.codec != 0 and e.fields.magic == 1 else d.offset
     cdef int64_t stamp = e.fields.log_append_time if e.fields.timestamp_type == 1 else d.timestamp
     if not e.measuring:
-        put_message(e.body.data + e.used if e.fields.codec != 0 else e.out.data + e.written,
+        put_message((e.body.data if e.fields.codec != 0 else e.out.data + e.written) + e.used,
                     &e.fields, d, inner, stamp, size)
-    if e.fields.codec == 0:
-        e.written += size
     e.used += size
     e.count += 1
     e.previous_offset = d.offset
     if d.timestamp > e.greatest_timestamp:
         e.greatest_timestamp = d.timestamp
+
+
+cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row, int64_t end,
+                                bint checked) noexcept nogil:
+    """Appends rows to the open batch, of magic 2, in one loop whose state stays in registers: up to `end`, or the first
+    one that needs more work (it does not fit, the buffer is full, its offset does not rise, it cannot be written).
+    Returns the row after them. `encode.pxd` makes all checks again for that row.
+
+    checked   the rows belong to the batch, whatever their offsets, timestamps and sizes are
+    """
+    cdef RecordFields d
+    cdef const Span* keys = spans_of(&chunk.key)
+    cdef const Span* values = spans_of(&chunk.value)
+    cdef bint compressed = e.fields.codec != 0, stored = not e.measuring
+    cdef bint estimated = compressed and not checked
+    cdef Buffer* buffer = &e.body if compressed else &e.out
+    cdef uint8_t* begin = buffer.data + (0 if compressed else e.written + e.limit.header_size) + e.used
+    cdef uint8_t* to = begin
+    cdef int64_t room = MOST_USED - e.used, capacity = <int64_t>buffer.capacity - (begin - buffer.data)
+    cdef int64_t base_offset = e.fields.base_offset, base_timestamp = e.fields.base_timestamp, shift = e.shift
+    cdef int64_t greatest = e.greatest_timestamp, previous = e.previous_offset, first = row
+    cdef int64_t offset_delta, timestamp_delta, content, body, size
+    cdef int length
+    if stored:
+        room = min(room, capacity)
+    if not compressed and not checked:
+        room = min(room, e.limit.most - e.limit.header_size - e.used)
+    end = min(end, row + INT32_MAX - e.count)
+    d.row_fault = FINE
+    while row < end:
+        d.offset = wrapping_add(previous, 1)
+        if not e.assign_offsets:
+            if not number(&chunk.offset, row, &d.offset):
+                break
+            d.offset = wrapping_add(d.offset, shift)
+        d.timestamp = ABSENT
+        number(&chunk.timestamp, row, &d.timestamp)
+        d.key = keys[row] if keys != NULL else cell(&chunk.key, row)
+        d.value = values[row] if values != NULL else cell(&chunk.value, row)
+        load_headers(chunk, row, &d)
+        offset_delta = wrapping_add(d.offset, -base_offset)
+        timestamp_delta = wrapping_add(d.timestamp, -base_timestamp)
+        if offset_delta != <int32_t>offset_delta or d.row_fault != FINE:
+            break
+        if (d.offset <= previous or d.timestamp < ABSENT) and not checked:
+            break
+        content = max(d.key.length, 0) + max(d.value.length, 0) + d.headers_size
+        length = length_size(content)
+        if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_BODY:
+            size = put_body(to + length, chunk, &d, offset_delta, timestamp_delta) - to
+            put_raw(to, <uint64_t>(size - length) << 1)
+            if size > room:
+                break
+        else:
+            body = body_size(&d, offset_delta, timestamp_delta)
+            size = with_length(body)
+            if size > room:
+                break
+            if stored:
+                put_body(put_varint(to, body), chunk, &d, offset_delta, timestamp_delta)
+        if estimated and not has_room_for(&e.limit, e.used + (to - begin), size):
+            break
+        to += size
+        room -= size
+        greatest = max(greatest, d.timestamp)
+        previous = d.offset
+        row += 1
+    if row > first:
+        e.greatest_timestamp, e.previous_offset = greatest, previous
+        e.count += <int32_t>(row - first)
+        e.used += to - begin
+    return row
 
 
 cdef inline void count_sequences(Encoder* e, const BatchFields* f) noexcept nogil:
@@ -149,13 +214,12 @@ cdef inline void count_sequences(Encoder* e, const BatchFields* f) noexcept nogi
         e.next_sequence = increment_sequence(f.base_sequence, <int32_t>(f.last_offset - f.base_offset + 1))
 
 
-cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
-    """Writes the header when the payload is in place. `compressed`: bytes of the compressed payload, or ABSENT."""
+cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
+    """Writes the header when the `payload` bytes after it are in place."""
     cdef BatchFields* f = &e.fields
-    cdef int64_t stamp
-    if compressed >= 0:
-        e.limit.ratio = next_ratio(e.limit.ratio, compression_ratio(compressed, e.used))
-        e.written = e.start + e.limit.header_size + compressed
+    cdef int64_t stamp, size = e.limit.header_size + payload
+    if f.codec != 0:
+        e.limit.ratio = next_ratio(e.limit.ratio, compression_ratio(payload, e.used))
     stamp = f.log_append_time if f.timestamp_type == 1 else e.greatest_timestamp
     if not f.explicit_fields & EXPLICIT_LAST_OFFSET:
         f.last_offset = e.previous_offset
@@ -163,9 +227,10 @@ cdef inline int batch_finish(Encoder* e, int64_t compressed) noexcept nogil:
         f.max_timestamp = stamp
     if not e.measuring:
         if not holds_messages(f):
-            put_batch_header(e.out.data + e.start, e.written - e.start, f, e.count)
+            put_batch_header(e.out.data + e.written, size, f, e.count)
         elif f.codec != 0:
-            put_wrapper(e.out.data + e.start, f, stamp, e.written - e.start)
+            put_wrapper(e.out.data + e.written, f, stamp, size)
+    e.written += size
     e.open = False
     count_sequences(e, f)
     return OK
@@ -176,29 +241,29 @@ cdef inline int batch_close(Encoder* e) noexcept nogil:
     cdef int64_t length = 0
     cdef int status
     if e.fields.codec == 0:
-        return batch_finish(e, ABSENT)
+        return batch_finish(e, e.used)
     if not can_compress(e.fields.codec):
         return NEEDS_CODEC
-    status = out_reserve(e, e.limit.header_size + compress_bound(e.fields.codec, e.used))
+    status = out_reserve(e, 0, e.limit.header_size + compress_bound(e.fields.codec, e.used))
     if status == OK:
         status = compress_payload(&e.compress_context, e.fields.codec, e.fields.magic, e.body.data, e.used,
-                                  e.out.data + e.start + e.limit.header_size, &length)
+                                  e.out.data + e.written + e.limit.header_size, &length)
     return batch_finish(e, length) if status == OK else status
 
 
 cdef inline int batch_close_compressed(Encoder* e, const uint8_t* payload, int64_t n) noexcept nogil:
     """Closes the open batch with the payload that `codecs` compressed from `body`, after NEEDS_CODEC."""
-    cdef int status = out_reserve(e, e.limit.header_size + n)
+    cdef int status = out_reserve(e, 0, e.limit.header_size + n)
     if status != OK:
         return status
-    memcpy(e.out.data + e.start + e.limit.header_size, payload, <size_t>n)
+    memcpy(e.out.data + e.written + e.limit.header_size, payload, <size_t>n)
     return batch_finish(e, n)
 
 
 cdef inline int write_empty_batch(Encoder* e, const BatchFields* f) noexcept nogil:
     """Writes a batch without records, as the log cleaner does (DefaultRecordBatch.writeEmptyHeader)."""
     cdef int64_t size = batch_header_size(f.magic, 0)
-    cdef int status = out_reserve(e, size)
+    cdef int status = out_reserve(e, 0, size)
     if status == OK:
         if not e.measuring:
             put_batch_header(e.out.data + e.written, size, f, 0)

@@ -23,13 +23,12 @@ from kafkarec._c.write_v2 cimport (
     BatchFields, RecordFields, load_fields,
 )
 from kafkarec._c.batch_builder cimport (
-    Cut, Encoder, add_message, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
+    Cut, Encoder, add_message, add_records, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
     FIELD_SEQUENCE, FIELD_TIMESTAMP_TYPE, FIELD_TRANSACTIONAL, InputChunk, Numbers, Span, cell, number,
 )
-from kafkarec._c.fast_path cimport add_records, fast_path_end, takes_fast_path
 from kafkarec._c.status cimport OK, ROW_REFUSED
 
 
@@ -365,6 +364,18 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
         e.row += 1
         chunk = next_chunk(e)
     return e.rows_before + e.row
+
+
+cdef inline bint takes_fast_path(const Encoder* e) noexcept nogil:
+    """Whether the fast path can be used for the open batch."""
+    return (e.open and e.settled and e.fields.magic >= BATCH_MAGIC and e.keep == NULL
+            and (e.kept or not (e.has_sequences and e.fields.base_sequence >= 0)))
+
+
+cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noexcept nogil:
+    """The row of the chunk at which the chunk, the rows to encode, or the cut ends."""
+    cdef int64_t end = min(chunk.rows, e.stop - e.rows_before)
+    return min(end, e.row + e.cuts[e.cut].rows - e.cut_row) if e.cut < e.cut_count else end
 
 
 cdef inline int encoder_run(Encoder* e) noexcept nogil:

@@ -3,9 +3,7 @@
 Cython uses it from 3.12 on only; before, each call makes a tuple of its arguments, which takes as long as encoding a
 small record.
 """
-from cpython.ref cimport PyObject, PyTypeObject
-
-from kafkarec._entry.py_rows cimport PyTuple_Size, kr_item
+from cpython.ref cimport Py_INCREF, PyObject, PyTypeObject
 
 cdef enum:
     ENCODE_OPTIONS = 10          # arguments of _writer.encode after the records, base_offset and batch_size
@@ -47,20 +45,19 @@ cdef inline bint same_arguments(tuple known, PyObject** arguments, Py_ssize_t co
     return True
 
 
-cdef inline tuple name_and_text(object function):
-    """(name, signature and docstring) of a method's Python function, for `fast_method`."""
+cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, object function, void* method):
+    """A method of a type and its subclasses, with the name, signature and docstring of a Python function. `method`: a
+    function of (PyObject* self, PyObject** arguments, Py_ssize_t count, PyObject* names of keywords); see `call`."""
     import inspect
 
     signature = inspect.signature(function)
     plain = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
     plain = str(signature.replace(parameters=plain, return_annotation=signature.empty)).replace("(self", "($self")
-    return function.__name__.encode(), f"{function.__name__}{plain}\n--\n\n{function.__doc__ or ''}".encode()
-
-
-cdef inline object fast_method(PyMethodDef* definition, PyObject* type_, tuple texts, void* method):
-    """A method of a type and its subclasses; `texts`: of name_and_text, which must live as long. `method`: a function
-    of (PyObject* self, PyObject** arguments, Py_ssize_t count, PyObject* names of keywords); see `call`."""
-    definition.ml_name, definition.ml_doc = <const char*><bytes>texts[0], <const char*><bytes>texts[1]
+    cdef bytes name = function.__name__.encode()
+    cdef bytes text = f"{function.__name__}{plain}\n--\n\n{function.__doc__ or ''}".encode()
+    Py_INCREF(name)                      # for good: the definition points to both
+    Py_INCREF(text)
+    definition.ml_name, definition.ml_doc = name, text
     definition.ml_meth, definition.ml_flags = <PyCFunction>method, METH_FASTCALL | METH_KEYWORDS
     return PyDescr_NewMethod(<PyTypeObject*>type_, definition)
 
@@ -74,15 +71,15 @@ cdef inline object call(object function, PyObject* itself, PyObject** arguments,
 
 
 cdef inline bint spread_by_name(PyObject** given, tuple known, tuple defaults, PyObject** arguments,
-                                PyObject* names) noexcept:
+                                PyObject* names) except -1:
     """Sets `given` to the values of a function's keyword-only parameters, in their order, which are borrowed.
     known, defaults: their names and defaults. False for a name that is not one of those objects."""
-    cdef Py_ssize_t i, k, count = PyTuple_Size(<PyObject*>known)
+    cdef Py_ssize_t i, k, count = len(known)
     for i in range(count):
-        given[i] = kr_item(<PyObject*>defaults, i)
-    for k in range(0 if names == NULL else PyTuple_Size(names)):
+        given[i] = PyTuple_GetItem(defaults, i)
+    for k in range(0 if names == NULL else len(<tuple>names)):
         i = 0
-        while i < count and kr_item(<PyObject*>known, i) != kr_item(names, k):
+        while i < count and PyTuple_GetItem(known, i) != PyTuple_GetItem(<tuple>names, k):
             i += 1
         if i == count:
             return False

@@ -26,8 +26,6 @@ cdef struct OpenBatchState:
     BatchLimit limit
     int64_t max_timestamp
     int64_t offset_of_max_timestamp
-    int64_t most_records
-    int64_t most_bytes           # of the batch
     int64_t size                 # bytes of the records, uncompressed
 
 
@@ -74,8 +72,7 @@ cdef inline bint last_row_fits(const OpenBatchState* g) noexcept:
     """Whether Kafka's builder accepts the last row after the others."""
     cdef const PyRows* t = &g.rows
     cdef int64_t row = t.count - 1
-    return (t.count <= g.most_records and t.timestamps[row] >= ABSENT
-            and delta_fits(t.offsets[row], g.fields.base_offset)
+    return (t.timestamps[row] >= ABSENT and delta_fits(t.offsets[row], g.fields.base_offset)
             and not (has_last_offset(g) and t.offsets[row] <= g.fields.last_offset)
             and not (g.fields.magic < BATCH_MAGIC and t.pair_count > 0))
 
@@ -98,9 +95,9 @@ cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, 
     return YES if has_room_for(&g.limit, g.size, size) else NO
 
 
-cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value, PyObject* headers,
-                           PyObject* offset) except -1:
-    """Appends the record: YES, or FALL_BACK. Its offset is then g.fields.last_offset."""
+cdef inline int add_record(OpenBatchState* g, int64_t most_bytes, PyObject* timestamp, PyObject* key, PyObject* value,
+                           PyObject* headers, PyObject* offset) except -1:
+    """Appends the record to a batch of at most `most_bytes` before compression: YES, or FALL_BACK. Its offset is then g.fields.last_offset."""
     cdef PyRows* t = &g.rows
     cdef int64_t size, time
     rows_mark(t)
@@ -110,7 +107,7 @@ cdef inline int add_record(OpenBatchState* g, PyObject* timestamp, PyObject* key
     if not PyList_CheckExact(headers):   # of a list take_headers keeps the pairs: the collector would not see the list
         keep_new_reference(t, headers)
     size = measure_record(g, timestamp, key, value, headers, offset)
-    if size < 0 or not last_row_fits(g) or g.limit.header_size + g.size + size > g.most_bytes:
+    if size < 0 or not last_row_fits(g) or g.limit.header_size + g.size + size > most_bytes:
         rows_undo(t)
         return FALL_BACK
     g.size += size

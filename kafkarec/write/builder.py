@@ -106,12 +106,9 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
-        most_records, most_bytes = self._limits
-        if len(self) == most_records:
-            raise ValueError(f"a batch holds {most_records} records at most")
         parts = content("key", key), content("value", value), self._pairs(headers)
         if self._append_row(time, *parts, offset) is None:
-            raise ValueError(f"the records take more than {most_bytes} bytes")
+            raise ValueError(f"the records take more than {self._most_bytes} bytes")
         return offset
 
     def build(self) -> bytes:
