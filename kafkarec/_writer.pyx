@@ -4,7 +4,6 @@ The format is implemented in `_c`. This module keeps the input alive, calls code
 `write/header.py` and `write/encoding.py` choose the header fields of a batch.
 """
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
@@ -98,7 +97,6 @@ INITIAL_RATIO = float(FIRST_RATIO)
 def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta, key, value, headers=()):
     """Bytes of a record: see `_c/batch_size.pxd`."""
     cdef RecordFields d
-    cdef int64_t body = 0
     d.key.length = ABSENT if key is None else len(key)
     d.value.length = ABSENT if value is None else len(value)
     if magic >= BATCH_MAGIC:
@@ -106,7 +104,7 @@ def record_size(signed char magic, int64_t offset_delta, int64_t timestamp_delta
         for name, content in headers:
             d.headers_size += sized(len(name.encode() if isinstance(name, str) else name))
             d.headers_size += sized(ABSENT if content is None else len(content))
-    return size_of(&d, magic, offset_delta, timestamp_delta, &body)
+    return size_of(&d, magic, offset_delta, timestamp_delta)
 
 
 def next_ratio(float expected, float seen):
@@ -444,12 +442,6 @@ cdef class RecordInput:
         rows_fill(&self.table, <PyObject*>rows, len(rows), &_row_types)
         return self.take_table(&self.table, rows)
 
-    cdef int clear(self) except -1:
-        """Removes the rows, for the next ones."""
-        rows_recycle(&self.table)
-        self.kept_alive = None
-        return 0
-
     cdef int take_table(self, const PyRows* table, object kept_alive) except -1:
         chunks_of_rows(&self.input, table)
         self.kept_alive = kept_alive
@@ -496,14 +488,13 @@ cdef class RecordInput:
         return starts
 
     def summary(self, int64_t start, int64_t stop):
-        """The fields of RowSummary (`_c/row_summary.pxd`), as a tuple, of the rows [start, stop). Rows without offset
+        """The fields of RowSummary (`_c/row_summary.pxd`), as a dict, of the rows [start, stop). Rows without offset
         have -1."""
         cdef RowSummary s
         self.check_rows(start, stop)
         with nogil:
             summarize(self.input.chunks, start, stop, &s)
-        return (s.rows, s.first_offset, s.last_offset, s.least_offset, s.greatest_offset, s.falls, s.fall_from,
-                s.fall_to, s.least_timestamp, s.greatest_timestamp, s.with_timestamp, s.with_headers, s.headers)
+        return s
 
     cdef int check_rows(self, int64_t start, int64_t stop) except -1:
         if not 0 <= start <= stop <= self.rows:
@@ -601,7 +592,8 @@ cdef class EncodeOptions:
         return EncodeRun(RecordInput(rows=())) if encoding is None else encoding
 
     cdef int put_back(self, EncodeRun encoding) except -1:
-        encoding.record_input.clear()
+        rows_recycle(&encoding.record_input.table)
+        encoding.record_input.kept_alive = None
         free_above(&encoding.e.out, SPARE_BYTES)
         free_above(&encoding.e.body, SPARE_BYTES)
         self.spare = encoding
@@ -628,7 +620,7 @@ cdef class EncodeRun:
         self.record_input = record_input
 
     cdef int begin(self, EncodeOptions options) except -1:
-        """Sets the options, and all rows as those to encode; keeps the memory of an earlier run with the same options."""
+        """Sets the options, and encodes all rows; keeps the memory of an earlier run with the same options."""
         cdef Buffer out = self.e.out, body = self.e.body
         cdef void* lz4 = self.e.compress_context.lz4
         cdef void* zstd = self.e.compress_context.zstd
@@ -728,7 +720,7 @@ cdef class EncodeRun:
 
     cdef int compress_body(self) except -1:
         """Compresses the open batch's records by `codecs` and closes the batch."""
-        cdef Py_buffer view
+        cdef bytes compressed
         cdef int status
         # a copy: a traceback's frame, or a codec, may keep what it is given
         body = PyBytes_FromStringAndSize(<const char*>self.e.body.data, self.e.used)
@@ -736,10 +728,7 @@ cdef class EncodeRun:
             compressed = _codecs.compress(self.e.fields.codec, body, self.level, self.e.fields.magic)
         except _codecs.MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
-        PyObject_GetBuffer(compressed, &view, PyBUF_SIMPLE)
-        with nogil:
-            status = batch_close_compressed(&self.e, <const uint8_t*>view.buf, view.len)
-        PyBuffer_Release(&view)
+        status = batch_close_compressed(&self.e, <const uint8_t*><const char*>compressed, len(compressed))
         if status != st.OK:
             self.refuse(status)
         return 0

@@ -92,10 +92,6 @@ cdef inline int out_reserve(Encoder* e, int64_t used, int64_t more) noexcept nog
     return buffer_reserve(&e.out, <size_t>used, <size_t>(used + more + SLACK))
 
 
-cdef inline bint holds_messages(const BatchFields* f) noexcept nogil:
-    return f.magic < BATCH_MAGIC
-
-
 cdef inline int batch_open(Encoder* e, const BatchFields* f, int64_t offset, int64_t timestamp) noexcept nogil:
     """Opens a batch with the offset and timestamp of its first record; a delete horizon replaces the base timestamp."""
     e.fields = f[0]
@@ -226,7 +222,7 @@ cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
     if not f.explicit_fields & EXPLICIT_MAX_TIMESTAMP:
         f.max_timestamp = stamp
     if not e.measuring:
-        if not holds_messages(f):
+        if f.magic >= BATCH_MAGIC:
             put_batch_header(e.out.data + e.written, size, f, e.count)
         elif f.codec != 0:
             put_wrapper(e.out.data + e.written, f, stamp, size)

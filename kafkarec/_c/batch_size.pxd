@@ -35,11 +35,12 @@ cdef inline int64_t batch_header_size(int8_t magic, int8_t codec) noexcept nogil
     return message_overhead(magic) if codec != 0 else 0
 
 
-cdef inline int64_t record_size(const RecordFields* d, int8_t magic, int64_t offset_delta, int64_t timestamp_delta,
-                                int64_t* body) noexcept nogil:
-    """Bytes of a record; sets `body` to its stored length (magic 2) or its size."""
-    body[0] = message_size(d, magic) if magic < BATCH_MAGIC else body_size(d, offset_delta, timestamp_delta)
-    return body[0] if magic < BATCH_MAGIC else with_length(body[0])
+cdef inline int64_t record_size(const RecordFields* d, int8_t magic, int64_t offset_delta,
+                                int64_t timestamp_delta) noexcept nogil:
+    """Bytes of a record."""
+    if magic < BATCH_MAGIC:
+        return message_size(d, magic)
+    return with_length(body_size(d, offset_delta, timestamp_delta))
 
 
 cdef inline bint delta_fits(int64_t offset, int64_t base) noexcept nogil:

@@ -23,7 +23,7 @@ from kafkarec._c.write_v2 cimport (
     BatchFields, RecordFields, load_fields,
 )
 from kafkarec._c.batch_builder cimport (
-    Cut, Encoder, add_message, add_records, batch_close, batch_open, batch_reserve, holds_messages, write_empty_batch,
+    Cut, Encoder, add_message, add_records, batch_close, batch_open, batch_reserve, write_empty_batch,
 )
 from kafkarec._c.input_columns cimport (
     FIELD_BASE_OFFSET, FIELD_CONTROL, FIELD_LEADER_EPOCH, FIELD_MAGIC, FIELD_PRODUCER_EPOCH, FIELD_PRODUCER_ID,
@@ -34,12 +34,8 @@ from kafkarec._c.status cimport OK, ROW_REFUSED
 
 # ---- the batch fields of a row
 
-cdef inline bint batch_field(const Numbers* column, int64_t row, int64_t* out) noexcept nogil:
-    return column.kind != 0 and number(column, row, out)
-
-
 cdef inline int64_t batch_field_or(const Numbers* column, int64_t row, int64_t absent) noexcept nogil:
-    batch_field(column, row, &absent)
+    number(column, row, &absent)
     return absent
 
 
@@ -61,7 +57,7 @@ cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t
     """Sets batch fields from the row's columns; nulls change nothing."""
     cdef int64_t n
     cdef int codec
-    if e.keep_cuts and batch_field(chunk.fields + FIELD_BASE_OFFSET, row, &n):
+    if e.keep_cuts and number(chunk.fields + FIELD_BASE_OFFSET, row, &n):
         source_batch[0] = wrapping_add(n, e.shift)
     f.partition_leader_epoch = <int32_t>batch_field_or(chunk.fields + FIELD_LEADER_EPOCH, row, f.partition_leader_epoch)
     f.timestamp_type = <int8_t>batch_field_or(chunk.fields + FIELD_TIMESTAMP_TYPE, row, f.timestamp_type)
@@ -70,7 +66,7 @@ cdef inline int fields_of_row(const Encoder* e, const InputChunk* chunk, int64_t
     f.base_sequence = <int32_t>batch_field_or(chunk.fields + FIELD_SEQUENCE, row, f.base_sequence)
     f.is_transactional = batch_field_or(chunk.fields + FIELD_TRANSACTIONAL, row, f.is_transactional) != 0
     f.is_control = batch_field_or(chunk.fields + FIELD_CONTROL, row, f.is_control) != 0
-    if e.keep_magic and batch_field(chunk.fields + FIELD_MAGIC, row, &n):
+    if e.keep_magic and number(chunk.fields + FIELD_MAGIC, row, &n):
         f.magic = <int8_t>n
     if e.keep_codec and chunk.codec.kind != 0:
         codec = codec_by_name(cell(&chunk.codec, row))
@@ -230,10 +226,10 @@ cdef inline bint needs_new_batch(const Encoder* e, const BatchFields* f, const R
     )
 
 
-cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d, int64_t* body) noexcept nogil:
+cdef inline int64_t record_bytes(const BatchFields* f, const RecordFields* d) noexcept nogil:
     """record_size in the batch that `f` describes."""
     return record_size(d, f.magic, wrapping_add(d.offset, -f.base_offset),
-                       wrapping_add(d.timestamp, -f.base_timestamp), body)
+                       wrapping_add(d.timestamp, -f.base_timestamp))
 
 
 cdef inline int load_row(const Encoder* e, const InputChunk* chunk, int64_t row, RecordFields* d) noexcept nogil:
@@ -300,36 +296,27 @@ cdef inline int ensure_batch(Encoder* e, const InputChunk* chunk, int64_t row, c
     return OK
 
 
-cdef inline bint row_fits(const Encoder* e, const RecordFields* d, int64_t size) noexcept nogil:
-    """Whether the record, which has the batch fields of the open batch, fits it: checks size, offset and timestamp."""
-    if e.kept:
-        return True
-    return (d.offset > e.previous_offset and d.timestamp >= ABSENT and e.count < INT32_MAX
-            and has_room_for_row(e, d.offset, size)
-            and e.fields.magic >= BATCH_MAGIC and not (e.has_sequences and e.fields.base_sequence >= 0))
-
-
 cdef inline int row_add(Encoder* e, const InputChunk* chunk, int64_t row) noexcept nogil:
     """Appends a row to the open batch, or closes that and appends the row to a new one."""
     cdef RecordFields d
-    cdef int64_t body = 0, size = 0, delta
+    cdef int64_t size = 0, delta
     cdef int status = load_row(e, chunk, row, &d)
     if status != FINE:
         return row_refused(e, status, &d)
     if e.open:
-        size = record_bytes(&e.fields, &d, &body)
-    if not (e.open and e.settled and row_fits(e, &d, size)):
+        size = record_bytes(&e.fields, &d)
+    if not (e.open and e.settled and e.kept):
         status = ensure_batch(e, chunk, row, &d, size)
         if status != OK:
             return status
-        size = record_bytes(&e.fields, &d, &body)
+        size = record_bytes(&e.fields, &d)
     delta = wrapping_add(d.offset, -e.fields.base_offset)
     if delta != <int32_t>delta:
         return row_refused(e, OFFSET_TOO_FAR, &d)
     status = batch_reserve(e, size)
     if status != OK:
         return status
-    if holds_messages(&e.fields):
+    if e.fields.magic < BATCH_MAGIC:
         add_message(e, &d, size)
     else:
         add_records(e, chunk, row, row + 1, True)
@@ -350,13 +337,13 @@ cdef inline int64_t full_before(Encoder* e) noexcept nogil:
     of its own."""
     cdef const InputChunk* chunk = next_chunk(e)
     cdef RecordFields d
-    cdef int64_t body = 0, size
+    cdef int64_t size
     cdef bint refused = False
     while chunk != NULL and not refused:
         refused = load_row(e, chunk, e.row, &d) != FINE
         if not e.open:
             batch_open(e, &e.defaults, d.offset, d.timestamp)
-        size = record_bytes(&e.fields, &d, &body)
+        size = record_bytes(&e.fields, &d)
         if e.count > 0 and (refused or not has_room_for_row(e, d.offset, size)):
             break
         e.used += size

@@ -42,14 +42,14 @@ cdef inline int64_t last_row_size(const OpenBatchState* g, int64_t pairs) noexce
     """Bytes of the last row, whose headers are the pairs from `pairs` on."""
     cdef const PyRows* t = &g.rows
     cdef int64_t row = t.count - 1, base = g.fields.delete_horizon_ms if g.fields.has_horizon else t.timestamps[0]
-    cdef int64_t i, body = 0
+    cdef int64_t i
     cdef RecordFields d
     d.key, d.value = t.keys[row], t.values[row]
     d.headers_size = varint_size(t.pair_count - pairs)
     for i in range(2 * pairs, 2 * t.pair_count):
         d.headers_size += sized(t.pairs[i].length)
     return record_size(&d, g.fields.magic, wrapping_add(t.offsets[row], -g.fields.base_offset),
-                       wrapping_add(t.timestamps[row], -base), &body)
+                       wrapping_add(t.timestamps[row], -base))
 
 
 cdef inline int64_t measure_record(OpenBatchState* g, PyObject* timestamp, PyObject* key, PyObject* value,
@@ -97,7 +97,8 @@ cdef inline int has_room(OpenBatchState* g, PyObject* timestamp, PyObject* key, 
 
 cdef inline int add_record(OpenBatchState* g, int64_t most_bytes, PyObject* timestamp, PyObject* key, PyObject* value,
                            PyObject* headers, PyObject* offset) except -1:
-    """Appends the record to a batch of at most `most_bytes` before compression: YES, or FALL_BACK. Its offset is then g.fields.last_offset."""
+    """Appends the record to a batch of at most `most_bytes` before compression: YES, or FALL_BACK. Its offset is then
+    g.fields.last_offset."""
     cdef PyRows* t = &g.rows
     cdef int64_t size, time
     rows_mark(t)

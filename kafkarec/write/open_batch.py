@@ -24,6 +24,8 @@ from kafkarec.write.header import BatchHeader
 class BatchState(OpenBatch):
     """The fields and properties of `RecordBatchBuilder`. The compiled base has the records."""
 
+    _fields: BatchHeader
+
     @compiled_init
     def __init__(
         self,
@@ -55,8 +57,10 @@ class BatchState(OpenBatch):
             compress(codec, b"")
         except MissingCodec as missing:
             raise MissingCodecError(str(missing), reason="missing_codec") from None
-        if magic < BATCH_MAGIC:
-            _refuse_in_legacy(magic, is_transactional, is_control, delete_horizon_ms)
+        if magic < BATCH_MAGIC and (is_transactional or is_control):
+            raise ValueError(f"magic {magic} has neither transactions nor control batches")
+        if magic < BATCH_MAGIC and delete_horizon_ms not in (None, -1):
+            raise ValueError(f"magic {magic} has no delete horizon")
         horizon = -1 if delete_horizon_ms is None else fitting("delete horizon", delete_horizon_ms, 64)
         header = BatchHeader(
             checked,
@@ -202,11 +206,3 @@ class BatchState(OpenBatch):
             f"<RecordBatchBuilder magic {self._fields.magic}, {name}, {self._state}: {len(self)} records from offset "
             f"{self._fields.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
-
-
-def _refuse_in_legacy(magic: int, is_transactional: bool, is_control: bool, delete_horizon_ms: int | None) -> None:
-    """ValueError for features that magic 0 and 1 lack."""
-    if is_transactional or is_control:
-        raise ValueError(f"magic {magic} has neither transactions nor control batches")
-    if delete_horizon_ms not in (None, -1):
-        raise ValueError(f"magic {magic} has no delete horizon")

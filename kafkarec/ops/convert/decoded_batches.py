@@ -77,7 +77,7 @@ class DecodedBatches:
 
     def summary(self, start: int, stop: int) -> RowSummary:
         """That of the rows [start, stop)."""
-        return RowSummary(*self.record_input.summary(start, stop))
+        return RowSummary(**self.record_input.summary(start, stop))
 
     def split_points(self, start: int, stop: int, magic: int, limit: int) -> list[int]:
         """The rows of [start, stop) that begin a batch, then `stop`. A record above `limit` is a batch of its own.

@@ -20,6 +20,7 @@ from core_reading import INT_MAX, error_as_oracle
 from expected_batches import Row, expected_batch, messages, row, stamp
 
 import kafkarec
+from kafkarec.ops.convert.decoded_batches import RowSummary
 from kafkarec.write.builder import RecordBatchBuilder
 from kafkarec.write.fields import single
 from kafkarec.write.header import BatchHeader
@@ -458,10 +459,10 @@ def test_a_summary_of_rows() -> None:
         start, stop = sorted(chosen.choices(range(len(rows) + 1), k=2))
         for source in (table, pieces, halves, rows):
             record_input = record_input_of(source)
-            assert record_input.summary(0, len(rows)) == summed_up(rows)
-            assert record_input.summary(start, stop) == summed_up(rows[start:stop])
+            assert RowSummary(**record_input.summary(0, len(rows))) == summed_up(rows)
+            assert RowSummary(**record_input.summary(start, stop)) == summed_up(rows[start:stop])
     without = record_input_of(pa.table({"value": pa.array([b"v", None])}))
-    assert without.summary(0, 2) == (2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
+    assert RowSummary(**without.summary(0, 2)) == (2, -1, -1, -1, -1, True, -1, -1, -1, -1, 0, 0, 0)
     for start, stop in ((0, 3), (-1, 1), (2, 1)):
         with pytest.raises(ValueError, match=f"rows {start} to {stop} of 2"):
             without.summary(start, stop)
