@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from datetime import UTC, datetime
 from typing import Any
 
@@ -422,3 +423,81 @@ def test_a_missing_library_is_reported_at_the_start(monkeypatch: pytest.MonkeyPa
         RecordBatchBuilder(compression="zstd")
     assert refused.value.reason == "missing_codec"
     forget_options()
+
+
+class Index:
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
+@pytest.mark.parametrize("whole", [int, Index])
+def test_builders_of_equal_options_differ_in_their_own_numbers(whole: Any) -> None:
+    """Options are checked once for equal ones; the base offset, the sequence and the append time are each builder's."""
+    for base in (0, 7, -3, 2**40):
+        made = RecordBatchBuilder(
+            base_offset=whole(base),
+            log_append_time=whole(base + 50),
+            timestamp_type="log_append_time",
+            producer_id=whole(4),
+            producer_epoch=whole(1),
+            base_sequence=whole(abs(base) % 100),
+        )
+        assert made.append(5, b"k", b"v") == base
+        [batch] = kafkarec.batches(made.build())
+        assert (batch.base_offset, batch.max_timestamp, batch.base_sequence) == (base, base + 50, abs(base) % 100)
+        assert (made.base_offset, made.max_timestamp, made.base_sequence) == (base, base + 50, abs(base) % 100)
+        assert (batch.producer_id, batch.producer_epoch, made.producer_id) == (4, 1, 4)
+
+
+def test_an_own_number_is_checked_whether_or_not_its_options_are_known() -> None:
+    for _ in range(2):
+        for name, wrong, error in (
+            ("base_offset", 2**63, ValueError),
+            ("base_offset", None, TypeError),
+            ("log_append_time", "5", TypeError),
+            ("base_sequence", 2**31, ValueError),
+            ("base_sequence", None, TypeError),
+            ("topic", [], TypeError),
+        ):
+            with pytest.raises(error):
+                RecordBatchBuilder(**{name: wrong})
+        RecordBatchBuilder()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'offset'"):
+        RecordBatchBuilder(offset=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="positional"):
+        RecordBatchBuilder(2)  # type: ignore[misc]
+
+
+def test_options_of_other_types_are_other_options() -> None:
+    for _ in range(2):
+        assert RecordBatchBuilder(is_transactional=1).is_transactional is True  # type: ignore[arg-type]
+        assert RecordBatchBuilder(magic=1).magic == 1
+        with pytest.raises(ValueError, match="one of 0, 1, 2"):
+            RecordBatchBuilder(magic=True)
+        assert RecordBatchBuilder(compression="lz4").compression is kafkarec.Compression.LZ4
+        assert RecordBatchBuilder(**{"".join(("mag", "ic")): 0}).magic == 0
+
+
+def test_a_builder_may_begin_again() -> None:
+    made = RecordBatchBuilder(topic="again", compression="gzip")
+    made.append(5, b"k", b"v")
+    first = made.build()
+    made.__init__(base_offset=3)  # type: ignore[misc]
+    assert len(made) == 0 and made.last_offset is None and made.compression == kafkarec.Compression.NONE
+    assert made.append(5, b"k", b"v") == 3 and made.build() != first
+
+
+def test_a_builder_that_was_not_begun_is_refused() -> None:
+    made = RecordBatchBuilder.__new__(RecordBatchBuilder)
+    for call in (lambda: made.append(0, b"k", b"v"), made.build, lambda: made.magic, lambda: repr(made)):
+        with pytest.raises(ValueError, match=r"aborted|__init__"):
+            call()
+    assert len(made) == 0 and not made.has_room_for(0, None, None)
+
+
+def test_the_constructors_signature_is_that_of_its_function() -> None:
+    names = list(inspect.signature(RecordBatchBuilder).parameters)
+    assert names[:3] == ["magic", "compression", "level"] and names[-1] == "topic" and len(names) == 15
