@@ -239,7 +239,7 @@ cdef class OpenBatch:
             self.drop_rows()
 
     @property
-    def _fields(self):
+    def _header(self):
         """The header fields, as a write.header.BatchHeader without the last offset."""
         if self.options is None:
             raise ValueError("a builder whose __init__ was not called")

@@ -52,7 +52,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         timestamp: ms or an aware datetime, None or -1 for none. key, value: any buffer, copied unless it is bytes.
         headers: (key as text or UTF-8 bytes, value or None). offset: above the last one; None is the next one.
         """
-        if self._fields.is_control:
+        if self._header.is_control:
             raise ValueError("a control batch accepts control records only")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -77,18 +77,18 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         """
         key = key_of(record.type)
         if record.type in MARKERS:
-            if self._fields.producer_id == -1:
+            if self._header.producer_id == -1:
                 raise ValueError("an end transaction marker needs a producer id")
-            if not self._fields.is_transactional:
+            if not self._header.is_transactional:
                 raise ValueError("an end transaction marker needs a transactional batch")
-        if record.type == ControlRecordType.LEADER_CHANGE and self._fields.partition_leader_epoch == -1:
+        if record.type == ControlRecordType.LEADER_CHANGE and self._header.partition_leader_epoch == -1:
             raise ValueError("a leader change needs a partition leader epoch")
         return self._append_control(timestamp, key, value_of(record), (), offset)
 
     def _append_control(
         self, timestamp: Timestamp, key: bytes, value: bytes | None, headers: Headers | None, offset: int | None
     ) -> int:
-        if not self._fields.is_control:
+        if not self._header.is_control:
             raise ValueError("a control record needs a control batch")
         return self._append(timestamp, key, value, headers, offset)
 
@@ -100,9 +100,9 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         last = self._last_offset
         if last is not None and offset <= last:
             raise ValueError(f"offset {offset} does not follow the last offset {last}: they must increase")
-        delta = offset - self._fields.base_offset
+        delta = offset - self._header.base_offset
         if not -MAX_SIZE - 1 <= delta <= MAX_SIZE:
-            raise ValueError(f"offset {offset} is too far from the base offset {self._fields.base_offset} for 32 bits")
+            raise ValueError(f"offset {offset} is too far from the base offset {self._header.base_offset} for 32 bits")
         time = timestamp_of(timestamp)
         if time < -1:
             raise ValueError(f"timestamp {time} is negative")
@@ -116,7 +116,7 @@ class RecordBatchBuilder(ControlAppends, BatchState):
 
         ValueError if the producer's fields contradict each other, or after `abort`.
         """
-        if self._topic is None or self._state != "open" or self._fields.is_control:
+        if self._topic is None or self._state != "open" or self._header.is_control:
             return self._build()
         built = self._build()
         ESTIMATOR.update_estimation(self._topic, self.compression, self._ratio)
@@ -135,8 +135,8 @@ class RecordBatchBuilder(ControlAppends, BatchState):
         if self._state == "built":
             raise ValueError("the batch is built: its last offset cannot be set any more")
         last_offset = fitting("last offset", last_offset, 64)
-        if self._fields.magic >= BATCH_MAGIC:
-            fitting("distance from the base offset to the last", last_offset - self._fields.base_offset, 32)
+        if self._header.magic >= BATCH_MAGIC:
+            fitting("distance from the base offset to the last", last_offset - self._header.base_offset, 32)
         self._last_offset = last_offset
 
     def __enter__(self) -> Self:

@@ -24,7 +24,7 @@ from kafkarec.write.header import BatchHeader
 class BatchState(OpenBatch):
     """The fields and properties of `RecordBatchBuilder`. The compiled base has the records."""
 
-    _fields: BatchHeader
+    _header: BatchHeader
 
     @compiled_init
     def __init__(
@@ -92,7 +92,7 @@ class BatchState(OpenBatch):
         known = self._has_room(timestamp, key, value, headers)
         if known is None:
             row = timestamp_of(timestamp), content("key", key), content("value", value)
-            known = self._has_room(*row, self._pairs(headers) if self._fields.magic >= BATCH_MAGIC else [])
+            known = self._has_room(*row, self._pairs(headers) if self._header.magic >= BATCH_MAGIC else [])
         return bool(known)
 
     @property
@@ -120,22 +120,22 @@ class BatchState(OpenBatch):
         self._expected_ratio = single(ratio)
 
     def _pairs(self, headers: Headers | None) -> list[tuple[bytes, bytes | None]]:
-        if headers is None and self._fields.magic >= BATCH_MAGIC:
+        if headers is None and self._header.magic >= BATCH_MAGIC:
             raise ValueError("headers must not be None; for no headers give ()")
         pairs = [header_pair(header) for header in headers or ()]
-        if pairs and self._fields.magic < BATCH_MAGIC:
-            raise ValueError(f"magic {self._fields.magic} has no record headers")
+        if pairs and self._header.magic < BATCH_MAGIC:
+            raise ValueError(f"magic {self._header.magic} has no record headers")
         return pairs
 
     @property
     def max_timestamp(self) -> int:
         """ms; -1 without one."""
-        return self._fields.log_append_time if self._fields.timestamp_type else self._max_timestamp[0]
+        return self._header.log_append_time if self._header.timestamp_type else self._max_timestamp[0]
 
     @property
     def offset_of_max_timestamp(self) -> int:
         """The offset of the first record that has the max timestamp; -1 without one."""
-        if self._fields.timestamp_type:
+        if self._header.timestamp_type:
             return self._first_offset
         return self._max_timestamp[1]
 
@@ -148,19 +148,19 @@ class BatchState(OpenBatch):
     def next_offset(self) -> int:
         """The offset of the next record that is appended without one."""
         last = self._last_offset
-        return self._fields.base_offset if last is None else last + 1
+        return self._header.base_offset if last is None else last + 1
 
     @property
     def magic(self) -> int:
-        return self._fields.magic
+        return self._header.magic
 
     @property
     def compression(self) -> Compression:
-        return Compression(self._fields.codec)
+        return Compression(self._header.codec)
 
     @property
     def base_offset(self) -> int:
-        return self._fields.base_offset
+        return self._header.base_offset
 
     @property
     def last_offset(self) -> int | None:
@@ -169,27 +169,27 @@ class BatchState(OpenBatch):
 
     @property
     def producer_id(self) -> int:
-        return self._fields.producer_id
+        return self._header.producer_id
 
     @property
     def producer_epoch(self) -> int:
-        return self._fields.producer_epoch
+        return self._header.producer_epoch
 
     @property
     def base_sequence(self) -> int:
-        return self._fields.base_sequence
+        return self._header.base_sequence
 
     @property
     def is_transactional(self) -> bool:
-        return self._fields.is_transactional
+        return self._header.is_transactional
 
     @property
     def is_control(self) -> bool:
-        return self._fields.is_control
+        return self._header.is_control
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        return self._fields.delete_horizon_ms
+        return self._header.delete_horizon_ms
 
     @property
     def is_closed(self) -> bool:
@@ -200,9 +200,9 @@ class BatchState(OpenBatch):
         return True
 
     def __repr__(self) -> str:
-        name = CODECS[self._fields.codec].name
-        about = "about " if self._fields.codec and self._state != "built" else ""
+        name = CODECS[self._header.codec].name
+        about = "about " if self._header.codec and self._state != "built" else ""
         return (
-            f"<RecordBatchBuilder magic {self._fields.magic}, {name}, {self._state}: {len(self)} records from offset "
-            f"{self._fields.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
+            f"<RecordBatchBuilder magic {self._header.magic}, {name}, {self._state}: {len(self)} records from offset "
+            f"{self._header.base_offset}, {about}{self.estimated_size} of {self._limit} bytes>"
         )
