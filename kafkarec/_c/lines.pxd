@@ -56,7 +56,7 @@ cdef struct Escape:
     uint8_t[7] text
     uint8_t length
 
-cdef struct Texts:               # copied 32 bytes at a time: there are SLACK bytes after them
+cdef struct CellTexts:           # copied 32 bytes at a time: there are SLACK bytes after them
     Span null
     Span before
     Span after
@@ -67,7 +67,7 @@ cdef struct LineColumn:
     int how
     bint guard                   # an apostrophe before what a spreadsheet takes for a formula
     const Escape* escapes        # 128
-    Texts texts
+    CellTexts texts
     Numbers numbers
     Cells cells
     const int32_t* entries       # AS_HEADERS: where each row's begin

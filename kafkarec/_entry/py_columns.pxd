@@ -26,7 +26,7 @@ from kafkarec._c.output_columns cimport (
 cdef extern from *:
     void PyObject_GC_UnTrack(PyObject* o)
 
-cdef struct Texts:               # of int32 offsets and bytes, or of views
+cdef struct BytesColumn:         # of int32 offsets and bytes, or of views
     const int32_t* ends
     const char* data
     const uint8_t* validity
@@ -39,11 +39,11 @@ cdef struct RecordView:
     const uint8_t* timestamp_validity
     const int8_t* timestamp_type
     const uint8_t* type_validity
-    Texts key
-    Texts value
+    BytesColumn key
+    BytesColumn value
     const int32_t* header_ends   # the headers of row i are [header_ends[i], header_ends[i + 1])
-    Texts header_key
-    Texts header_value
+    BytesColumn header_key
+    BytesColumn header_value
     int64_t ticks                # of the timestamp, in a millisecond
     bint binary_header_keys
 
@@ -54,12 +54,12 @@ cdef inline const uint8_t* validity_of(const Column* column) noexcept nogil:
     return <const uint8_t*>column.buffers[0]
 
 
-cdef inline Texts texts_of(const Columns* c, const Bytes* column) noexcept nogil:
+cdef inline BytesColumn bytes_column(const Columns* c, const Bytes* column) noexcept nogil:
     """Of a key, value or header value."""
     cdef const uint8_t* validity = NULL if column.nulls == 0 else column.validity.data
     cdef const View* views = <const View*>column.offsets.data if c.want & WANT_VIEWS else NULL
-    return Texts(<const int32_t*>column.offsets.data, <const char*>column.data.data, validity, views,
-                 <const char*>c.memory)
+    return BytesColumn(<const int32_t*>column.offsets.data, <const char*>column.data.data, validity, views,
+                       <const char*>c.memory)
 
 
 cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept nogil:
@@ -72,7 +72,7 @@ cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept 
     v.timestamp_type = NULL
     v.timestamp_validity = v.type_validity = NULL
     v.header_ends = NULL
-    v.key = v.value = v.header_key = v.header_value = Texts(NULL, NULL, NULL, NULL, NULL)
+    v.key = v.value = v.header_key = v.header_value = BytesColumn(NULL, NULL, NULL, NULL, NULL)
     for i in range(s.out_count):
         out = s.out + i
         if codes[i] == OUT_OFFSET:
@@ -82,18 +82,18 @@ cdef inline RecordView record_view(const Storage* s, const int* codes) noexcept 
         elif codes[i] == OUT_TIMESTAMP_TYPE:
             v.timestamp_type, v.type_validity = <const int8_t*>out.buffers[1], validity_of(out)
         elif codes[i] == OUT_KEY:
-            v.key = texts_of(c, &c.key)
+            v.key = bytes_column(c, &c.key)
         elif codes[i] == OUT_VALUE:
-            v.value = texts_of(c, &c.value)
+            v.value = bytes_column(c, &c.value)
         elif codes[i] == OUT_HEADERS:
             v.header_ends = <const int32_t*>out.buffers[1]
-            v.header_key = Texts(<const int32_t*>c.header_key.offsets.data, <const char*>c.header_key.data.data, NULL,
-                                 NULL, NULL)
-            v.header_value = texts_of(c, &c.header_value)
+            v.header_key = BytesColumn(<const int32_t*>c.header_key.offsets.data,
+                                       <const char*>c.header_key.data.data, NULL, NULL, NULL)
+            v.header_value = bytes_column(c, &c.header_value)
     return v
 
 
-cdef inline object bytes_at(const Texts* t, int64_t i):
+cdef inline object bytes_at(const BytesColumn* t, int64_t i):
     """Value i as bytes; None: null, or no such column."""
     if t.ends == NULL or not is_set(t.validity, i):
         return None
@@ -102,13 +102,13 @@ cdef inline object bytes_at(const Texts* t, int64_t i):
     return PyBytes_FromStringAndSize(t.data + t.ends[i], t.ends[i + 1] - t.ends[i])
 
 
-cdef inline object viewed_bytes(const Texts* t, const View* view):
+cdef inline object viewed_bytes(const BytesColumn* t, const View* view):
     if view.length <= MOST_INLINE:
         return PyBytes_FromStringAndSize(<const char*>view.bytes, view.length)
     return PyBytes_FromStringAndSize((t.memory if view.buffer == IN_MEMORY else t.data) + view.offset, view.length)
 
 
-cdef inline list values_of(const Texts* t, int64_t start, int64_t stop):
+cdef inline list values_of(const BytesColumn* t, int64_t start, int64_t stop):
     """Values [start, stop) as bytes or None."""
     cdef list found = []
     cdef int64_t i

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafkarec._text import Escapes
+from kafkarec._verbs import Escapes
 from kafkarec.tables.table import Table
 
 from . import cat_internal_topics, json_lines, line_columns

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafkarec._text import Escapes
+from kafkarec._verbs import Escapes
 from kafkarec.tables.table import Table
 
 from . import line_columns

@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from kafkarec._offset_map import LastOffsets
+from kafkarec._verbs import LastOffsets
 
 from .last_records import SilentReporter
 from .record_pieces import LogRange, PieceReader

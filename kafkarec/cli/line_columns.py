@@ -1,4 +1,4 @@
-"""Tables as lines of text: what JSON Lines and CSV share. The compiled formatter (kafkarec._text) writes the cells; a
+"""Tables as lines of text: what JSON Lines and CSV share. The compiled formatter (kafkarec._verbs) writes the cells; a
 format says which texts are around them and which bytes are escaped how."""
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kafkarec import _text
-from kafkarec._text import Escapes
+from kafkarec import _verbs
+from kafkarec._verbs import Escapes
 from kafkarec.tables import table as tables
 from kafkarec.tables.table import Table
 
@@ -69,7 +69,7 @@ def lines(table: Table, columns: Sequence[LineColumn], end: str, rows: Sequence[
             if column.how == "headers":
                 keys, key_data, validity, values, value_data = chunk.headers()
                 specs += map(_spec, column.entry, ((None, keys, key_data), (validity, values, value_data)))
-        blocks.append(_text.lines(specs, end.encode(), start, stop, chosen))
+        blocks.append(_verbs.lines(specs, end.encode(), start, stop, chosen))
         at += count
     return blocks[0] if len(blocks) == 1 else b"".join(blocks)
 

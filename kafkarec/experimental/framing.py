@@ -18,7 +18,7 @@
 
 Varints are zig-zag, as in records of magic 2. The first 21 bytes are those of magic 2.
 
-Records are rewritten from and to magic 2 (`kafkarec._experimental`), which the engine then reads or has written: so all
+Records are rewritten from and to magic 2 (`kafkarec._verbs`), which the engine then reads or has written: so all
 columns, options, nulls and errors of records are those of magic 2. Positions are those of the magic 3 bytes.
 """
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafkarec import codecs
-from kafkarec._experimental import FieldReader, rewrite_records
+from kafkarec._verbs import FieldReader, rewrite_records
 from kafkarec.codecs.piecewise import pieces
 from kafkarec.format.enums import CODEC_NAMES, Compression
 from kafkarec.format.layout import V2Header

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafkarec import codecs
-from kafkarec._experimental import rewrite_records
+from kafkarec._verbs import rewrite_records
 from kafkarec.format.enums import Compression
 from kafkarec.format.layout import V2Header
 from kafkarec.tables.records import RecordColumns

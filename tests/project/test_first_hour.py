@@ -80,7 +80,8 @@ from kafkarec.cli import main
 main(["--help"])
 others = {name.partition(".")[0] for name in set(sys.modules) - before} - sys.stdlib_module_names
 print(others, [name for name in ("kafkarec._core", "importlib.metadata") if name in sys.modules], file=sys.stderr)
-assert kafkarec.decode and kafkarec.build_info()["kafkarec"] == kafkarec.__version__
+assert len(kafkarec.decode(b"")) == 0 and kafkarec.build_info()["kafkarec"] == kafkarec.__version__
+assert "kafkarec._verbs" not in sys.modules
 """
     done = typed(made, f"python -c '{code}'")
     assert (done.returncode, done.stderr) == (0, "{'kafkarec'} []\n")

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
 from kafkarec import codecs
-from kafkarec._validator import Request
+from kafkarec._verbs import Request
 from kafkarec._writer import RecordInput
 from kafkarec.damage import error
 from kafkarec.errors import PAYLOAD_REASONS, KafkaRecordError

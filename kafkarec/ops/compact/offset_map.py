@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kafkarec._offset_map import LastOffsets
+from kafkarec._verbs import LastOffsets
 from kafkarec.errors import LimitExceededError
 
 from .batch_table import BatchRecords

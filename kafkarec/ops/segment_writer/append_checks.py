@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kafkarec import damage
-from kafkarec._validator import headers_of_good_batches
+from kafkarec._verbs import headers_of_good_batches
 from kafkarec.errors import KafkaRecordError
 from kafkarec.format.checksum import batch_checksums
 from kafkarec.format.layout import BATCH_MAGIC, LOG_OVERHEAD, batch_length

@@ -1,6 +1,6 @@
 """Kafka's LogValidator: how a broker checks a produce request and assigns offsets before it appends it to the log.
 
-_validator.pyx      batches are delimited and checked, records are scanned
+_verbs.pyx          batches are delimited and checked, records are scanned
 topic_rules         the rules of the topic and the sender
 batch_rules         checks of a batch
 validation_errors   errors of a batch and of single records

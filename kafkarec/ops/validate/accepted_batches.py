@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kafkarec._validator import stamp_messages, writable_view
+from kafkarec._verbs import stamp_messages, writable_view
 from kafkarec.format import layout
 from kafkarec.format.enums import TimestampType
 from kafkarec.format.java_integers import wrapped

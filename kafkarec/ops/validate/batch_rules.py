@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, NoReturn
 
-from kafkarec._validator import Request
+from kafkarec._verbs import Request
 from kafkarec.codecs import CODECS
 from kafkarec.format.java_integers import wrapped
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS

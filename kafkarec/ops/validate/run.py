@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from kafkarec import codecs
-from kafkarec._validator import Request
+from kafkarec._verbs import Request
 from kafkarec.codecs import checked_level
 from kafkarec.format.enums import Compression, TimestampType
 from kafkarec.format.layout import BATCH_MAGIC, LATEST_CODECS

@@ -20,7 +20,7 @@ def refuse(reason: str, *, position: int = 0, base_offset: int | None = None, **
 def refuse_records(
     wrong: tuple[int, bool, list[tuple[int, int, int, int, int]]], batch: tuple[int, int, int], magic: int, rules: Rules
 ) -> NoReturn:
-    """`wrong`: from `_validator.Request.refused`; `batch`: position, base offset and next position of the batch."""
+    """`wrong`: from `_verbs.Request.refused`; `batch`: position, base offset and next position of the batch."""
     count, of_time, notes = wrong
     errors = tuple(RecordError(index, _why(what, magic, rules, *rest)) for index, what, *rest in notes)
     position, base_offset, next_position = batch

@@ -26,8 +26,7 @@ from paths import SUPPORT
 import kafkarec
 from kafkarec import _core, codecs
 from kafkarec._core import Chunk, Decoder, Layout, Rows, Source, Stretches
-from kafkarec._offset_map import LastOffsets
-from kafkarec._validator import writable_view
+from kafkarec._verbs import LastOffsets, writable_view
 from kafkarec.format.schema import record_schema
 from kafkarec.read.decode_options import CHUNK_BYTES, EngineOptions, request
 

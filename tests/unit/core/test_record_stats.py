@@ -17,7 +17,7 @@ from core_reading import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, decode_error, err
 from core_records import GOOD, LENGTHS, REFUSED, body, near
 
 import kafkarec
-from kafkarec._validator import Request, stamp_messages, writable_view
+from kafkarec._verbs import Request, stamp_messages, writable_view
 from kafkarec.ops.validate.topic_rules import NO_LIMIT, Rules
 
 pytestmark = pytest.mark.core

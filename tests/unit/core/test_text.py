@@ -14,7 +14,7 @@ import slow_lines
 from slow_lines import Ready
 
 import kafkarec
-from kafkarec._text import Escapes, lines
+from kafkarec._verbs import Escapes, lines
 from kafkarec.cli import json_lines, line_columns
 from kafkarec.cli.cat_csv import CsvWriter
 from kafkarec.cli.selection import SelectedRows

@@ -10,7 +10,7 @@ from magic3_forms import CODECS, FORMS, Form, real_batches
 
 import kafkarec
 from kafkarec import codecs
-from kafkarec._experimental import FieldReader
+from kafkarec._verbs import FieldReader
 from kafkarec.experimental import header_first
 
 pytestmark = pytest.mark.core

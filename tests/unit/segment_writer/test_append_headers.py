@@ -8,7 +8,7 @@ import pytest
 from paths import SEGMENTS
 
 import kafkarec
-from kafkarec._validator import headers_of_good_batches
+from kafkarec._verbs import headers_of_good_batches
 from kafkarec.ops.segment_writer.append_checks import AppendedHeader
 
 LOGS = sorted(SEGMENTS.glob("*/*.log"))

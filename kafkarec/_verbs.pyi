@@ -1,0 +1,78 @@
+"""Types of the compiled module of single verbs. Private: the public names are in `kafkarec`."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, final
+
+def headers_of_good_batches(data: Any, *, check_crcs: bool) -> list[tuple[Any, ...]] | None: ...
+
+@final
+class WritableBytes: ...
+
+def writable_view(fresh: bytes) -> memoryview: ...
+def stamp_messages(buffer: Any, first_offset: int, timestamp_type: int, log_append_time: int) -> None: ...
+
+@final
+class Request:
+    batches: int
+    end: int
+    other_position: int
+    last_offset: int
+    max_timestamp: int
+    codec: int
+    other_magic: int
+    one_magic: bool
+    def __new__(
+        cls,
+        data: Any,
+        *,
+        check_crcs: bool,
+        from_zero: bool,
+        rising: bool,
+        leader_epoch: int | None,
+        most_bytes: int,
+    ) -> Request: ...
+    @property
+    def first(self) -> tuple[int, int, int, int, int, int, int, int, int, int, bool, bool]: ...
+    @property
+    def stats(self) -> tuple[int, bool, int, int, int, bool]: ...
+    def payload(self) -> tuple[int, int]: ...
+    def scan_records(self, payload: Any, rules: Any, partly: bool, limit: int) -> tuple[int, int, int]: ...
+    def too_large(self, payload: Any, most: int) -> tuple[int, int] | None: ...
+    def refused(self) -> tuple[int, bool, list[tuple[int, int, int, int, int]]]: ...
+
+_Keys = tuple[Any, ...]  # validity bits or None, offsets, bytes or None
+
+@final
+class LastOffsets:
+    nbytes: int
+    def __len__(self) -> int: ...
+    def put(self, keys: _Keys, offsets: Any, rows: int, spans: Iterable[tuple[int, int]] | None = None) -> None: ...
+    def latest(self, keys: _Keys, offsets: Any, rows: int) -> bytearray: ...
+
+_Texts = tuple[bytes, bytes, bytes, bytes, bytes]
+
+@final
+class Escapes:
+    def __new__(cls, texts: Mapping[int, bytes | None]) -> Escapes: ...
+
+_Column = tuple[str, Escapes | None, bool, _Texts, tuple[Any, ...] | None, list[bytes | None] | None]
+
+def lines(columns: list[_Column], end: bytes, start: int, stop: int, rows: Any = None) -> bytes: ...
+def rewrite_records(
+    fields: Any,
+    data: Any,
+    count: int,
+    has_attributes: bool,
+    to_apart: bool,
+    to_attributes: bool,
+    batch: dict[str, Any],
+) -> Any: ...
+
+@final
+class FieldReader:
+    at: int
+    data_size: int
+    last_delta: int
+    unordered: tuple[int, int, int] | None
+    def __init__(self, count: int, has_attributes: bool, batch: dict[str, Any]) -> None: ...
+    def read(self, content: Any, is_all: bool) -> bool: ...

@@ -1,0 +1,804 @@
+"""The compiled module of single verbs, which is loaded with the first of them: what reading and writing do not need.
+
+    Request, headers_of_good_batches   checks batches and records of produce requests, and what is appended to a log;
+                                       stores no records: see `_c/record_stats.pxd`. `ops/validate` decides what is done
+    stamp_messages, writable_view      sets offsets and times of messages
+    LastOffsets                        the last offset of each key, for compaction: see `_c/offset_map.pxd`
+    lines, Escapes                     rows as lines of text, for `cat`. It knows neither JSON Lines nor CSV: the caller
+                                       has the texts and escapes. See `_c/lines.pxd`
+    rewrite_records, FieldReader       records between magic 2 and magic 3, for kafkarec.experimental: see
+                                       `_c/records_v3.pxd` and `_c/records_header_first.pxd`
+"""
+cimport cython
+from cpython.buffer cimport (
+    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
+)
+from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AsString, PyBytes_AsStringAndSize, PyBytes_FromStringAndSize, PyBytes_Size
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from kafkarec._c.arrow_check cimport Misfit, offsets_rise
+from kafkarec._c.batch cimport (
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, LARGEST_HEADER, LATEST_CODEC, LOG_APPEND_TIME, LOG_OVERHEAD,
+    MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC, BatchRow, codec_name, computed_crc, frame, is_control, is_transactional,
+    is_wrapper, least_size, read_legacy, read_v2, wrapping_add,
+)
+from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
+from kafkarec._c.input_columns cimport (
+    BOOL, INT_8, INT_16, INT_32, INT_64, OFFSETS_32, Span, UINT_32,
+)
+from kafkarec._c.lines cimport (
+    AS_BASE64, AS_BOOL, AS_HEADERS, AS_HEX, AS_INT32, AS_INT64, AS_JSON, AS_NUMBER, AS_READY, AS_TEXT, AS_TIME, Escape,
+    LineColumn, Lines, MOST_ESCAPED, NO_FIT, is_numeric, put_lines,
+)
+from kafkarec._c.message cimport wrapper_payload
+from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_map_end, offset_map_latest, offset_map_put
+from kafkarec._c.record_stats cimport (
+    MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
+)
+from kafkarec._c.records_header_first cimport FieldScan, scan_fields
+from kafkarec._c.records_v3 cimport RecordsIn, RecordsOut, copy_records, rewritten_size
+from kafkarec._c.status cimport (
+    ATTRIBUTES_LOST, BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, Fault,
+    refuse,
+)
+from kafkarec._c.write_v01 cimport put_i64, put_u32
+from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
+from kafkarec._entry.one_thread cimport claim
+from kafkarec._shared cimport crc32_on, pages_free
+
+import os
+
+from kafkarec.damage import error
+
+_REASONS = reasons_by_status()
+
+
+cdef object refusal(int status, const Fault* fault, dict batch=None):
+    """The exception for a status. batch: arguments of damage.error about the batch, where the fault has none."""
+    return error(_REASONS[status], fault_fields(fault, None, "") | (batch or {}))
+
+
+@cython.final
+@cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
+cdef class HeldBytes:
+    """The bytes of an object, which stay where they are; of None none."""
+    cdef Py_buffer view
+    cdef uint8_t* data
+    cdef int64_t size
+
+    def __cinit__(self, source, int flags=PyBUF_SIMPLE):
+        PyObject_GetBuffer(b"" if source is None else source, &self.view, flags)
+        self.data, self.size = <uint8_t*>self.view.buf, self.view.len
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+cdef class HeldColumns:
+    """Buffers of columns, which stay where they are. ValueError if one is too short for the rows."""
+    cdef list kept
+    cdef int64_t size            # bytes of the latest
+
+    def __cinit__(self):
+        self.kept = []
+
+    cdef const uint8_t* bytes_of(self, object source, int64_t count, int64_t width) except? NULL:
+        """A buffer with at least `count` elements of `width` bytes."""
+        cdef HeldBytes held = HeldBytes(source)
+        if count < 0 or held.size // width < count:
+            raise ValueError(f"a buffer of {held.size} bytes, {count * width} needed")
+        self.kept.append(held)
+        self.size = held.size
+        return held.data
+
+    cdef const int32_t* ends_of(self, object source, int64_t start, int64_t stop, int64_t most) except? NULL:
+        """Offsets of the rows [start, stop), which rise and are at most `most`."""
+        cdef const int32_t* ends = <const int32_t*>self.bytes_of(source, stop + 1, 4)
+        cdef Misfit misfit
+        if not offsets_rise(ends + start, stop - start, &misfit) or ends[stop] > most:
+            raise ValueError("offsets that fall, or end behind the data")
+        return ends
+
+    cdef const uint8_t* bits_of(self, object source, int64_t stop) except? NULL:
+        if source is None:
+            return NULL
+        return self.bytes_of(source, (stop + 7) // 8, 1)
+
+
+# ---- batches and records that are checked
+
+# Why a well-formed batch is refused before its records are checked.
+cdef enum BatchError:
+    ACCEPTED = 0
+    LEADER_EPOCH_DIFFERS
+    BASE_OFFSET_NOT_ZERO
+    BATCH_TOO_LARGE
+    OFFSETS_OUT_OF_ORDER
+
+_BATCH_ERRORS = {
+    LEADER_EPOCH_DIFFERS: "leader_epoch_differs", BASE_OFFSET_NOT_ZERO: "base_offset_not_zero",
+    BATCH_TOO_LARGE: "batch_too_large", OFFSETS_OUT_OF_ORDER: "offsets_out_of_order",
+}
+
+
+cdef int next_batch(const uint8_t* base, int64_t length, int64_t position, BatchRow* row, Fault* fault) noexcept nogil:
+    """Frames a batch like `read_batch` of `batch.pxd`, but accepts messages as short as Kafka's framing does. A batch
+    too small for its header has zeros for the missing fields: Kafka compares base offset and leader epoch before it
+    checks the size."""
+    cdef int64_t size = 0
+    cdef uint8_t header[LARGEST_HEADER]
+    cdef const uint8_t* p = base + position
+    cdef int status = frame(p, length - position, position, &size, &row.magic, fault)
+    if status != OK:
+        return status
+    row.position, row.size_in_bytes = position, <int32_t>size
+    row.batch_length = <int32_t>(size - LOG_OVERHEAD)
+    if row.magic >= BATCH_MAGIC:
+        if size < least_size(row.magic):
+            memset(header, 0, LARGEST_HEADER)
+            memcpy(header, p, <size_t>size)
+            read_v2(header, row)
+            return refuse(fault, BATCH_TOO_SMALL, least_size(row.magic), size)
+        read_v2(p, row)
+    else:
+        read_legacy(p, row)
+    row.codec = row.attributes & CODEC_MASK
+    row.first_offset = row.base_offset
+    return OK
+
+
+cdef int verify_crc(const uint8_t* p, const BatchRow* row, Fault* fault) noexcept nogil:
+    cdef uint32_t computed = computed_crc(p, row)
+    return OK if computed == row.crc else refuse(fault, CRC_MISMATCH, row.crc, computed)
+
+
+cdef inline void set_place(Fault* fault, const BatchRow* row) noexcept nogil:
+    fault.position, fault.base_offset, fault.record = row.position, row.base_offset, -1
+    fault.next_position = row.position + row.size_in_bytes
+
+
+# The rules for batches, checked before their records (UnifiedLog.analyzeAndValidateRecords).
+cdef struct BatchRules:
+    bint check_crcs
+    bint from_zero               # base offset 0 in magic 2
+    bint rising                  # last offsets rise from batch to batch
+    bint of_leader               # the leader epoch must be leader_epoch
+    int32_t leader_epoch
+    int64_t most_bytes           # of a batch
+
+
+cdef int batch_error(const BatchRules* d, const BatchRow* row, int64_t last_offset, Fault* fault) noexcept nogil:
+    if d.of_leader and row.partition_leader_epoch != d.leader_epoch:
+        fault.expected, fault.found = d.leader_epoch, row.partition_leader_epoch
+        return LEADER_EPOCH_DIFFERS
+    if d.from_zero and row.magic >= BATCH_MAGIC and row.base_offset != 0:
+        fault.expected, fault.found = 0, row.base_offset
+        return BASE_OFFSET_NOT_ZERO
+    if row.size_in_bytes > d.most_bytes:
+        fault.expected, fault.found = d.most_bytes, row.size_in_bytes
+        return BATCH_TOO_LARGE
+    return ACCEPTED
+
+
+@cython.final
+cdef class Request:
+    """A produce request: frames and checks its batches, then scans their records.
+
+    batches, end       number of batches, and where the last one ends; a truncated batch may follow
+    codec              the last one other than "none", as UnifiedLog determines it for a request
+    one_magic          all batches have the magic of the first; else `other_magic` is found at `other_position`
+    last_offset, max_timestamp    of the batches' headers: the last one, the largest one
+    """
+    cdef HeldBytes held
+    cdef BatchRow row
+    cdef RecordStats record_stats
+    cdef readonly int64_t batches, end, other_position, last_offset, max_timestamp
+    cdef readonly int codec, other_magic
+    cdef readonly bint one_magic
+
+    def __cinit__(self, data, *, bint check_crcs, bint from_zero, bint rising, leader_epoch, int64_t most_bytes):
+        cdef BatchRules d
+        cdef Fault fault
+        cdef int status, why = ACCEPTED
+        self.held = HeldBytes(data)
+        d.check_crcs, d.from_zero, d.rising, d.most_bytes = check_crcs, from_zero, rising, most_bytes
+        d.of_leader = leader_epoch is not None
+        d.leader_epoch = leader_epoch or 0
+        with nogil:
+            status = self.check_batches(&d, &why, &fault)
+        if why != ACCEPTED:
+            raise error(_BATCH_ERRORS[why], fault_fields(&fault, None, ""))
+        if status != END and status != CUT:
+            raise refusal(status, &fault)
+
+    def __dealloc__(self):
+        pages_free(self.record_stats.refused.data, self.record_stats.refused.capacity)
+
+    cdef int check_batches(self, const BatchRules* d, int* why, Fault* fault) noexcept nogil:
+        """Checks all batches. Returns END, CUT or a refusal; OK with `why` set for a well-formed batch that is
+        refused."""
+        cdef const uint8_t* base = self.held.data
+        cdef BatchRow row
+        cdef int status
+        self.one_magic, self.max_timestamp, self.last_offset = True, ABSENT, ABSENT
+        while True:
+            status = next_batch(base, self.held.size, self.end, &row, fault)
+            if status != OK and status != BATCH_TOO_SMALL:
+                return status
+            why[0] = batch_error(d, &row, self.last_offset, fault)
+            if status != OK or why[0] != ACCEPTED:
+                return status if why[0] == ACCEPTED else OK
+            if d.check_crcs:
+                status = verify_crc(base + self.end, &row, fault)
+                if status != OK:
+                    return status
+            if row.codec > LATEST_CODEC:
+                return refuse(fault, UNSUPPORTED_CODEC, LATEST_CODEC, row.codec)
+            if d.rising and self.last_offset >= row.last_offset:
+                fault.expected, fault.found = self.last_offset, row.last_offset
+                why[0] = OFFSETS_OUT_OF_ORDER
+                return OK
+            if self.batches == 0:
+                self.row = row
+            elif self.one_magic and row.magic != self.row.magic:
+                self.one_magic, self.other_magic, self.other_position = False, row.magic, self.end
+            if row.codec != 0:
+                self.codec = row.codec
+            if row.max_timestamp > self.max_timestamp:
+                self.max_timestamp = row.max_timestamp
+            self.last_offset = row.last_offset
+            self.batches += 1
+            self.end += row.size_in_bytes
+
+    @property
+    def first(self):
+        """The fields of ops.validate.batch_rules.FirstBatch; -1 where the first batch's magic does not have them."""
+        cdef const BatchRow* row = &self.row
+        cdef bint is_batch = row.magic >= BATCH_MAGIC
+        return (
+            row.magic, row.codec, row.size_in_bytes, row.base_offset, row.last_offset, row.timestamp_type,
+            row.producer_id, row.producer_epoch, row.base_sequence, row.record_count,
+            is_batch and row.attributes & TRANSACTIONAL != 0, is_batch and row.attributes & CONTROL != 0,
+        )
+
+    def payload(self):
+        """(position, length) of the first batch's compressed payload; InvalidRecordError if a wrapper has none."""
+        cdef const uint8_t* base = self.held.data
+        cdef const uint8_t* payload = NULL
+        cdef int64_t length = 0
+        cdef Fault fault
+        cdef int status
+        if self.row.magic >= BATCH_MAGIC:
+            return least_size(self.row.magic), self.row.size_in_bytes - least_size(self.row.magic)
+        set_place(&fault, &self.row)
+        status = wrapper_payload(base, &self.row, &payload, &length, &fault)
+        if status != OK:
+            raise refusal(status, &fault)
+        return payload - base, length
+
+    def scan_records(self, payload, rules, bint partly, int64_t limit):
+        """Scans all records; returns position, base offset and next position of the last batch.
+
+        payload    the decompressed records of the first batch; None: all plain messages
+        rules      ops.validate.topic_rules.Rules
+        partly     the fields of a record need not fill its length
+        limit      the most bytes of an inner message
+        """
+        cdef Rules r
+        cdef Fault fault
+        cdef HeldBytes held
+        cdef const uint8_t* p
+        cdef const uint8_t* end
+        cdef int status
+        r.create_time, r.compacted, r.partly = rules.create_time, rules.compacted, partly
+        r.most_body = rules.most_body if self.row.codec else INT32_MAX
+        r.to_magic, r.now, r.before_ms, r.after_ms = rules.magic, rules.now, rules.before_ms, rules.after_ms
+        stats_begin(&self.record_stats)
+        set_place(&fault, &self.row)
+        if payload is None:
+            with nogil:
+                status = self.scan_messages(&r, &fault)
+        else:
+            held = HeldBytes(payload)
+            p, end = held.data, held.data + held.size
+            with nogil:
+                if self.row.magic >= BATCH_MAGIC:
+                    status = scan_batch(&self.record_stats, &r, &self.row, p, end, &fault)
+                else:
+                    status = scan_wrapper(&self.record_stats, &r, &self.row, p, end, limit, &fault)
+        if status == RECORD_LENGTH_INVALID and fault.found > r.most_body:
+            raise error("record_too_large", fault_fields(&fault, None, ""))
+        if status != OK:
+            raise refusal(status, &fault)
+        return fault.position, fault.base_offset, fault.next_position
+
+    def too_large(self, payload, int32_t most):
+        """(index, size) of the first record of the first batch, a compressed one, with more than `most` bytes; None:
+        there is none. payload: its decompressed records."""
+        cdef HeldBytes held = HeldBytes(payload)
+        cdef Fault fault
+        cdef int status
+        with nogil:
+            status = check_sizes(&self.row, held.data, held.data + held.size, most, &fault)
+        return None if status == OK else (fault.record, fault.found)
+
+    cdef int scan_messages(self, const Rules* rules, Fault* fault) noexcept nogil:
+        """Scans plain messages, each of which is a batch; stops after the first refused one, and before another
+        magic."""
+        cdef const uint8_t* base = self.held.data
+        cdef BatchRow row
+        cdef int64_t at = 0
+        cdef int status = OK
+        while at < self.end and status == OK and self.record_stats.refused_count == 0:
+            status = next_batch(base, self.end, at, &row, fault)
+            if status != OK:
+                break
+            if row.magic != self.row.magic:
+                break
+            set_place(fault, &row)
+            status = scan_message(
+                &self.record_stats, rules, &row, base + at, row.size_in_bytes, row.base_offset, 0, fault
+            )
+            at += row.size_in_bytes
+        return status
+
+    @property
+    def stats(self):
+        """The fields of ops.validate.accepted_batches.RecordStats."""
+        cdef const RecordStats* t = &self.record_stats
+        return t.records, t.in_order, t.least, t.greatest, t.headers, t.unfit
+
+    def refused(self):
+        """(number of refused records, whether one is refused for its timestamp, and a list of the first MOST_REFUSED:
+        (index in its batch, RecordError as int, timestamp, offset, magic))."""
+        cdef const Refused* note = <const Refused*>self.record_stats.refused.data
+        cdef int64_t i
+        notes = [
+            (note[i].index, note[i].why, note[i].timestamp, note[i].offset, note[i].magic)
+            for i in range(min(self.record_stats.refused_count, <int64_t>MOST_REFUSED))
+        ]
+        return self.record_stats.refused_count, bool(self.record_stats.refused_time), notes
+
+
+cdef tuple _CODECS = tuple([codec_name(codec).decode() for codec in range(LATEST_CODEC + 1)])
+
+
+cdef inline object known(int64_t value):
+    return None if value == ABSENT else value
+
+
+cdef tuple header_of(const BatchRow* row):
+    return (
+        row.position, row.size_in_bytes, row.magic, row.crc, None if is_wrapper(row) else row.base_offset,
+        row.last_offset, known(row.max_timestamp), known(row.partition_leader_epoch), bool(is_control(row)),
+        bool(is_transactional(row)), known(row.producer_id), known(row.producer_epoch), known(row.base_sequence),
+        known(row.last_sequence), _CODECS[row.codec], known(row.record_count),
+    )
+
+
+def headers_of_good_batches(data, *, bint check_crcs):
+    """Fields of each batch of a buffer, as ops.segment_writer.append_checks.COLUMNS has them; None if it does not hold
+    whole batches only, with known codecs and right checksums. As `scan` returns them, in a fraction of its time."""
+    cdef HeldBytes held = HeldBytes(data)
+    cdef BatchRow row
+    cdef Fault fault
+    cdef int64_t at = 0
+    cdef int status
+    headers = []
+    while at < held.size:
+        if (next_batch(held.data, held.size, at, &row, &fault) != OK or row.codec > LATEST_CODEC
+                or row.size_in_bytes < least_size(row.magic)):
+            return None
+        if check_crcs:
+            with nogil:
+                status = verify_crc(held.data + at, &row, &fault)
+            if status != OK:
+                return None
+        headers.append(header_of(&row))
+        at += row.size_in_bytes
+    return headers
+
+
+@cython.final
+cdef class WritableBytes:
+    """The memory of a bytes object, which it keeps alive; for memoryview()."""
+    cdef object fresh
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        cdef char* at
+        cdef Py_ssize_t size
+        PyBytes_AsStringAndSize(self.fresh, &at, &size)
+        PyBuffer_FillInfo(view, self, at, size, 0, flags)
+
+
+def writable_view(fresh):
+    """A writable memoryview of a bytes object to which no other reference exists yet, to change it without a copy.
+    ValueError for a byte or none: those are shared."""
+    cdef WritableBytes owner = WritableBytes.__new__(WritableBytes)
+    if len(fresh) < 2:
+        raise ValueError(f"{len(fresh)} bytes")
+    owner.fresh = fresh
+    return memoryview(owner)
+
+
+def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):
+    """Sets fields of consecutive plain messages of magic 0 or 1 in a writable buffer: offsets from `first_offset` on;
+    in magic 1 the timestamp type (0, 1), and for LogAppendTime (1) the timestamp. Recomputes the CRC where needed.
+    """
+    cdef HeldBytes held = HeldBytes(buffer, PyBUF_WRITABLE)
+    cdef bint append_time = timestamp_type == 1
+    with nogil:
+        stamp_each(held.data, held.size, first_offset, append_time, log_append_time)
+
+
+cdef void stamp_each(uint8_t* base, int64_t length, int64_t offset, bint append_time, int64_t time) noexcept nogil:
+    cdef BatchRow row
+    cdef Fault fault
+    cdef int64_t at = 0
+    cdef int64_t stamp
+    cdef uint8_t* p
+    while at < length and next_batch(base, length, at, &row, &fault) == OK:
+        p = base + at
+        put_i64(p, offset)
+        stamp = time if append_time else max(row.max_timestamp, <int64_t>ABSENT)
+        if row.magic == 1 and (row.timestamp_type != append_time or row.max_timestamp != stamp):
+            p[UP_TO_MAGIC] = <uint8_t>(row.codec | (LOG_APPEND_TIME if append_time else 0))
+            put_i64(p + UP_TO_MAGIC + 1, stamp)
+            put_u32(p + LOG_OVERHEAD, crc32_on(0, p + MAGIC_OFFSET, <size_t>(row.size_in_bytes - MAGIC_OFFSET)))
+        offset = wrapping_add(offset, 1)
+        at += row.size_in_bytes
+
+
+# ---- the last offset of each key
+
+@cython.final
+cdef class KeyColumns(HeldColumns):
+    """A binary column of keys, and an int64 column of offsets."""
+    cdef const uint8_t* validity
+    cdef const int32_t* ends
+    cdef const uint8_t* data
+    cdef const int64_t* offsets
+
+    def __cinit__(self, tuple keys, offsets, int64_t rows):
+        """keys: (validity bits or None, int32 offsets, bytes or None)."""
+        validity, ends, data = keys
+        self.offsets = <const int64_t*>self.bytes_of(offsets, rows, 8)
+        self.validity = self.bits_of(validity, rows)
+        self.data = self.bytes_of(data, 0, 1)
+        self.ends = self.ends_of(ends, 0, rows, self.size)
+
+
+@cython.final
+cdef class LastOffsets:
+    """Keys and the last offset of each. Only one thread may use it at a time."""
+    cdef OffsetMap table
+    cdef bint busy
+
+    def __cinit__(self):
+        if not offset_map_begin(&self.table, <uint64_t>int.from_bytes(os.urandom(8), "little")):
+            raise MemoryError
+
+    def __dealloc__(self):
+        offset_map_end(&self.table)
+
+    def __len__(self):
+        return <Py_ssize_t>self.table.count
+
+    @property
+    def nbytes(self):
+        """Bytes of memory that the table uses."""
+        return (self.table.mask + 1) * sizeof(Slot) + self.table.capacity
+
+    def put(self, keys, offsets, int64_t rows, spans=None):
+        """Adds rows in order: a later row replaces an earlier one with the same key; null keys are skipped. spans: only
+        these, (first, exclusive last); None: all. MemoryError: only the first rows are added."""
+        cdef KeyColumns columns = KeyColumns(keys, offsets, rows)
+        cdef int64_t first, stop
+        cdef bint added
+        for first, stop in ((0, rows),) if spans is None else spans:
+            if not 0 <= first <= stop <= rows:
+                raise ValueError(f"rows {first} to {stop} of {rows}")
+            claim(&self.busy)
+            with nogil:
+                added = offset_map_put(
+                    &self.table, columns.ends, columns.data, columns.validity, columns.offsets, first, stop
+                )
+            self.busy = False
+            if not added:
+                raise MemoryError
+
+    def latest(self, keys, offsets, rows):
+        """One byte per row: 1 if the key has no later offset than the row's; otherwise, and without a key, 0."""
+        cdef KeyColumns columns = KeyColumns(keys, offsets, rows)
+        cdef int64_t count = rows
+        cdef bytearray keep = PyByteArray_FromStringAndSize(NULL, count)
+        cdef uint8_t* out = <uint8_t*>PyByteArray_AsString(keep)
+        claim(&self.busy)
+        with nogil:
+            offset_map_latest(
+                &self.table, columns.ends, columns.data, columns.validity, columns.offsets, count, out
+            )
+        self.busy = False
+        return keep
+
+
+# ---- rows as lines of text
+
+_HOW = {
+    "number": AS_NUMBER, "bool": AS_BOOL, "time": AS_TIME, "utf8": AS_TEXT, "json": AS_JSON, "base64": AS_BASE64,
+    "hex": AS_HEX, "int32": AS_INT32, "int64": AS_INT64, "headers": AS_HEADERS, "ready": AS_READY,
+}
+# Arrow format -> kind and bits of a number.
+_NUMBERS = {
+    "l": (INT_64, 64), "i": (INT_32, 32), "s": (INT_16, 16), "c": (INT_8, 8), "I": (UINT_32, 32), "b": (BOOL, 1),
+}
+
+
+@cython.final
+cdef class Escapes:
+    """What is written for bytes of a text: {byte: text, or None if a text with it does not fit}. Others are copied."""
+    cdef Escape[128] entries
+
+    def __cinit__(self, dict texts):
+        cdef int byte
+        for byte in range(128):
+            self.entries[byte].text[0], self.entries[byte].length = <uint8_t>byte, 1
+        for byte, text in texts.items():
+            if not (0 <= byte < 32 or byte in (34, 92, 127)):
+                raise ValueError(f"byte {byte} is always copied")
+            if text is None:
+                self.entries[byte].length = NO_FIT
+                continue
+            if len(text) > MOST_ESCAPED:
+                raise ValueError(f"{text!r} is too long")
+            memcpy(self.entries[byte].text, PyBytes_AsString(text), <size_t>len(text))
+            self.entries[byte].length = <uint8_t>len(text)
+
+
+@cython.final
+cdef class Formatter(HeldColumns):
+    """The columns of one call, and the lines."""
+    cdef Lines out
+    cdef Buffer columns          # LineColumn
+    cdef Buffer texts            # of all columns, then SLACK
+    cdef Buffer ready            # Span[rows] of each column that has ready texts
+    cdef Span end
+    cdef int count
+    cdef int64_t texts_used
+    cdef int64_t ready_used
+
+    def __dealloc__(self):
+        pages_free(self.out.buffer.data, self.out.buffer.capacity)
+        pages_free(self.columns.data, self.columns.capacity)
+        pages_free(self.texts.data, self.texts.capacity)
+        pages_free(self.ready.data, self.ready.capacity)
+
+    cdef int reserve(self, list columns, bytes end, int64_t rows) except -1:
+        cdef Py_ssize_t size = len(end) + SLACK
+        cdef int64_t ready = 0
+        for column in columns:
+            size += sum(map(len, column[3]))
+            ready += column[5] is not None
+        if (
+            buffer_reserve(&self.columns, 0, (<size_t>len(columns) + 1) * sizeof(LineColumn)) != OK
+            or buffer_reserve(&self.texts, 0, <size_t>size) != OK
+            or buffer_reserve(&self.ready, 0, <size_t>(ready * rows + 1) * sizeof(Span)) != OK
+        ):
+            raise MemoryError
+        return 0
+
+    cdef int text(self, Span* span, bytes text) except -1:
+        span.data, span.length = self.texts.data + self.texts_used, PyBytes_Size(text)
+        memcpy(self.texts.data + self.texts_used, PyBytes_AsString(text), <size_t>span.length)
+        self.texts_used += span.length
+        return 0
+
+    cdef int add(self, tuple column, int64_t start, int64_t stop) except -1:
+        """column: (how, escapes, guard, (null, before, after, other, other_after), what, ready)."""
+        cdef LineColumn* c = <LineColumn*>self.columns.data + self.count
+        cdef int bits
+        how, escapes, guard, texts, what, ready = column
+        memset(c, 0, sizeof(LineColumn))
+        self.count += 1
+        c.how, c.guard = _HOW[how], guard
+        if escapes is not None:
+            c.escapes = (<Escapes?>escapes).entries
+            self.kept.append(escapes)
+        elif c.how == AS_TEXT or c.how == AS_JSON:
+            raise ValueError(f"{how} without escapes")
+        null, before, after, other, other_after = texts
+        self.text(&c.texts.null, null)
+        self.text(&c.texts.before, before)
+        self.text(&c.texts.after, after)
+        self.text(&c.texts.other, other)
+        self.text(&c.texts.other_after, other_after)
+        if ready is not None:
+            self.add_ready(c, ready, start, stop)
+        if is_numeric(c.how):
+            format_, validity, values = what
+            c.numbers.kind, bits = _NUMBERS[format_]
+            c.numbers.validity = self.bits_of(validity, stop)
+            c.numbers.values = self.bytes_of(values, (stop * bits + 7) // 8, 1)
+            c.numbers.plain = c.numbers.kind == INT_64 and c.numbers.validity == NULL
+        elif c.how == AS_HEADERS:
+            ends, count = what
+            c.entries = self.ends_of(ends, start, stop, count)
+        elif c.how != AS_READY:
+            validity, ends, data = what
+            c.cells.kind = OFFSETS_32
+            c.cells.validity = self.bits_of(validity, stop)
+            c.cells.data = self.bytes_of(data, 0, 1)
+            c.cells.index = self.ends_of(ends, start, stop, self.size)
+            c.cells.plain = c.cells.validity == NULL
+        return 0
+
+    cdef int add_ready(self, LineColumn* c, list ready, int64_t start, int64_t stop) except -1:
+        cdef Span* span = <Span*>self.ready.data + self.ready_used
+        if len(ready) != stop - start:
+            raise ValueError(f"{len(ready)} texts for {stop - start} rows")
+        c.ready, c.first_ready = span, start
+        for text in ready:
+            span.data, span.length = NULL, -1
+            if text is not None:
+                span.data, span.length = <const uint8_t*>PyBytes_AsString(text), PyBytes_Size(text)
+            span += 1
+        self.ready_used += stop - start
+        self.kept.append(ready)
+        return 0
+
+    cdef bytes run(self, bytes end, int64_t start, int64_t stop, object rows):
+        cdef const int64_t* chosen = NULL
+        cdef int64_t i
+        cdef int status
+        self.text(&self.end, end)
+        if rows is not None:
+            chosen = <const int64_t*>self.bytes_of(rows, 0, 1)
+            i = self.size // 8
+            for row in range(i):
+                if not start <= chosen[row] < stop:
+                    raise ValueError(f"row {chosen[row]} of {start} to {stop}")
+            start, stop = 0, i
+        with nogil:
+            status = put_lines(
+                &self.out, <LineColumn*>self.columns.data, self.count, &self.end, start, stop, chosen
+            )
+        if status != OK:
+            raise MemoryError
+        return PyBytes_FromStringAndSize(<const char*>self.out.buffer.data, self.out.at - self.out.buffer.data)
+
+
+def lines(list columns, bytes end, int64_t start, int64_t stop, rows=None):
+    """The rows [start, stop) of columns as lines, each ending with `end`; rows: int64, only these of them.
+
+    columns   tuples (how, escapes, guard, texts, what, ready)
+      how       a key of _HOW
+      escapes   for utf8 and json: Escapes
+      guard     whether an apostrophe is put before formulas
+      texts     (null, before, after, other, other_after): see `_c/lines.pxd`
+      what      number, bool, time: (Arrow format, validity or None, values); headers: (offsets, number of entries),
+                and the next two columns are those of the keys and values of the entries; ready: None; others:
+                (validity or None, offsets, data or None)
+      ready     bytes or None for each row, in a list, or None
+    ValueError if a buffer is too short for the rows, or offsets are not those of the data.
+    """
+    cdef Formatter formatter = Formatter()
+    cdef const int32_t* ends
+    cdef int64_t first = 0, last = 0
+    cdef int entries = 0         # columns to come that are of entries
+    if not 0 <= start <= stop:
+        raise ValueError(f"rows {start} to {stop}")
+    formatter.reserve(columns, end, stop - start)
+    for column in columns:
+        if entries > 0:
+            formatter.add(column, first, last)
+            entries -= 1
+            continue
+        formatter.add(column, start, stop)
+        ends = (<LineColumn*>formatter.columns.data)[formatter.count - 1].entries
+        if ends != NULL:
+            first, last, entries = ends[start], ends[stop], 2
+    if entries > 0:
+        raise ValueError("headers without the columns of their entries")
+    return formatter.run(end, start, stop, rows)
+
+
+# ---- records of magic 3
+
+def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_apart, bint to_attributes, dict batch):
+    """The records in another form: a bytearray, or (fields, data) of header-first records. None if attributes that are
+    not zero would be lost.
+
+    fields            the records, or of header-first ones their fields
+    data              of header-first ones the keys, values and headers, else None
+    count             of records
+    has_attributes    whether there is an attributes byte in each
+    to_apart          header-first records are made
+    to_attributes     with an attributes byte in each
+    batch             arguments of damage.error that are about the batch, for refused records
+    """
+    cdef HeldBytes first = HeldBytes(fields), second = HeldBytes(data)
+    cdef bytearray made, made_data = None
+    cdef RecordsIn records
+    cdef RecordsOut out
+    cdef Fault fault
+    cdef int64_t most = rewritten_size(first.size + second.size)
+    cdef uint8_t* begin
+    cdef uint8_t* begin_data = NULL
+    cdef int status
+    records.fields, records.data = first.data, second.data
+    records.fields_end, records.data_end = records.fields + first.size, records.data + second.size
+    records.apart, records.has_attributes, records.no_data = data is not None, has_attributes, False
+    out.apart, out.has_attributes = to_apart, to_attributes
+    made = PyByteArray_FromStringAndSize(NULL, most)
+    begin = <uint8_t*>PyByteArray_AsString(made)
+    if to_apart:
+        made_data = PyByteArray_FromStringAndSize(NULL, most)
+        begin_data = <uint8_t*>PyByteArray_AsString(made_data)
+    out.fields, out.data = begin, begin_data
+    memset(&fault, 0, sizeof(Fault))
+    fault.record = -1
+    with nogil:
+        status = copy_records(&records, &out, count, &fault)
+    if status == ATTRIBUTES_LOST:
+        return None
+    if status != OK:
+        raise refusal(status, &fault, batch)
+    PyByteArray_Resize(made, out.fields - begin)
+    if not to_apart:
+        return made
+    PyByteArray_Resize(made_data, out.data - begin_data)
+    return made, made_data
+
+
+@cython.final
+cdef class FieldReader:
+    """Reads the fields of `count` header-first records as they are decompressed. batch: see rewrite_records.
+
+    at              bytes of the fields that were read
+    data_size       bytes of the keys, values and headers of these records
+    last_delta      the offset delta of the last one; -1: none was read
+    unordered       (record, offset delta, that of the record before) of the first one not above the one before; or None
+    """
+    cdef FieldScan scan
+    cdef dict batch
+
+    def __init__(self, int64_t count, bint has_attributes, dict batch):
+        memset(&self.scan, 0, sizeof(FieldScan))
+        self.scan.count, self.scan.has_attributes, self.batch = count, has_attributes, batch
+        self.scan.last_delta = self.scan.unordered = -1
+
+    @property
+    def at(self):
+        return self.scan.at
+
+    @property
+    def data_size(self):
+        return self.scan.data_size
+
+    @property
+    def last_delta(self):
+        return self.scan.last_delta
+
+    @property
+    def unordered(self):
+        if self.scan.unordered < 0:
+            return None
+        return self.scan.unordered, self.scan.unordered_delta, self.scan.delta_before
+
+    def read(self, content, bint is_all):
+        """Reads on in all that was decompressed so far; whether the last record was read. is_all: no more will come."""
+        cdef HeldBytes held = HeldBytes(content)
+        cdef Fault fault
+        cdef int status
+        memset(&fault, 0, sizeof(Fault))
+        if held.size < self.scan.at:
+            raise ValueError(f"{held.size} bytes, after {self.scan.at} were read")
+        with nogil:
+            status = scan_fields(&self.scan, held.data, held.size, is_all, &fault)
+        if status == CUT:
+            return False
+        if status != OK:
+            raise refusal(status, &fault, self.batch)
+        return True
