@@ -1,4 +1,4 @@
-"""Finds the C functions of installed libraries that compute checksums; `_shared.pyx` calls them without the GIL.
+"""Finds the C functions of installed libraries that compute checksums; `_core.pyx` calls them without the GIL.
 
     CRC-32C below 256 bytes     crc32c's with the processor's CRC instructions, else ISA-L's `crc32_iscsi`
     CRC-32C from 256 bytes on   ISA-L's, else crc32c's; on x86-64 without 512-bit instructions as below 256
@@ -86,7 +86,7 @@ _INSTRUCTIONS = _SOFTWARE._replace(names=("_crc32c_hw_adler", "_crc32c_hw_arm64"
 
 
 def find(isal_is_faster: bool) -> Routines:
-    """The routines of this process: `_shared.ROUTINES`. ValueError for an unknown KAFKAREC_CRC32C.
+    """The routines of this process: `_core.ROUTINES`. ValueError for an unknown KAFKAREC_CRC32C.
 
     isal_is_faster: for the CRC-32C of many bytes, than crc32c's with the processor's instructions
     """

@@ -4,6 +4,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
+from kafkarec._checksum import Routines
 from kafkarec.damage import Damage, Restored
 from kafkarec.tables.records import RecordColumns
 
@@ -11,7 +12,12 @@ _Border = tuple[int, ...]  # position, and what is known of the batches before
 _Pairs = list[tuple[int, int]]
 
 CYTHON_VERSION: str
+ROUTINES: Routines
 
+def release_pages() -> int: ...
+def crc32c(data: Any, crc: int = 0) -> int: ...
+def crc32(data: Any, crc: int = 0) -> int: ...
+def install_codec(codec_id: int, addresses: list[int]) -> None: ...
 def hash_of_batch(last_offset: int, crc: int, size: int) -> int: ...
 def xxh32_of(data: Any) -> int: ...
 def arrow_values(

@@ -1,14 +1,15 @@
 """The compiled module that reads: takes buffers, runs the functions of `_c` without the GIL, returns Python objects.
 
 The parsing is done in `_c`. This module keeps buffers alive, calls codecs, converts statuses to exceptions, and makes
-Arrow capsules.
+Arrow capsules. It has what the process has once and the other compiled modules call (`_core.pxd`): recycled pages, C
+functions of other libraries.
 """
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, storage_drop, stream_add, stream_state
@@ -31,6 +32,8 @@ from kafkarec._c.end_of_input cimport (
 from kafkarec._c.input cimport (
     PAGE, ByteReader, Input, bad_until, input_memory, input_reader, input_release, reach, zeros_end,
 )
+from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
+from kafkarec._c.codec_functions cimport publish
 from kafkarec._c.decompress cimport decompress_release
 from kafkarec._c.restore cimport own_end
 from kafkarec._c.resync cimport (
@@ -38,6 +41,7 @@ from kafkarec._c.resync cimport (
     search_forward,
 )
 from kafkarec._c.status cimport Fault
+from kafkarec._c.pages cimport pool_free, pool_survive_forks, pool_take, pool_trim
 from kafkarec._c.index_rows cimport (
     ENTRY, EPOCH, FAR, ORDER, TIME, TIME_ORDER, IndexState, take_index_row, time_event,
 )
@@ -51,7 +55,6 @@ from kafkarec._c.row_checks cimport (
     EntryCursor, RowState, are_adjacent, batch_hash, check_rows, entries_are_of, fits_behind, lower_epoch,
 )
 from kafkarec._c.xxh32 cimport xxh32
-from kafkarec._shared cimport pages_free
 from kafkarec._c cimport status as st
 from kafkarec._entry.arrow_capsules cimport borrow_values, list_capsule, pack_shape, schema_capsule, stream_capsule
 from kafkarec._entry.python_reader cimport open_reader
@@ -74,6 +77,7 @@ from datetime import UTC, datetime, timedelta
 from queue import SimpleQueue
 from threading import Lock
 
+from kafkarec._checksum import find
 from kafkarec.damage import Restored, error, resolve, why_unreadable
 from kafkarec.errors import KafkaRecordError
 
@@ -90,6 +94,72 @@ CYTHON_VERSION = "%d.%d.%d" % (CYTHON_HEX >> 24, CYTHON_HEX >> 16 & 255, CYTHON_
 _REASONS = reasons_by_status()
 
 
+# ---- what the process has once
+
+@cython.final
+cdef class HeldBytes:            # without Python attributes: see Source
+    """The bytes of an object, which stay where they are; of None none."""
+
+    def __cinit__(self, source, int flags=PyBUF_SIMPLE):
+        PyObject_GetBuffer(b"" if source is None else source, &self.view, flags)
+        self.data, self.size = <uint8_t*>self.view.buf, self.view.len
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+pool_survive_forks()
+
+
+cdef uint8_t* pages_take(size_t n, size_t* capacity) noexcept nogil:
+    """A buffer of `n` bytes or more, or NULL; capacity: of how many, an even number."""
+    return pool_take(n, capacity)
+
+
+cdef void pages_free(uint8_t* p, size_t capacity) noexcept nogil:
+    """Does nothing for NULL, nor for an odd capacity: of what is a part of a page."""
+    pool_free(p, capacity)
+
+
+def release_pages():
+    """Frees the recycled buffers and returns their size in bytes. Buffers of columns in use are kept."""
+    return pool_trim()
+
+
+checksums_prepare()
+ROUTINES = find(isal_is_faster())
+checksums.small = crc32c_routine(ROUTINES.small.library == "isal", ROUTINES.small.address)
+checksums.large = crc32c_routine(ROUTINES.large.library == "isal", ROUTINES.large.address)
+checksums.crc32 = crc32_routine(ROUTINES.crc32.address)
+
+
+def crc32c(data, uint32_t crc=0):
+    """CRC-32C (Castagnoli) of a buffer; crc: the checksum of the bytes before it."""
+    cdef HeldBytes held = HeldBytes(data)
+    with nogil:
+        crc = crc32c_on(crc, held.data, <size_t>held.size)
+    return crc
+
+
+def crc32(data, uint32_t crc=0):
+    """CRC-32 (IEEE) of a buffer; crc: the checksum of the bytes before it."""
+    cdef HeldBytes held = HeldBytes(data)
+    with nogil:
+        crc = crc32_on(crc, held.data, <size_t>held.size)
+    return crc
+
+
+def install_codec(int codec_id, addresses):
+    """Keeps the addresses of a codec's C functions, in the order of their struct in `_c/codec_functions.pxd`; none: the
+    core's own are turned on. See codecs/native.py."""
+    cdef size_t* functions = <size_t*>malloc((len(addresses) + 1) * sizeof(size_t))       # for good
+    if functions == NULL:
+        raise MemoryError
+    for i, address in enumerate(addresses):
+        functions[<size_t>i] = address
+    publish(codec_id, functions)
+
+
 def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
     """32 bits by which a batch that was written is compared with the one that was planned."""
     return batch_hash(last_offset, crc, size)
@@ -97,9 +167,11 @@ def hash_of_batch(int64_t last_offset, uint32_t crc, int64_t size):
 
 def xxh32_of(data):
     """XXH32 with seed 0 of a buffer."""
-    cdef Source source = Source(data)
-    return xxh32(source.data(), source.view.len)
+    cdef HeldBytes held = HeldBytes(data)
+    return xxh32(held.data, held.size)
 
+
+# ---- input and output
 
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
@@ -161,19 +233,20 @@ cdef class Source:
 
 @cython.final
 cdef class Window:
-    """Read-only bytes in the memory of another object, which it keeps alive; for memoryview()."""
+    """Bytes in the memory of another object, which it keeps alive; for memoryview()."""
     cdef object owner
     cdef const void* start
     cdef int64_t length
+    cdef bint is_readonly
 
     def __getbuffer__(self, Py_buffer* view, int flags):
-        PyBuffer_FillInfo(view, self, <void*>self.start, self.length, 1, flags)
+        PyBuffer_FillInfo(view, self, <void*>self.start, self.length, self.is_readonly, flags)
 
 
-cdef object window(object owner, const void* start, int64_t length):
+cdef object window(object owner, const void* start, int64_t length, bint is_readonly=True):
     """A memoryview of `length` bytes in the memory of `owner`."""
     cdef Window view = Window.__new__(Window)
-    view.owner, view.start, view.length = owner, start, length
+    view.owner, view.start, view.length, view.is_readonly = owner, start, length, is_readonly
     return memoryview(view)
 
 

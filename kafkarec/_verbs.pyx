@@ -10,11 +10,9 @@
                                        `_c/records_v3.pxd` and `_c/records_header_first.pxd`
 """
 cimport cython
-from cpython.buffer cimport (
-    PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer,
-)
+from cpython.buffer cimport PyBUF_WRITABLE
 from cpython.bytearray cimport PyByteArray_AsString, PyByteArray_FromStringAndSize, PyByteArray_Resize
-from cpython.bytes cimport PyBytes_AsString, PyBytes_AsStringAndSize, PyBytes_FromStringAndSize, PyBytes_Size
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize, PyBytes_Size
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -44,9 +42,9 @@ from kafkarec._c.status cimport (
     refuse,
 )
 from kafkarec._c.write_v01 cimport put_i64, put_u32
+from kafkarec._core cimport HeldBytes, crc32_on, pages_free, window
 from kafkarec._entry.fault_fields cimport fault_fields, reasons_by_status
 from kafkarec._entry.one_thread cimport claim
-from kafkarec._shared cimport crc32_on, pages_free
 
 import os
 
@@ -58,22 +56,6 @@ _REASONS = reasons_by_status()
 cdef object refusal(int status, const Fault* fault, dict batch=None):
     """The exception for a status. batch: arguments of damage.error about the batch, where the fault has none."""
     return error(_REASONS[status], fault_fields(fault, None, "") | (batch or {}))
-
-
-@cython.final
-@cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
-cdef class HeldBytes:
-    """The bytes of an object, which stay where they are; of None none."""
-    cdef Py_buffer view
-    cdef uint8_t* data
-    cdef int64_t size
-
-    def __cinit__(self, source, int flags=PyBUF_SIMPLE):
-        PyObject_GetBuffer(b"" if source is None else source, &self.view, flags)
-        self.data, self.size = <uint8_t*>self.view.buf, self.view.len
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.view)
 
 
 cdef class HeldColumns:
@@ -401,26 +383,12 @@ def headers_of_good_batches(data, *, bint check_crcs):
     return headers
 
 
-@cython.final
-cdef class WritableBytes:
-    """The memory of a bytes object, which it keeps alive; for memoryview()."""
-    cdef object fresh
-
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        cdef char* at
-        cdef Py_ssize_t size
-        PyBytes_AsStringAndSize(self.fresh, &at, &size)
-        PyBuffer_FillInfo(view, self, at, size, 0, flags)
-
-
 def writable_view(fresh):
     """A writable memoryview of a bytes object to which no other reference exists yet, to change it without a copy.
     ValueError for a byte or none: those are shared."""
-    cdef WritableBytes owner = WritableBytes.__new__(WritableBytes)
     if len(fresh) < 2:
         raise ValueError(f"{len(fresh)} bytes")
-    owner.fresh = fresh
-    return memoryview(owner)
+    return window(fresh, PyBytes_AsString(fresh), len(fresh), False)
 
 
 def stamp_messages(buffer, int64_t first_offset, timestamp_type, int64_t log_append_time):

@@ -18,7 +18,7 @@ from kafkarec._c.batch_size cimport (
 )
 from kafkarec._c.encode cimport encoder_run, full_before
 from kafkarec._c.row_summary cimport RowSummary, summarize
-from kafkarec._shared cimport pages_free
+from kafkarec._core cimport pages_free
 from kafkarec._c.write_v2 cimport (
     EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
     BatchFields, RecordFields, sized, varint_size,

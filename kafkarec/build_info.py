@@ -23,20 +23,20 @@ def _version(package: str) -> str | None:
 def build_info() -> dict[str, Any]:
     """Versions and implementations in use, for `doctor`: the package, its build, checksums, each codec."""
     from kafkarec import _core
-    from kafkarec._shared import ROUTINES
     from kafkarec.codecs import installed
 
+    routines = _core.ROUTINES
     return {
         "kafkarec": __version__,
         "python": sys.version.split()[0],
         "abi": "abi3" if ".abi3." in (_core.__file__ or "") else sys.implementation.cache_tag,
         "cython": _core.CYTHON_VERSION,
         "crc32c": {
-            "small": f"{_words(ROUTINES.small)} (below 256 bytes)",
-            "large": f"{_words(ROUTINES.large)} (from 256 bytes on)",
+            "small": f"{_words(routines.small)} (below 256 bytes)",
+            "large": f"{_words(routines.large)} (from 256 bytes on)",
         },
-        "crc32": _words(ROUTINES.crc32),
-        "wrong_checksums": list(map(_words, ROUTINES.wrong)),
+        "crc32": _words(routines.crc32),
+        "wrong_checksums": list(map(_words, routines.wrong)),
         "codecs": installed.versions(),
     }
 

@@ -1,8 +1,8 @@
-"""Recycled buffers: one list of the compiled modules (see `_shared.pyx`), and what is kept of the last calls."""
+"""Recycled buffers: one list of the compiled modules (see `_c/pages.pxd`), and what is kept of the last calls."""
 
 from __future__ import annotations
 
-from kafkarec._shared import release_memory as release_pages
+from kafkarec._core import release_pages
 from kafkarec._writer import forget_options
 from kafkarec.read.decode_options import forget_requests
 

@@ -43,7 +43,7 @@ def rows() -> list[str]:
 
 
 def page() -> str:
-    upward = [f"* `{row.name}.{entry}`" for row in imports.table() for entry in row.upward]
+    upward = [f"* `{f'{row.name}.{entry}'.replace('. ', ' ')}`" for row in imports.table() for entry in row.upward]
     listed = "Upwards, inside of methods only, and listed by name:\n\n" + "\n".join(upward)
     return PAGE.format(table="\n".join(rows()), upward=listed)
 
@@ -57,6 +57,8 @@ def _folder(name: str) -> str:
     path = imports.ROOT / "kafkarec" / name
     if path.is_dir():
         return f"kafkarec/{name}/"
+    if path.is_file():
+        return f"kafkarec/{name}"
     if (imports.ROOT / name).is_dir():
         return f"{name}/"
     return f"kafkarec/{name}.pyx" if path.with_suffix(".pyx").exists() else f"kafkarec/{name}.py"

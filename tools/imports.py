@@ -62,12 +62,14 @@ def table(path: Path = TABLE) -> list[Row]:
 
 
 def modules(root: Path = ROOT) -> dict[str, Path]:
-    """Dotted name -> file, of all packages; a .pyx and its .pyi are one module."""
+    """Dotted name -> file, of all packages; a .pyx and its .pyi are one module, its .pxd another, as `_core.pxd`: what
+    it declares others cimport, among them what the .pyx cimports."""
     found: dict[str, Path] = {}
     for package in PACKAGES:
         for path in sorted((root / package).rglob("*")):
             if path.suffix in (".py", ".pyx", ".pxd"):
-                name = ".".join(path.relative_to(root).with_suffix("").parts)
+                declares = path.suffix == ".pxd" and path.with_suffix(".pyx").exists()
+                name = ".".join(path.relative_to(root).with_suffix(".pxd" if declares else "").parts)
                 found[name.removesuffix(".__init__")] = path
     return found
 
@@ -107,6 +109,8 @@ def imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[Import
     for one in statements(path):
         base = parts[: len(parts) - one.level + 1] if one.level else []
         origin = ".".join([*base, *([one.module] if one.module else [])])
+        if path.suffix != ".py" and f"{origin}.pxd" in known:
+            origin += ".pxd"
         for target in [f"{origin}.{part}" for part in one.names] or [origin]:
             yield Import(name, target if target in known else origin, one.runs)
 
@@ -123,7 +127,7 @@ def row_of(module: str) -> str:
     top, _, rest = module.partition(".")
     if top != "kafkarec":
         return top
-    first = rest.split(".")[0]
+    first = rest if rest.endswith(".pxd") else rest.split(".")[0]
     return "kafkarec" if first in NAMESPACE else first
 
 
@@ -171,7 +175,7 @@ def not_below(rows: list[Row]) -> list[str]:
         f"{row.name} may import {name}, which is below it"
         for row in rows
         for name in row.imports
-        if name != "kafkarec" and places.get(name.split(".")[0], -1) >= places[row.name]
+        if name != "kafkarec" and places.get(row_of(f"kafkarec.{name}"), -1) >= places[row.name]
     ]
 
 

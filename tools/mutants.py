@@ -66,9 +66,8 @@ DECLARATION = 'cdef extern from "kr_mutants.h" nogil:\n    bint kr_m(int n)\n'
 
 
 def sources() -> dict[str, str]:
-    """File -> text; a .pxd is in `_c`."""
-    paths = [*sorted((ROOT / "kafkarec" / "_c").glob("*.pxd")), ROOT / "kafkarec" / "_shared.pyx"]
-    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+    """File of `_c` -> text."""
+    return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "kafkarec" / "_c").glob("*.pxd"))}
 
 
 def candidates(texts: dict[str, str]) -> list[Mutant]:
@@ -110,7 +109,7 @@ def copy_project() -> None:
             shutil.copytree(source, target, ignore=kept, dirs_exist_ok=True)
         else:
             shutil.copy2(source, target)
-    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_shared.pxd"]:
+    for source in [*(ROOT / "kafkarec" / "_entry").glob("*.pxd"), ROOT / "kafkarec" / "_core.pxd"]:
         written(BUILD / source.relative_to(ROOT), source.read_text(encoding="utf-8"))
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
     quick = setup.replace('"-O3"', '"-O1"')
@@ -136,7 +135,7 @@ def write_mutants(texts: dict[str, str], found: list[Mutant], wanted: set[int]) 
         code, places[name] = mutants_c.rewritten(text, of_c), []
         if others:
             code, places[name] = rewritten(code, limits, others)
-        written(BUILD / "kafkarec" / ("_c" if name.endswith(".pxd") else "") / name, code)
+        written(BUILD / "kafkarec" / "_c" / name, code)
     written(BUILD / "kafkarec" / "_c" / "mutants.pxd", DECLARATION)
     return places
 
@@ -147,7 +146,7 @@ def refused_by_compilers(log: str, places: MutantLines) -> set[int]:
     for name, row in re.findall(r"^(kafkarec/_\w+\.c):(\d+):\d+: error: ", log, re.MULTILINE):
         code = (BUILD / name).read_text(encoding="utf-8").splitlines()[int(row) - 1]
         refused.update(int(number) for number in re.findall(r"\bkr_m\((\d+)\)", code))
-    for name, row in re.findall(r"^kafkarec/(?:_c/)?(\w+\.(?:pxd|pyx)):(\d+):\d+: ", log, re.MULTILINE):
+    for name, row in re.findall(r"^kafkarec/_c/(\w+\.pxd):(\d+):\d+: ", log, re.MULTILINE):
         for line, numbers in places[name]:
             if line == int(row):
                 refused.update(numbers)

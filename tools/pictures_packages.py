@@ -30,7 +30,7 @@ def edges() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for row in rows:
         wanted = [*row.imports, *(entry.partition(" -> ")[2] for entry in row.also)]
-        found[row.name] = {name.split(".")[0] for name in wanted} & names - {row.name}
+        found[row.name] = {imports.row_of(f"kafkarec.{name}") for name in wanted} & names - {row.name}
     return found
 
 

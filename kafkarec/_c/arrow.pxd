@@ -16,7 +16,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
 from kafkarec._c.columns cimport IN_DATA, IN_MEMORY, WANT_VIEWS, Buffer, Bytes, Columns, columns_release
-from kafkarec._shared cimport pages_free
+from kafkarec._core cimport pages_free
 
 cdef extern from * nogil:
     """

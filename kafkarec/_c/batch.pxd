@@ -31,7 +31,7 @@ from kafkarec._c.status cimport (
     BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, OUT_OF_MEMORY, SIZE_OVERFLOW, SIZE_TOO_SMALL, UNREADABLE,
     UNSUPPORTED_MAGIC, Fault, refuse,
 )
-from kafkarec._shared cimport crc32_on, crc32c_on
+from kafkarec._core cimport crc32_on, crc32c_on
 
 cdef packed struct BatchHeader:
     int64_t base_offset

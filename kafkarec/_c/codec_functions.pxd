@@ -1,12 +1,21 @@
 """The C functions of the codecs' libraries that are called without the GIL: one struct for each library.
 
-`codecs/native.py` finds the functions, in the same order, and tests them; `_shared.pyx` keeps their addresses. Where
+`codecs/native.py` finds the functions, in the same order, and tests them; `_core.pyx` keeps their addresses. Where
 they are missing or turned off, there is none, and `codecs` calls the library from Python.
 """
 from libc.stdint cimport int8_t
 
 from kafkarec._c.batch cimport GZIP, LZ4, ZSTD
-from kafkarec._shared cimport codec_functions
+from kafkarec._core cimport codec_functions
+
+cdef extern from * nogil:
+    """
+    /* Threads without the GIL read the pointer: what it points to is written before. */
+    static inline void kr_publish(const void **place, const void *functions) {
+        __atomic_store_n(place, functions, __ATOMIC_RELEASE);
+    }
+    """
+    void kr_publish(const void** place, const void* functions)
 
 cdef struct Isal:
     void (*inflate_begin)(void* state) noexcept nogil
@@ -31,6 +40,10 @@ cdef struct Zstd:
     size_t (*compress)(void* context, void* to, size_t capacity, const void* source, size_t size) noexcept nogil
     size_t (*compress_bound)(size_t size) noexcept nogil
     size_t (*set_parameter)(void* context, int parameter, int value) noexcept nogil
+
+
+cdef inline void publish(int codec, const void* functions) noexcept nogil:
+    kr_publish(&codec_functions[codec & 7], functions)
 
 
 cdef inline bint has_functions(int8_t codec) noexcept nogil:

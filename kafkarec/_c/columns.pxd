@@ -22,7 +22,7 @@ from libc.stdint cimport UINT64_MAX, int8_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.endian cimport le64
-from kafkarec._shared cimport pages_free, pages_take
+from kafkarec._core cimport pages_free, pages_take
 from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
 
 cdef enum:

@@ -21,7 +21,7 @@ from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32
 from kafkarec._c.status cimport NEEDS_CODEC, OK
 from kafkarec._c.xxh32 cimport xxh32
-from kafkarec._shared cimport crc32_on
+from kafkarec._core cimport crc32_on
 
 cdef enum:
     LZ4_MAGIC = 0x184D2204

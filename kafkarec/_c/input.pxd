@@ -18,7 +18,7 @@ from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._shared cimport pages_free, pages_take
+from kafkarec._core cimport pages_free, pages_take
 
 cdef extern from * nogil:
     """

@@ -35,7 +35,7 @@ from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
 )
-from kafkarec._shared cimport crc32_on
+from kafkarec._core cimport crc32_on
 
 # The fields of a message; key and value point into the input, a negative length is null.
 cdef struct Message:

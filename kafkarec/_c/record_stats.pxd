@@ -25,7 +25,7 @@ from kafkarec._c.status cimport (
     RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
 )
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
-from kafkarec._shared cimport crc32_on
+from kafkarec._core cimport crc32_on
 
 cdef enum:
     MOST_REFUSED = 10000         # records whose errors are kept; a request may have one record per 7 bytes

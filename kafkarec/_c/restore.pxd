@@ -16,7 +16,7 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.input cimport Input, peek, piece_size, reach
 from kafkarec._c.resync cimport LEAST_BODY, field_end, looks_plausible, read_field
 from kafkarec._c.status cimport OK
-from kafkarec._shared cimport crc32c_on
+from kafkarec._core cimport crc32c_on
 
 cdef enum:
     MOST_CRC_BYTES = 1 << 26     # of a compressed batch

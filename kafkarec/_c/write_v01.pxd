@@ -15,7 +15,7 @@ from kafkarec._c.batch cimport CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_
 from kafkarec._c.endian cimport be32, be64
 from kafkarec._c.write_v2 cimport RecordFields, BatchFields
 from kafkarec._c.input_columns cimport Span
-from kafkarec._shared cimport crc32_on
+from kafkarec._core cimport crc32_on
 
 
 cdef inline uint8_t* put_u32(uint8_t* to, uint32_t n) noexcept nogil:

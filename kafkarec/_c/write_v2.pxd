@@ -18,7 +18,7 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.endian cimport be16, be32, be64
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
-from kafkarec._shared cimport crc32c_on
+from kafkarec._core cimport crc32c_on
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long) nogil

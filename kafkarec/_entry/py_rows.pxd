@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from kafkarec._c.batch cimport ABSENT
 from kafkarec._c.columns cimport Buffer, buffer_reserve
-from kafkarec._shared cimport pages_free
+from kafkarec._core cimport pages_free
 from kafkarec._c.input_columns cimport INT_64, LISTS_64, InputChunk, NO_NUMBERS, SPANS, Span
 from kafkarec._c.status cimport OK
 

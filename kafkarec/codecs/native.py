@@ -1,7 +1,7 @@
 """Finds C functions of the installed codec libraries, which the core and the writer call without the GIL.
 
 The wheels do not document them (gzip's are those of ISA-L). If an extension module exports all of its codec, they are
-tested with ctypes (the decompressed bytes must be right), and their addresses are passed to `_shared.pyx`; otherwise
+tested with ctypes (the decompressed bytes must be right), and their addresses are passed to `_core.pyx`; otherwise
 all payloads go through the library's Python calls. cramjam exports none: for snappy the core has a function of its own.
 `KAFKAREC_NATIVE_CODECS=0` turns all of this off; `doctor` shows what is in use.
 """
@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Any
 
 from kafkarec._checksum import address_of, extension_file
-from kafkarec._shared import install as publish
+from kafkarec._core import install_codec
 
 in_use: set[str] = set()
 """Names of the codecs whose usual payloads are decompressed in C, and those of lz4 and zstd compressed."""
@@ -157,5 +157,5 @@ def install(codec: str) -> None:
     except (ImportError, OSError, AttributeError, TypeError, ValueError):
         return
     if functions is not None:
-        publish(codec_id, list(map(address_of, functions)))
+        install_codec(codec_id, list(map(address_of, functions)))
         in_use.add(codec)

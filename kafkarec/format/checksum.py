@@ -1,6 +1,6 @@
 """The checksum of a batch: CRC-32C over attributes to the end (magic 2), CRC-32 over magic to the end (magic 0 and 1).
 
-The positions are in `layout`. The engine computes checksums without the GIL (`_shared.pxd`); these functions serve
+The positions are in `layout`. The engine computes checksums without the GIL (`_core.pxd`); these functions serve
 single batches in Python, by the same routines.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafkarec._shared import crc32 as crc32
-from kafkarec._shared import crc32c as crc32c
+from kafkarec._core import crc32 as crc32
+from kafkarec._core import crc32c as crc32c
 
 from .layout import BATCH_MAGIC, CHECKED_FROM, CRC_AT
 

@@ -65,7 +65,8 @@ SOURCES = {
     "kafkarec/high/verbs.py": "import os\nfrom kafkarec.low import one\ndef f():\n    from kafkarec.low.two import y\n",
     "kafkarec/_fast.pyx": "from kafkarec._c.a cimport (\n    b, c,\n)\ncimport cython\n",
     "kafkarec/_c/__init__.pxd": "",
-    "kafkarec/_c/a.pxd": "from libc.string cimport memcpy\nfrom kafkarec._c cimport d\n",
+    "kafkarec/_fast.pxd": "cdef int f()\n",
+    "kafkarec/_c/a.pxd": "from libc.string cimport memcpy\nfrom kafkarec._c cimport d\nfrom kafkarec._fast cimport f\n",
     "kafkarec/_c/d.pxd": "",
 }
 
@@ -82,6 +83,7 @@ def project(tmp_path: Path) -> Path:
 def test_imports_of_every_form_are_found(project: Path) -> None:
     assert imports.all_imports(project) == [
         Import("kafkarec._c.a", "kafkarec._c.d", True),
+        Import("kafkarec._c.a", "kafkarec._fast.pxd", True),
         Import("kafkarec._fast", "kafkarec._c.a", True),
         Import("kafkarec.high.verbs", "kafkarec.low.one", True),
         Import("kafkarec.high.verbs", "kafkarec.low.two", False),

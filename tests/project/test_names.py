@@ -22,7 +22,6 @@ MODULES = {
     "__main__": "Python's name for `python -m`",
     "run": "the entry point of each operation in kafkarec.ops",
     "diff": "the operation, and the verb of the command line",
-    "_shared": "the compiled module, and the declaration of its C functions",
     "offset_map": "C, and the Python module around it",
     "open_batch": "C, and the Python module around it",
     "py_rows": "C, and the Python module around it",
@@ -57,7 +56,8 @@ def modules(root: Path) -> Iterator[tuple[str, str]]:
 
 def sources(root: Path) -> list[Path]:
     paths = [path for package in PACKAGES for path in (root / package).rglob("*")]
-    return sorted(path for path in paths if path.suffix in (".py", ".pyx", ".pxd"))
+    declared = {path.with_suffix(".pxd") for path in paths if path.suffix == ".pyx"}  # what that .pyx defines
+    return sorted(path for path in {*paths} - declared if path.suffix in (".py", ".pyx", ".pxd"))
 
 
 def repeated(names: Iterator[tuple[str, str]]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from paths import ROOT, SUPPORT, TESTS
 from source_files import files, imports
 
 # Units that are several modules of kafkarec: the compiled modules with their C code.
-MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_shared.pyx", "_c", "_checksum.py")}
+MORE_UNITS = {"core": ("_core.pyx", "_writer.pyx", "_c", "_checksum.py")}
 SNIPPET = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 

@@ -1,5 +1,5 @@
-"""Intercepts the C library calls of one extension module and of the one of recycled pages: counts heap blocks, can
-refuse one allocation, detects writes beyond the end of a block; can shorten, interrupt or fail every pread.
+"""Intercepts the C library calls of one extension module, and of the core, which has the recycled pages: counts heap
+blocks, can refuse one allocation, detects writes beyond the end of a block; can shorten, interrupt or fail every pread.
 
 The module's own references to `malloc`, `free` and so on (the relocations of its ELF file) are redirected to functions
 of a library that is compiled here, for as long as the context lasts. Python itself and other libraries are unaffected.
@@ -29,7 +29,7 @@ from types import ModuleType, TracebackType
 import pytest
 
 import kafkarec
-from kafkarec import _shared
+from kafkarec import _core
 
 HEAP = ("malloc", "calloc", "realloc", "posix_memalign", "free")
 READS = ("pread", "pread64", "syscall")
@@ -206,7 +206,7 @@ class Allocations(_RedirectedCalls):
     calls = alive = overrun = 0
 
     def __init__(self, module: ModuleType, refused: int = 0) -> None:
-        super().__init__(module, _shared)
+        super().__init__(*{module, _core})
         self.refused = refused
 
     def __enter__(self) -> Allocations:

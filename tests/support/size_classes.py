@@ -1,4 +1,4 @@
-"""The size classes of recycled buffers, as `_shared.pyx` describes them: 4, 5, 6, 7, 8, 10, 12 ... KiB."""
+"""The size classes of recycled buffers, as `_c/pages.pxd` describes them: 4, 5, 6, 7, 8, 10, 12 ... KiB."""
 
 from __future__ import annotations
 

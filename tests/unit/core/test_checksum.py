@@ -15,7 +15,7 @@ import pytest
 import subprocesses
 from oracle_codecs import xxh32
 
-from kafkarec import _checksum, _core, _shared
+from kafkarec import _checksum, _core
 
 pytestmark = pytest.mark.core
 
@@ -23,7 +23,7 @@ LONGEST = 20_000
 # Every length at some alignments; then pieces, each begun with the checksum of those before.
 EVERY_LENGTH = f"""
 import random
-from kafkarec import _shared
+from kafkarec import _core
 
 def bit_by_bit(polynomial, data):
     # the checksums of the first 0, 1, 2 ... bytes
@@ -37,7 +37,7 @@ def bit_by_bit(polynomial, data):
 
 chance = random.Random(1)
 block = memoryview(chance.randbytes({LONGEST} + 64))
-for checksum, polynomial in ((_shared.crc32c, 0x82F63B78), (_shared.crc32, 0xEDB88320)):
+for checksum, polynomial in ((_core.crc32c, 0x82F63B78), (_core.crc32, 0xEDB88320)):
     for start in (0, 1, 6, 13, 63):
         right = bit_by_bit(polynomial, block[start : start + {LONGEST}])
         for length in range({LONGEST} + 1):
@@ -48,7 +48,7 @@ for checksum, polynomial in ((_shared.crc32c, 0x82F63B78), (_shared.crc32, 0xEDB
             crc = checksum(block[start + at : start + at + more], crc)
             at += more
             assert crc == right[at], (start, at, more)
-routines = _shared.ROUTINES
+routines = _core.ROUTINES
 print(routines.small.library, routines.crc32.library, routines.small.function, routines.large.library)
 assert not routines.wrong
 """
@@ -80,8 +80,8 @@ def test_many_bytes_go_to_the_faster_library(isal_is_faster: bool, large: str) -
 
 def test_check_values_of_the_catalogue() -> None:
     assert _core.xxh32_of(b"123456789") == 0x937BAD67
-    assert _shared.crc32c(b"123456789") == 0xE3069283
-    assert _shared.crc32(b"123456789") == 0xCBF43926
+    assert _core.crc32c(b"123456789") == 0xE3069283
+    assert _core.crc32(b"123456789") == 0xCBF43926
 
 
 def test_xxh32_of_each_length_and_alignment() -> None:
@@ -115,7 +115,7 @@ class Without:
         return None if name.partition(".")[0] in ("isal", "crc32c") else self._finder.find_spec(name, path, target)
 sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
 import kafkarec
-from kafkarec._shared import ROUTINES
+from kafkarec._core import ROUTINES
 print(len(kafkarec.decode(golden.vector("v2-none-logappend").bytes)), ROUTINES)
 """
     table = "Routine(library=None, function='table', address=0)"

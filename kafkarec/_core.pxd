@@ -1,9 +1,9 @@
-"""What the other compiled modules call: recycled pages and checksums, once for the process. See `_shared.pyx`.
+"""What the other compiled modules call in `_core`: recycled pages and checksums, of which the process has one.
 
     CRC-32C (Castagnoli)  magic 2, over attributes (byte 21) to the end     KIP-98; Kafka: Crc32C
     CRC-32  (IEEE)        magic 0 and 1, over magic (byte 16) to the end    Kafka: LegacyRecord.computeChecksum
 """
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t
 
 cdef uint8_t* pages_take(size_t n, size_t* capacity) noexcept nogil
 cdef void pages_free(uint8_t* p, size_t capacity) noexcept nogil
@@ -36,3 +36,12 @@ cdef inline uint32_t crc32_on(uint32_t crc, const uint8_t* p, size_t n) noexcept
 
 # By codec id, three bits: the struct of a library's functions, see `_c/codec_functions.pxd`; NULL: none.
 cdef const void* codec_functions[8]
+
+
+cdef class HeldBytes:
+    cdef Py_buffer view
+    cdef uint8_t* data
+    cdef int64_t size
+
+
+cdef object window(object owner, const void* start, int64_t length, bint is_readonly=*)
