@@ -374,6 +374,7 @@ def compiled_init(function):
     """A decorator of RecordBatchBuilder.__init__: the compiled method. It calls `function`, which checks the arguments,
     once for equal ones."""
     global _init, _init_names, _init_defaults
+    cdef int i
     _init, _init_names = function, tuple(function.__kwdefaults__)
     _init_defaults = tuple(function.__kwdefaults__.values())
     for i in range(OWN_ARGUMENTS):
