@@ -7,7 +7,7 @@
     lines, Escapes                     rows as lines of text, for `cat`. It knows neither JSON Lines nor CSV: the caller
                                        has the texts and escapes. See `_c/lines.pxd`
     rewrite_records, FieldReader       records between magic 2 and magic 3, for kafkarec.experimental: see
-                                       `_c/records_v3.pxd` and `_c/records_header_first.pxd`
+                                       `_c/records_v3.pxd`
 """
 cimport cython
 from cpython.buffer cimport PyBUF_WRITABLE
@@ -35,8 +35,8 @@ from kafkarec._c.offset_map cimport OffsetMap, Slot, offset_map_begin, offset_ma
 from kafkarec._c.record_stats cimport (
     MOST_REFUSED, RecordStats, Refused, Rules, check_sizes, scan_batch, scan_message, scan_wrapper, stats_begin,
 )
-from kafkarec._c.records_header_first cimport FieldScan, scan_fields
-from kafkarec._c.records_v3 cimport RecordsIn, RecordsOut, copy_records, rewritten_size
+from kafkarec._c.record_walk cimport PartsWalk
+from kafkarec._c.records_v3 cimport FieldScan, RecordsOut, copy_records, rewritten_size, scan_fields
 from kafkarec._c.status cimport (
     ATTRIBUTES_LOST, BATCH_TOO_SMALL, CRC_MISMATCH, CUT, END, OK, RECORD_LENGTH_INVALID, UNSUPPORTED_CODEC, Fault,
     refuse,
@@ -688,16 +688,16 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     """
     cdef HeldBytes first = HeldBytes(fields), second = HeldBytes(data)
     cdef bytearray made, made_data = None
-    cdef RecordsIn records
-    cdef RecordsOut out
     cdef Fault fault
+    cdef PartsWalk at = PartsWalk(
+        first.data, first.data, first.data + first.size, OK, &fault, False, False, has_attributes, data is not None,
+        False, second.data, second.data + second.size, 0,
+    )
+    cdef RecordsOut out
     cdef int64_t most = rewritten_size(first.size + second.size)
     cdef uint8_t* begin
     cdef uint8_t* begin_data = NULL
     cdef int status
-    records.fields, records.data = first.data, second.data
-    records.fields_end, records.data_end = records.fields + first.size, records.data + second.size
-    records.apart, records.has_attributes, records.no_data = data is not None, has_attributes, False
     out.apart, out.has_attributes = to_apart, to_attributes
     made = PyByteArray_FromStringAndSize(NULL, most)
     begin = <uint8_t*>PyByteArray_AsString(made)
@@ -708,7 +708,7 @@ def rewrite_records(fields, data, int64_t count, bint has_attributes, bint to_ap
     memset(&fault, 0, sizeof(Fault))
     fault.record = -1
     with nogil:
-        status = copy_records(&records, &out, count, &fault)
+        status = copy_records(&at, &out, count)
     if status == ATTRIBUTES_LOST:
         return None
     if status != OK:

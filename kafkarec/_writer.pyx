@@ -21,8 +21,9 @@ from kafkarec._c.row_summary cimport RowSummary, summarize
 from kafkarec._core cimport pages_free
 from kafkarec._c.write_v2 cimport (
     EXPLICIT_BASE_OFFSET, OVERRIDE_LEADER_EPOCH, OVERRIDE_PRODUCER, OVERRIDE_TIMESTAMP_TYPE, OVERRIDE_TRANSACTIONAL,
-    BatchFields, RecordFields, sized, varint_size,
+    BatchFields, RecordFields, sized,
 )
+from kafkarec._c.varint cimport varint_size
 from kafkarec._c.batch_builder cimport (
     Encoder, batch_close_compressed, write_empty_batch,
 )

@@ -9,7 +9,7 @@ caller's buffer may have changed since, so it checks its own bounds; where they 
 A note is a kind, how often it was seen in the batch, and up to three numbers of the first time.
 `kafkarec/ops/verify/audit_findings.py` has a row for each kind, in this order.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkarec._c.batch cimport (
     BATCH_MAGIC, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, BatchRow, wrapping_add,
@@ -17,9 +17,8 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport Buffer, Columns, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64
 from kafkarec._c.message cimport Message, next_inner, read_message
+from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
 from kafkarec._c.status cimport OK, Fault
-from kafkarec._c.utf8 cimport is_ascii, java_sequence
-from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, unzigzag32, unzigzag64
 
 cdef enum Anomaly:
     # offsets of a batch's records: first one at or below its predecessor, predecessor; lowest, highest
@@ -126,125 +125,32 @@ cdef inline void follow_offset(Audit* audit, OffsetRange* seen, Anomaly unordere
 
 # ---- records of magic 2
 
-cdef inline bint walk_varint(const uint8_t** cursor, const uint8_t* end, int most, uint64_t* raw,
-                             uint32_t* found) noexcept nogil:
-    """The raw value of a varint (most = 5) or varlong (most = 10); False where there is none."""
-    cdef const uint8_t* p = cursor[0]
-    cdef uint64_t value
-    cdef int shift = 7
-    cdef uint8_t byte
-    if p >= end:
-        return False
-    byte = p[0]
-    p += 1
-    value = byte & 0x7F
-    if byte >= 0x80:
-        while byte >= 0x80:
-            if p >= end or shift == 7 * most:
-                return False
-            byte = p[0]
-            p += 1
-            value |= <uint64_t>(byte & 0x7F) << shift
-            shift += 7
-        # the last group is spare, or has bits above the type's width: of a varint bits 32 to 34, of a varlong 64 to 69
-        if byte == 0 or (most == VARINT_BYTES and value >> 32 != 0) or (shift == 70 and byte > 1):
-            found[0] |= <uint32_t>1 << VARINT_NOT_MINIMAL
-    raw[0] = value
-    cursor[0] = p
-    return True
-
-
-cdef inline bint walk_int(const uint8_t** cursor, const uint8_t* end, int32_t* out, uint32_t* found) noexcept nogil:
-    cdef uint64_t raw = 0
-    if not walk_varint(cursor, end, VARINT_BYTES, &raw, found):
-        return False
-    out[0] = unzigzag32(<uint32_t>raw)
-    return True
-
-
-cdef inline bint walk_field(const uint8_t** cursor, const uint8_t* end, const uint8_t** data, int32_t* length,
-                            uint32_t* found) noexcept nogil:
-    """A length and as many bytes; null for every negative length, as Kafka reads it."""
-    if not walk_int(cursor, end, length, found) or length[0] > end - cursor[0]:
-        return False
-    if length[0] < -1:
-        found[0] |= <uint32_t>1 << RECORD_LENGTH_BELOW_MINUS_ONE
-    data[0] = cursor[0]
-    if length[0] > 0:
-        cursor[0] += length[0]
-    return True
-
-
-cdef inline bint is_utf8(const uint8_t* p, int64_t n) noexcept nogil:
-    cdef const uint8_t* end = p + n
-    cdef bint good = True
-    if is_ascii(p, n):
-        return True
-    while p < end and good:
-        p += java_sequence(p, end - p, &good)
-    return good
-
-
-cdef inline bint walk_headers(const uint8_t** cursor, const uint8_t* end, int32_t count, int64_t* bad_keys,
-                              uint32_t* found) noexcept nogil:
-    cdef const uint8_t* data = NULL
-    cdef int32_t length = 0, _i
-    for _i in range(count):
-        if not walk_field(cursor, end, &data, &length, found):
-            return False
-        if length > 0 and not is_utf8(data, length):
-            bad_keys[0] += 1
-        if not walk_field(cursor, end, &data, &length, found):
-            return False
-    return True
-
-
-cdef inline bint walk_record(const uint8_t** cursor, const uint8_t* end, int32_t* offset_delta, int64_t* bad_keys,
-                             uint32_t* found) noexcept nogil:
-    """One record's body, `end` being its last byte's successor."""
-    cdef const uint8_t* data = NULL
-    cdef uint64_t raw = 0
-    cdef int32_t length = 0, headers = 0
-    if cursor[0] >= end:
-        return False
-    if cursor[0][0] != 0:
-        found[0] |= <uint32_t>1 << RECORD_ATTRIBUTES_SET
-    cursor[0] += 1
-    if not walk_varint(cursor, end, VARLONG_BYTES, &raw, found) or not walk_int(cursor, end, offset_delta, found):
-        return False
-    if not walk_field(cursor, end, &data, &length, found) or not walk_field(cursor, end, &data, &length, found):
-        return False
-    if not walk_int(cursor, end, &headers, found):
-        return False
-    return headers == 0 or walk_headers(cursor, end, headers, bad_keys, found)
-
-
 cdef inline void audit_records(Audit* audit, const BatchRow* row, const uint8_t* p, const uint8_t* end) noexcept nogil:
     cdef OffsetRange seen
-    cdef const uint8_t* record_end
-    cdef int32_t length = 0, delta = 0, _i
-    cdef int64_t offset, bad_keys
-    cdef uint32_t found = 0
-    cdef Anomaly kind
-    cdef Anomaly[3] of_records = [RECORD_LENGTH_BELOW_MINUS_ONE, RECORD_ATTRIBUTES_SET, VARINT_NOT_MINIMAL]
+    cdef Fault fault
+    cdef PlainWalk at = walk_from(p, end, &fault)
+    cdef RecordSpans record
+    cdef int32_t _i
+    cdef int64_t offset
+    cdef bint attributes_set = False
     begin_range(&seen)
     for _i in range(row.record_count):
-        if not walk_int(&p, end, &length, &found) or length < 0 or length > end - p:
+        if walk_record(&at, &record, INT32_MAX, False, True) != OK:
             break
-        bad_keys = 0
-        record_end = p + length
-        if not walk_record(&p, record_end, &delta, &bad_keys, &found) or p != record_end:
-            break
-        offset = wrapping_add(row.base_offset, delta)
-        note_size(audit, length, offset)
+        offset = wrapping_add(row.base_offset, record.offset_delta)
+        note_size(audit, record.length, offset)
         follow_offset(audit, &seen, RECORD_OFFSETS_UNORDERED, offset)
-        if bad_keys > 0:
+        attributes_set = attributes_set or record.attributes != 0
+        if record.bad_keys > 0:
             note(audit, HEADER_KEY_NOT_UTF8, offset, 0, 0)
-            audit.notes[<int>HEADER_KEY_NOT_UTF8].count += bad_keys - 1
+            audit.notes[<int>HEADER_KEY_NOT_UTF8].count += record.bad_keys - 1
             audit.notes[<int>HEADER_KEY_NOT_UTF8].b += 1
-    for kind in of_records:
-        if found >> <int>kind & 1:
-            note(audit, kind, 0, 0, 0)
+    if at.below_minus_one:
+        note(audit, RECORD_LENGTH_BELOW_MINUS_ONE, 0, 0, 0)
+    if attributes_set:
+        note(audit, RECORD_ATTRIBUTES_SET, 0, 0, 0)
+    if at.not_minimal:
+        note(audit, VARINT_NOT_MINIMAL, 0, 0, 0)
     if seen.count > 0 and (seen.lowest < row.base_offset or seen.highest > row.last_offset):
         note(audit, RECORD_OFFSET_OUTSIDE, seen.lowest, seen.highest, 0)
 

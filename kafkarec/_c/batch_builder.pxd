@@ -18,14 +18,14 @@ from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, increment_sequence
 from kafkarec._c.batch_size cimport BatchLimit, batch_header_size, compression_ratio, has_room_for, next_ratio
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.write_v2 cimport (
-    EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_BODY,
-    BatchFields, RecordFields, body_size, length_size, load_headers, put_batch_header, put_body, put_raw, put_varint,
-    with_length,
+    EXPLICIT_BASE_OFFSET, EXPLICIT_BASE_TIMESTAMP, EXPLICIT_LAST_OFFSET, EXPLICIT_MAX_TIMESTAMP, FINE, MOST_OVERHEAD,
+    BatchFields, RecordFields, body_size, length_size, load_headers, put_batch_header, put_body, with_length,
 )
 from kafkarec._c.write_v01 cimport put_message, put_wrapper
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
 from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, TOO_LARGE_TO_WRITE
+from kafkarec._c.varint cimport put_raw, put_varint
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
@@ -178,7 +178,7 @@ cdef inline int64_t add_records(Encoder* e, const InputChunk* chunk, int64_t row
             break
         content = max(d.key.length, 0) + max(d.value.length, 0) + d.headers_size
         length = length_size(content)
-        if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_BODY:
+        if length > 0 and stored and content <= capacity - (to - begin) - 2 * MOST_OVERHEAD:
             size = put_body(to + length, chunk, &d, offset_delta, timestamp_delta) - to
             put_raw(to, <uint64_t>(size - length) << 1)
             if size > room:

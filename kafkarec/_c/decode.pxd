@@ -7,8 +7,7 @@
 It returns when its caller has to act: decompress (NEEDS_CODEC), take the chunk (CHUNK_FULL), raise or record a fault.
 A fault leaves columns and table as they were before the batch.
 """
-from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t
-from libc.string cimport memset
+from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 
 from kafkarec._c.audit cimport Audit, audit_keep, audit_message, audit_payload, audit_stream
 from kafkarec._c.batch cimport (
@@ -25,11 +24,12 @@ from kafkarec._c.message cimport decode_plain, decode_wrapper, wrapper_payload
 from kafkarec._c.decompress cimport (
     DecompressContext, Lz4Frame, gzip_member, lz4_checksum_wrong, lz4_frame, lz4_size_wrong, zstd_frame,
 )
-from kafkarec._c.record cimport FIRST_RESERVE, LEAST_RECORD, decode_records
+from kafkarec._c.record cimport FIRST_RESERVE, decode_records
+from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.resync cimport Search, far_above, looks_plausible
 from kafkarec._c.snappy_blocks cimport snappy_payload
 from kafkarec._c.status cimport (
-    CHUNK_FULL, END, HEADER_DOUBTFUL, LIMIT_EXCEEDED, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
+    CHUNK_FULL, END, HEADER_DOUBTFUL, NEEDS_CODEC, OK, OUT_OF_MEMORY, UNREADABLE, UNSUPPORTED_CODEC,
     Fault, refuse,
 )
 

@@ -21,16 +21,16 @@ and under LogAppendTime its timestamp. A truncated last inner message is dropped
 inner message is refused.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
     ABSENT, CODEC_MASK, LOG_APPEND_TIME, LOG_OVERHEAD, MAGIC_OFFSET, UP_TO_MAGIC, V0_OVERHEAD, BatchRow, wrapping_add,
 )
 from kafkarec._c.columns cimport (
-    IN_DATA, IN_MEMORY, MOST_INLINE, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE,
-    WANT_VIEWS, Bytes, Columns, View, bytes_reserve, clear_bit, columns_reserve, put_long, put_short,
+    WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, WANT_VIEWS, Bytes, Columns, clear_bit,
+    columns_reserve,
 )
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
+from kafkarec._c.record cimport Exact, LocalBytes, append_field, load_bytes
 from kafkarec._c.status cimport (
     INNER_COMPRESSED, INNER_CRC_MISMATCH, INNER_SIZE_TOO_SMALL, LIMIT_EXCEEDED, MESSAGE_TRUNCATED, OK, WRAPPER_EMPTY,
     WRAPPER_OFFSET_TOO_SMALL, WRAPPER_VALUE_NULL, Fault, refuse,
@@ -93,30 +93,14 @@ cdef inline int read_message(const uint8_t* p, int64_t size, Message* m, Fault* 
 
 
 cdef inline int append_bytes(Columns* c, Bytes* column, const uint8_t* data, int32_t length) noexcept nogil:
-    cdef bint views = (c.want & WANT_VIEWS) != 0
-    cdef bint copied = length > 0 and not (views and (c.in_memory or length <= MOST_INLINE))
-    cdef View* view
-    cdef int64_t row = c.rows
-    cdef int status = bytes_reserve(&c.page, column, views, row, 1, length if copied else 0)
-    if status != OK:
-        return status
-    if length < 0:
-        clear_bit(column.validity.data, row)
-        column.nulls += 1
-    if views:
-        view = <View*>column.offsets.data + row
-        if length <= MOST_INLINE:
-            put_short(view, data, max(length, 0))
-        elif c.in_memory:
-            put_long(view, data, length, IN_MEMORY, data - c.memory)
-        else:
-            put_long(view, data, length, IN_DATA, column.used)
-    if copied:
-        memcpy(column.data.data + column.used, data, <size_t>length)
-        column.used += length
-    if not views:
-        (<int32_t*>column.offsets.data)[row + 1] = <int32_t>column.used
-    return OK
+    cdef LocalBytes h
+    cdef Exact at
+    cdef int status
+    at.p = data
+    load_bytes(&h, column, (c.want & WANT_VIEWS) != 0)
+    status = append_field(column, &h, c.rows, &at, length, c.memory if c.in_memory else NULL)
+    column.used, column.nulls = h.used, h.nulls
+    return status
 
 
 cdef inline int append_message(Columns* c, const Message* m, Fault* fault) noexcept nogil:

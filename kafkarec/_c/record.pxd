@@ -14,7 +14,7 @@
       value length   varint     negative: null
       value
 
-Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for headers. A record has at least 7 bytes.
+Follows DefaultRecord.readFrom and DefaultRecordBatch.RecordIterator; KIP-82 for headers.
 
 Each byte that determines a length is loaded once, because a caller's buffer may change. Fields must end within the
 record's own length, which is equivalent to Kafka's comparison at the end of the record.
@@ -37,6 +37,7 @@ from kafkarec._c.columns cimport (
     WANT_VIEWS, Bytes, Columns, View, bytes_grow, clear_bit, columns_reserve, copy_wide, headers_reserve,
     put_long, put_short, put_short_wide,
 )
+from kafkarec._c.record_walk cimport LEAST_RECORD
 from kafkarec._c.status cimport (
     HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK,
     RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID,
@@ -46,7 +47,6 @@ from kafkarec._c.utf8 cimport is_ascii, is_ascii_wide, java_utf8
 from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, take_varint, take_varlong, unzigzag64
 
 cdef enum:
-    LEAST_RECORD = 7
     READ_AHEAD = 32              # readable bytes after a record that the quick form needs
     FIRST_RESERVE = 1 << 20      # the most key and value bytes reserved at once; beyond it they grow with each record
 
@@ -138,13 +138,13 @@ cdef inline int bytes_make_room(Bytes* column, int64_t used, int64_t nulls, int6
     return bytes_grow(NULL, column, more)
 
 
-cdef inline void load_headers(LocalColumns* h, const Columns* c) noexcept nogil:
+cdef inline void load_header_columns(LocalColumns* h, const Columns* c) noexcept nogil:
     h.headers, h.header_room = c.headers, c.header_room
     load_bytes(&h.header_key, &c.header_key, False)
     load_bytes(&h.header_value, &c.header_value, (c.want & WANT_VIEWS) != 0)
 
 
-cdef inline void store_headers(const LocalColumns* h, Columns* c) noexcept nogil:
+cdef inline void store_header_columns(const LocalColumns* h, Columns* c) noexcept nogil:
     c.headers = h.headers
     c.header_key.used, c.header_key.nulls = h.header_key.used, h.header_key.nulls
     c.header_value.used, c.header_value.nulls = h.header_value.used, h.header_value.nulls
@@ -155,7 +155,7 @@ cdef inline void store_columns(const LocalColumns* h, Columns* c) noexcept nogil
     c.key.used, c.key.nulls = h.key.used, h.key.nulls
     c.value.used, c.value.nulls = h.value.used, h.value.nulls
     if h.want & WANT_HEADERS:
-        store_headers(h, c)
+        store_header_columns(h, c)
 
 
 cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow* batch, bint binary) noexcept nogil:
@@ -168,7 +168,7 @@ cdef inline void load_columns(LocalColumns* h, const Columns* c, const BatchRow*
     load_bytes(&h.key, &c.key, (c.want & WANT_VIEWS) != 0)
     load_bytes(&h.value, &c.value, (c.want & WANT_VIEWS) != 0)
     h.header_ends = <int32_t*>c.header_offsets.data + 1
-    load_headers(h, c)
+    load_header_columns(h, c)
 
 
 cdef inline bint makes_views(const LocalBytes* h, const Cursor* at) noexcept nogil:
@@ -193,8 +193,8 @@ cdef inline bint is_copied(const LocalBytes* h, const Cursor* at, int32_t length
     return not makes_views(h, at) or (memory == NULL and length > MOST_INLINE)
 
 
-cdef inline void put_value(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
-                           const uint8_t* memory) noexcept nogil:
+cdef inline void put_content(LocalBytes* h, int64_t entry, const Cursor* at, int32_t length,
+                             const uint8_t* memory) noexcept nogil:
     """Appends a value that is not null, or a view of it; there is space for a copy if it `is_copied`."""
     cdef View* view
     if makes_views(h, at):
@@ -215,6 +215,22 @@ cdef inline void put_value(LocalBytes* h, int64_t entry, const Cursor* at, int32
         h.ends[entry] = <int32_t>h.used
 
 
+cdef inline int append_field(Bytes* column, LocalBytes* h, int64_t row, const Cursor* at, int32_t length,
+                             const uint8_t* memory) noexcept nogil:
+    """Appends a key or value; a negative length is null."""
+    cdef int status
+    if length < 0:
+        put_null(h, row, at)
+        return OK
+    if is_copied(h, at, length, memory) and length > h.capacity - h.used:
+        status = bytes_make_room(column, h.used, h.nulls, length)
+        if status != OK:
+            return status
+        load_bytes(h, column, h.views != NULL)
+    put_content(h, row, at, length, memory)
+    return OK
+
+
 cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at, const uint8_t* end, bint want,
                            const uint8_t* memory, int too_long, Fault* fault) noexcept nogil:
     """Reads a key or value; appends it to the column if that is requested (`want`)."""
@@ -224,18 +240,12 @@ cdef inline int take_field(Bytes* column, LocalBytes* h, int64_t row, Cursor* at
         return refuse(fault, status, 1, 0)
     if length > end - at.p:
         return refuse(fault, too_long, end - at.p, length)
-    if length < 0:
-        if want:
-            put_null(h, row, at)
-        return OK
     if want:
-        if is_copied(h, at, length, memory) and length > h.capacity - h.used:
-            status = bytes_make_room(column, h.used, h.nulls, length)
-            if status != OK:
-                return refuse(fault, status, length, 0)
-            load_bytes(h, column, h.views != NULL)
-        put_value(h, row, at, length, memory)
-    at.p += length
+        status = append_field(column, h, row, at, length, memory)
+        if status != OK:
+            return refuse(fault, status, length, 0)
+    if length > 0:
+        at.p += length
     return OK
 
 
@@ -270,11 +280,11 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
     cdef int status
     if want and (count > h.header_room - h.headers or size > h.header_key.capacity - h.header_key.used
                  or (copied and size > h.header_value.capacity - h.header_value.used)):
-        store_headers(h, c)
+        store_header_columns(h, c)
         status = headers_reserve(c, count, size)
         if status != OK:
             return refuse(fault, status, size, 0)
-        load_headers(h, c)
+        load_header_columns(h, c)
     for _i in range(count):
         status = next_varint(at, end, &length)
         if status != OK:
@@ -295,7 +305,7 @@ cdef inline int append_headers(Columns* c, LocalColumns* h, Cursor* at, const ui
             if length < 0:
                 put_null(&h.header_value, h.headers, at)
             else:
-                put_value(&h.header_value, h.headers, at, length, h.memory)
+                put_content(&h.header_value, h.headers, at, length, h.memory)
             h.header_key.ends[h.headers] = <int32_t>h.header_key.used
             h.headers += 1
         if length > 0:

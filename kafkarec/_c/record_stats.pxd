@@ -19,12 +19,12 @@ from kafkarec._c.batch cimport (
 from kafkarec._c.columns cimport Buffer, buffer_reserve
 from kafkarec._c.endian cimport load_i32, load_i64, load_u32
 from kafkarec._c.message cimport Message, inner_shift, next_inner, read_message
+from kafkarec._c.record_walk cimport PlainWalk, RecordSpans, walk_from, walk_record
 from kafkarec._c.status cimport (
-    HEADER_COUNT_INVALID, HEADER_KEY_INVALID, HEADER_VALUE_INVALID, INNER_COMPRESSED, INNER_CRC_MISMATCH,
-    KEY_LENGTH_INVALID, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING, RECORD_COUNT_NEGATIVE,
-    RECORD_LENGTH_INVALID, RECORD_STRUCTURE_INVALID, VALUE_LENGTH_INVALID, Fault, refuse,
+    INNER_COMPRESSED, INNER_CRC_MISMATCH, MESSAGE_TRUNCATED, OK, OUT_OF_MEMORY, RECORDS_LEFT_OVER, RECORDS_MISSING,
+    RECORD_COUNT_NEGATIVE, RECORD_LENGTH_INVALID, Fault, refuse,
 )
-from kafkarec._c.varint cimport VARLONG_BYTES, read_varint, read_varlong, unzigzag64
+from kafkarec._c.varint cimport read_varint
 from kafkarec._core cimport crc32_on
 
 cdef enum:
@@ -124,98 +124,35 @@ cdef inline int stats_add(RecordStats* t, const Rules* rules, const ScannedRecor
 
 # ---- magic 2
 
-cdef inline int step_over(const uint8_t** cursor, const uint8_t* end, int too_long, int32_t* length,
-                          Fault* fault) noexcept nogil:
-    """Skips a length and that many bytes; none if it is negative."""
-    cdef int status = read_varint(cursor, end, length)
-    if status != OK:
-        return refuse(fault, status, 1, 0)
-    if length[0] > end - cursor[0]:
-        return refuse(fault, too_long, end - cursor[0], length[0])
-    cursor[0] += max(length[0], 0)
-    return OK
-
-
-cdef inline int scan_headers(const uint8_t** cursor, const uint8_t* end, ScannedRecord* w, Fault* fault) noexcept nogil:
-    cdef int32_t _i, length
-    cdef int status = read_varint(cursor, end, &w.headers)
-    if status != OK:
-        return refuse(fault, status, 1, 0)
-    if w.headers < 0 or w.headers > (end - cursor[0]) // 2:
-        return refuse(fault, HEADER_COUNT_INVALID, (end - cursor[0]) // 2, w.headers)
-    for _i in range(w.headers):
-        status = step_over(cursor, end, HEADER_KEY_INVALID, &length, fault)
-        if status != OK:
-            return status
-        if length < 0:
-            return refuse(fault, HEADER_KEY_INVALID, end - cursor[0], length)
-        status = step_over(cursor, end, HEADER_VALUE_INVALID, &length, fault)
-        if status != OK:
-            return status
-    return OK
-
-
-cdef inline int scan_record(const uint8_t** cursor, const uint8_t* end, const BatchRow* batch, const Rules* rules,
-                            ScannedRecord* w, Fault* fault) noexcept nogil:
-    cdef uint64_t raw
-    cdef int32_t length, delta, key_length, value_length
-    cdef bint partly = rules.partly
-    cdef int64_t most
-    cdef int status = read_varint(cursor, end, &length)
-    if status != OK:
-        return refuse(fault, status, 0, 0)
-    most = rules.most_body if partly else min(<int64_t>rules.most_body, end - cursor[0])
-    if length < 0 or length > most:
-        return refuse(fault, RECORD_LENGTH_INVALID, most, length)
-    if not partly:
-        end = cursor[0] + length
-    if cursor[0] == end:
-        return refuse(fault, MESSAGE_TRUNCATED, 1, 0)
-    cursor[0] += 1                       # attributes: unused
-    status = read_varlong(cursor, end, VARLONG_BYTES, &raw)
-    if status == OK:
-        status = read_varint(cursor, end, &delta)
-    if status != OK:
-        return refuse(fault, status, 1, 0)
-    w.timestamp = batch.max_timestamp
-    if batch.timestamp_type != 1:
-        w.timestamp = wrapping_add(batch.base_timestamp, unzigzag64(raw))
-    w.offset = wrapping_add(batch.base_offset, delta)
-    status = step_over(cursor, end, KEY_LENGTH_INVALID, &key_length, fault)
-    if status == OK:
-        w.keyed = key_length >= 0
-        status = step_over(cursor, end, VALUE_LENGTH_INVALID, &value_length, fault)
-    if status == OK:
-        status = scan_headers(cursor, end, w, fault)
-    if status == OK and not partly and cursor[0] != end:
-        return refuse(fault, RECORD_STRUCTURE_INVALID, length, length - (end - cursor[0]))
-    return status
-
-
 cdef inline int scan_batch(RecordStats* t, const Rules* rules, const BatchRow* batch, const uint8_t* p,
                            const uint8_t* end, Fault* fault) noexcept nogil:
     """Scans all records of a batch of magic 2. p to end: its decompressed payload."""
+    cdef PlainWalk at = walk_from(p, end, fault)
+    cdef RecordSpans record
     cdef ScannedRecord w
     cdef int32_t i = 0
     cdef int status
+    cdef bint append_time = batch.timestamp_type == 1
     if batch.record_count < 0:
         return refuse(fault, RECORD_COUNT_NEGATIVE, 0, batch.record_count)
     while i < batch.record_count:
         fault.record = i
-        if p == end:
+        if at.p == end:
             return refuse(fault, RECORDS_MISSING, batch.record_count, i)
-        status = scan_record(&p, end, batch, rules, &w, fault)
-        if status == OK:
-            status = stats_add(t, rules, &w,
-                               record_error(rules, w.keyed, w.timestamp, batch.timestamp_type == 1), i, 2)
-            if status != OK:
-                return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
+        status = walk_record(&at, &record, rules.most_body, rules.partly, False)
         if status != OK:
             return status
+        w.offset = wrapping_add(batch.base_offset, record.offset_delta)
+        w.timestamp = batch.max_timestamp
+        if not append_time:
+            w.timestamp = wrapping_add(batch.base_timestamp, record.timestamp_delta)
+        w.headers, w.keyed = record.headers, record.key_length >= 0
+        if stats_add(t, rules, &w, record_error(rules, w.keyed, w.timestamp, append_time), i, 2) != OK:
+            return refuse(fault, OUT_OF_MEMORY, sizeof(Refused), 0)
         i += 1
     fault.record = -1
-    if batch.record_count > 0 and p != end:
-        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - p)
+    if batch.record_count > 0 and at.p != end:
+        return refuse(fault, RECORDS_LEFT_OVER, batch.record_count, end - at.p)
     return OK
 
 

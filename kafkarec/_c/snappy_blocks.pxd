@@ -9,32 +9,28 @@ Source: google/snappy, format_description.txt. Only what is right is decompresse
 NEEDS_CODEC, as in `decompress.pxd`, and `codecs/snappy.py` reads or refuses it. Copies are wide: up to 15 bytes behind
 the content are written, which SLACK has room for.
 """
-from libc.stdint cimport int64_t, uint8_t, uint32_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from kafkarec._c.columns cimport Buffer, SLACK, buffer_reserve
 from kafkarec._c.endian cimport load_le32, load_u32
 from kafkarec._c.status cimport NEEDS_CODEC, OK
+from kafkarec._c.varint cimport read_varlong
 
 cdef enum:
     STREAM_HEADER = 16
+    MOST_SIZE_BYTES = 4          # of a block
     MOST_EXPANSION = 22          # bytes of content for a byte of a block: a copy of 64 bytes takes three
 
 
 cdef inline int64_t block_size(const uint8_t* p, int64_t n, int64_t* at) noexcept nogil:
     """The content size that a block declares, and where its elements begin; -1: not of the usual form."""
-    cdef int64_t size = 0
-    cdef int shift = 0
-    cdef uint8_t byte = 0x80
-    at[0] = 0
-    while byte & 0x80:
-        if at[0] >= n or shift > 21:
-            return -1
-        byte = p[at[0]]
-        at[0] += 1
-        size |= <int64_t>(byte & 0x7F) << shift
-        shift += 7
-    return size if byte > 0 and size // MOST_EXPANSION <= n else -1
+    cdef const uint8_t* cursor = p
+    cdef uint64_t size = 0
+    if read_varlong(&cursor, p + n, MOST_SIZE_BYTES, &size) != OK:
+        return -1
+    at[0] = cursor - p
+    return <int64_t>size if (cursor - 1)[0] > 0 and <int64_t>size // MOST_EXPANSION <= n else -1
 
 
 cdef inline void copy_within(uint8_t* to, int64_t offset, int64_t n) noexcept nogil:

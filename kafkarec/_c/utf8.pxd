@@ -103,6 +103,16 @@ cdef inline int java_sequence(const uint8_t* p, int64_t left, bint* good) noexce
     return 4
 
 
+cdef inline bint is_utf8(const uint8_t* p, int64_t n) noexcept nogil:
+    cdef const uint8_t* end = p + n
+    cdef bint good = True
+    if is_ascii(p, n):
+        return True
+    while p < end and good:
+        p += java_sequence(p, end - p, &good)
+    return good
+
+
 cdef inline int64_t java_utf8(const uint8_t* p, int64_t n, uint8_t* out) noexcept nogil:
     """Writes p[0:n] as valid UTF-8 to `out` (space for 3 * n bytes); returns the number of bytes written."""
     cdef const uint8_t* end = p + n

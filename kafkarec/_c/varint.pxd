@@ -5,13 +5,16 @@
     varint: at most 5 bytes, varlong: at most 10; longer ones are refused, surplus bits of the last byte are dropped
     zig-zag: 0, -1, 1, -2, ...  ->  0, 1, 2, 3, ...
 
-Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. There are two forms: `read_*`
-has a parameter `end` and reads no byte from there on; `take_*` is for callers that know that 10 bytes are readable.
-Both leave the cursor where they stopped.
+Follows org.apache.kafka.common.utils.ByteUtils, which also drops surplus bits silently. `read_*` has a parameter `end`
+and reads no byte from there on; `take_*` is for callers that know that 10 bytes are readable. Both leave the cursor
+where they stopped. What is written, `put_*`, is as short as possible.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from kafkarec._c.status cimport MESSAGE_TRUNCATED, OK, VARINT_TOO_LONG
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long) nogil
 
 cdef enum:
     VARINT_BYTES = 5
@@ -48,6 +51,14 @@ cdef inline int read_varlong(const uint8_t** cursor, const uint8_t* end, int mos
     return VARINT_TOO_LONG
 
 
+cdef inline bint is_minimal(const uint8_t* begin, const uint8_t* end, int most) noexcept nogil:
+    """Whether the varint [begin, end) that was read is as short as possible, and has no surplus bits."""
+    cdef uint8_t last = (end - 1)[0]
+    if end - begin == 1:
+        return True
+    return last > 0 and (end - begin < most or last < (16 if most == VARINT_BYTES else 2))
+
+
 cdef inline int read_varint(const uint8_t** cursor, const uint8_t* end, int32_t* out) noexcept nogil:
     cdef uint64_t raw = 0
     cdef int status = read_varlong(cursor, end, VARINT_BYTES, &raw)
@@ -82,3 +93,36 @@ cdef inline int32_t take_varint(const uint8_t** cursor, int* bad) noexcept nogil
 
 cdef inline int64_t take_varlong(const uint8_t** cursor, int* bad) noexcept nogil:
     return unzigzag64(take_raw(cursor, VARLONG_BYTES, bad))
+
+
+cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
+    return (<uint64_t>n << 1) ^ <uint64_t>(n >> 63)
+
+
+cdef inline int varint_size(int64_t n) noexcept nogil:
+    """Bytes of a varint: one per seven bits, without leading zeros."""
+    cdef uint64_t raw = zigzag(n)
+    if raw < 0x80:
+        return 1
+    if raw < 0x4000:
+        return 2
+    return (63 - __builtin_clzll(raw)) // 7 + 1
+
+
+cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
+    if n < 0x80:
+        to[0] = <uint8_t>n
+        return to + 1
+    if n < 0x4000:
+        to[0], to[1] = <uint8_t>(n | 0x80), <uint8_t>(n >> 7)
+        return to + 2
+    while n >= 0x80:
+        to[0] = <uint8_t>(n | 0x80)
+        n >>= 7
+        to += 1
+    to[0] = <uint8_t>n
+    return to + 1
+
+
+cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
+    return put_raw(to, zigzag(n))

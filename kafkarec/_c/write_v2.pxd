@@ -13,15 +13,13 @@ from libc.stdint cimport INT32_MAX, int8_t, int16_t, int32_t, int64_t, uint8_t, 
 from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport (
-    ABSENT, CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, V2_ATTRIBUTES_OFFSET,
+    CODEC_MASK, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, LOG_OVERHEAD, TRANSACTIONAL, V2_ATTRIBUTES_OFFSET,
     V2_OVERHEAD, BatchHeader,
 )
 from kafkarec._c.endian cimport be16, be32, be64
 from kafkarec._c.input_columns cimport InputChunk, Lists, Span, cell, header_key, header_value, list_at
+from kafkarec._c.varint cimport put_raw, put_varint, varint_size
 from kafkarec._core cimport crc32c_on
-
-cdef extern from *:
-    int __builtin_clzll(unsigned long long) nogil
 
 # The header fields of a batch. Absent numbers are -1.
 cdef struct BatchFields:
@@ -83,19 +81,6 @@ cdef enum RowFault:
     OFFSET_NEGATIVE
 
 
-cdef inline uint64_t zigzag(int64_t n) noexcept nogil:
-    return (<uint64_t>n << 1) ^ <uint64_t>(n >> 63)
-
-
-cdef inline int raw_size(uint64_t n) noexcept nogil:
-    """Bytes of a varint: one per seven bits, without leading zeros."""
-    if n < 0x80:
-        return 1
-    if n < 0x4000:
-        return 2
-    return (63 - __builtin_clzll(n)) // 7 + 1
-
-
 cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexcept nogil:
     """memcpy for short strings: writes exactly n bytes, without a function call for up to 256 bytes."""
     cdef int64_t i = 0
@@ -119,29 +104,6 @@ cdef inline void copy_exact(uint8_t* to, const uint8_t* source, int64_t n) noexc
         while i < n:
             to[i] = source[i]
             i += 1
-
-
-cdef inline int varint_size(int64_t n) noexcept nogil:
-    return raw_size(zigzag(n))
-
-
-cdef inline uint8_t* put_raw(uint8_t* to, uint64_t n) noexcept nogil:
-    if n < 0x80:
-        to[0] = <uint8_t>n
-        return to + 1
-    if n < 0x4000:
-        to[0], to[1] = <uint8_t>(n | 0x80), <uint8_t>(n >> 7)
-        return to + 2
-    while n >= 0x80:
-        to[0] = <uint8_t>(n | 0x80)
-        n >>= 7
-        to += 1
-    to[0] = <uint8_t>n
-    return to + 1
-
-
-cdef inline uint8_t* put_varint(uint8_t* to, int64_t n) noexcept nogil:
-    return put_raw(to, zigzag(n))
 
 
 cdef inline int64_t sized(int64_t length) noexcept nogil:
@@ -202,18 +164,18 @@ cdef inline int64_t with_length(int64_t body) noexcept nogil:
 
 
 cdef enum:
-    LEAST_BODY = 4               # bytes of a body without key, value and headers: attributes, deltas, lengths
-    MOST_BODY = 26
+    LEAST_OVERHEAD = 4           # bytes of a body without key, value and headers: attributes, deltas, lengths
+    MOST_OVERHEAD = 26
 
 
 cdef inline int length_size(int64_t content) noexcept nogil:
     """Bytes of the length field of a record whose key, value and headers take `content` bytes; 0 if the other fields
     decide that."""
-    if content + MOST_BODY < 0x40:
+    if content + MOST_OVERHEAD < 0x40:
         return 1
-    if content + MOST_BODY < 0x2000:
-        return 2 if content + LEAST_BODY >= 0x40 else 0
-    return 3 if 0x2000 <= content + LEAST_BODY and content + MOST_BODY < 0x100000 else 0
+    if content + MOST_OVERHEAD < 0x2000:
+        return 2 if content + LEAST_OVERHEAD >= 0x40 else 0
+    return 3 if 0x2000 <= content + LEAST_OVERHEAD and content + MOST_OVERHEAD < 0x100000 else 0
 
 
 cdef inline uint8_t* put_body(uint8_t* to, const InputChunk* chunk, const RecordFields* d, int64_t offset_delta,

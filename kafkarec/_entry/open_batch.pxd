@@ -9,7 +9,8 @@ from libc.stdint cimport int64_t
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, wrapping_add
 from kafkarec._c.batch_size cimport BatchLimit, delta_fits, has_room_for, is_full, record_size
-from kafkarec._c.write_v2 cimport EXPLICIT_LAST_OFFSET, BatchFields, RecordFields, sized, varint_size
+from kafkarec._c.varint cimport varint_size
+from kafkarec._c.write_v2 cimport EXPLICIT_LAST_OFFSET, BatchFields, RecordFields, sized
 from kafkarec._entry.py_rows cimport (
     PyList_CheckExact, PyRows, Py_INCREF, Py_None, keep, kept_reserve, rows_mark, rows_reserve, rows_undo, take_bytes,
     take_numbers,
