@@ -35,9 +35,9 @@ from kafkarec._c.input cimport (
 from kafkarec._c.checksums cimport checksums_prepare, crc32_routine, crc32c_routine, isal_is_faster
 from kafkarec._c.codec_functions cimport publish
 from kafkarec._c.decompress cimport decompress_release
-from kafkarec._c.restore cimport own_end
+from kafkarec._c.restore cimport end_by_content
 from kafkarec._c.resync cimport (
-    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, is_valid_batch, looks_plausible, run_continues,
+    MAX_ANCHOR_BYTES, NEXT_BATCH, NO_WITNESS, Candidate, DamageEnd, chain_continues, is_valid_batch, looks_plausible,
     search_forward,
 )
 from kafkarec._c.status cimport Fault
@@ -48,7 +48,7 @@ from kafkarec._c.index_rows cimport (
 from kafkarec._c.offset_map cimport offset_map_begin, offset_map_end
 from kafkarec._c.producer_table cimport (
     ABORT, COMMIT, Ended, Kept, Mark, Markers, Oddity, Producer, ProducerTable, Transaction, begin_rows, data_code,
-    keep, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
+    keep_batch, known_producer, producer_of, producers_reserve, set_closed, set_mark, set_open, take_row, take_rows,
     violation_of, without_data,
 )
 from kafkarec._c.row_checks cimport (
@@ -808,7 +808,7 @@ cdef class Producers:
             producer.epoch, producer.last_timestamp, producer.coordinator_epoch = epoch, timestamp, coordinator
             producer.kept_count = 0
             if last_offset >= 0:
-                keep(producer, last_offset, delta, sequence)
+                keep_batch(producer, last_offset, delta, sequence)
             if first >= 0:
                 without_data(&producer.open, epoch, 0)
                 producer.open.first = first
@@ -1400,7 +1400,7 @@ cdef class Decoder:
             found.append(offsets_of(&row))
             run.last, run.end = row.last_offset, row.position + row.size_in_bytes
         with nogil:
-            anchored = run_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
+            anchored = chain_continues(&self.e.input, &run, MAX_ANCHOR_BYTES, MAX_ANCHOR_BYTES)
         return found, anchored, run.end
 
     def search(self, int64_t damage, int64_t position, *, bint ahead=False):
@@ -1424,7 +1424,7 @@ cdef class Decoder:
         of the bytes in which it may be."""
         cdef int64_t end
         with nogil:
-            end = own_end(&self.e.input, position, magic, stop)
+            end = end_by_content(&self.e.input, position, magic, stop)
         return end if end - position <= MAX_ANCHOR_BYTES else -1
 
     def is_readable(self, int64_t start, int64_t end):

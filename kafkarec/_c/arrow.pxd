@@ -10,8 +10,8 @@ the interpreter has ended. Each struct has one function that makes it and one th
 until nothing can fail any more. Slices set the offset of the children: importers reject a record batch whose own
 offset is not 0.
 """
-from libc.errno cimport EINVAL, ENOMEM
-from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t
+from libc.errno cimport ENOMEM
+from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 

@@ -6,7 +6,7 @@ In a batch table each run is one row. `field_of` describes each column: the offs
 and when it is null.
 """
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from kafkarec._c.batch cimport ABSENT, BATCH_MAGIC, BatchRow, DELETE_HORIZON, increment_sequence, is_wrapper
 from kafkarec._c.columns cimport Columns, Run, clear_bit, value_at
@@ -45,7 +45,7 @@ cdef inline bint field_is_null(const BatchRow* row, int64_t value, int rule) noe
     return False
 
 
-cdef inline void put(uint8_t* out, int64_t i, int64_t value, int width) noexcept nogil:
+cdef inline void store_number(uint8_t* out, int64_t i, int64_t value, int width) noexcept nogil:
     if width == 8:
         (<int64_t*>out)[i] = value
     elif width == 4:
@@ -69,7 +69,7 @@ cdef inline int64_t spread_field(const BatchRow* rows, const Run* runs, int64_t 
             nulls += runs[r].rows
             value = 0
         while i < stop:
-            put(out, i, value, width)
+            store_number(out, i, value, width)
             if null:
                 clear_bit(bits, i)
             i += 1

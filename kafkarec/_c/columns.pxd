@@ -358,15 +358,14 @@ cdef inline void columns_measure(const Columns* c, Expected* e) noexcept nogil:
     e.header_value = c.header_value.used + c.header_value.used // 16
 
 
-cdef inline void bytes_truncate(Bytes* column, int64_t entries, int64_t touched) noexcept nogil:
-    if column.offsets.data != NULL:
+cdef inline void bytes_truncate(Bytes* column, bint views, bint whole, int64_t entries, int64_t touched) noexcept nogil:
+    """whole: the batch is removed with all its rows; else the viewed bytes of those that are removed stay, unused."""
+    if column.offsets.data == NULL:
+        return
+    if not views:
         column.used = (<int32_t*>column.offsets.data)[entries]
-        column.nulls -= set_bits(&column.validity, entries, touched)
-
-
-cdef inline void views_truncate(Bytes* column, int64_t entries, int64_t touched, bint whole) noexcept nogil:
-    """whole: the batch is removed with all its rows; else the bytes of those that are removed stay, unused."""
-    column.used = column.used_before if whole else column.used
+    elif whole:
+        column.used = column.used_before
     column.nulls -= set_bits(&column.validity, entries, touched)
 
 
@@ -379,19 +378,12 @@ cdef inline void columns_truncate(Columns* c, int64_t rows, int64_t touched) noe
     for i in range(rows, c.rows):
         if c.want & WANT_TYPE and (<int8_t*>c.type.data)[i] < 0:
             c.type_nulls -= 1
-    if views:
-        views_truncate(&c.key, rows, touched, whole)
-        views_truncate(&c.value, rows, touched, whole)
-    else:
-        bytes_truncate(&c.key, rows, touched)
-        bytes_truncate(&c.value, rows, touched)
+    bytes_truncate(&c.key, views, whole, rows, touched)
+    bytes_truncate(&c.value, views, whole, rows, touched)
     if c.header_offsets.data != NULL:
         headers = (<int32_t*>c.header_offsets.data)[rows]
-        bytes_truncate(&c.header_key, headers, c.headers)
-        if views:
-            views_truncate(&c.header_value, headers, c.headers, whole)
-        else:
-            bytes_truncate(&c.header_value, headers, c.headers)
+        bytes_truncate(&c.header_key, False, whole, headers, c.headers)
+        bytes_truncate(&c.header_value, views, whole, headers, c.headers)
         c.headers = headers
     c.rows = rows
 

@@ -10,17 +10,17 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset, strlen
 
-from kafkarec._c.arrow cimport BYTES, Column, FIXED, HEADERS, Storage, bytes_column, value_column
+from kafkarec._c.arrow cimport Column, FIXED, HEADERS, Storage, bytes_column, value_column
 from kafkarec._c.batch cimport BatchRow, CONTROL, TRANSACTIONAL, codec_name
 from kafkarec._c.columns cimport (
-    SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Buffer, Bytes, Columns, Run,
-    bits_reserve, buffer_reserve, clear_bit, offsets_reserve,
+    SLACK, WANT_HEADERS, WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_TYPE, WANT_VALUE, Buffer, Columns, Run,
+    bits_reserve, buffer_reserve, clear_bit,
 )
 from kafkarec._c.batch_columns cimport (
     NEVER_NULL, NULL_IF_ABSENT, NULL_IF_WRAPPER, NULL_UNLESS_HORIZON, spread_control_type, spread_field, spread_flag,
     spread_sequence,
 )
-from kafkarec._c.status cimport LIMIT_EXCEEDED, OK, OUT_OF_MEMORY
+from kafkarec._c.status cimport LIMIT_EXCEEDED, OK
 
 cdef enum Code:
     OUT_OFFSET = 0
@@ -76,48 +76,33 @@ cdef inline Field field_of(int code) noexcept nogil:
     """The offset of a batch field in BatchRow, its width in bytes, and when it is null. Width 0: no field of
     BatchRow."""
     cdef BatchRow row
-    cdef size_t start = <size_t>&row
-    if code == OUT_POSITION:
-        return Field(<size_t>&row.position - start, 8, NEVER_NULL)
-    if code == OUT_OUTER_OFFSET:
-        return Field(<size_t>&row.base_offset - start, 8, NULL_IF_WRAPPER)
-    if code == OUT_LAST_OFFSET:
-        return Field(<size_t>&row.last_offset - start, 8, NEVER_NULL)
-    if code == OUT_NEXT_OFFSET:
-        return Field(<size_t>&row.next_offset - start, 8, NEVER_NULL)
-    if code == OUT_BATCH_LENGTH:
-        return Field(<size_t>&row.batch_length - start, 4, NEVER_NULL)
-    if code == OUT_SIZE:
-        return Field(<size_t>&row.size_in_bytes - start, 4, NEVER_NULL)
-    if code == OUT_LEADER_EPOCH:
-        return Field(<size_t>&row.partition_leader_epoch - start, 4, NULL_IF_ABSENT)
-    if code == OUT_MAGIC:
-        return Field(<size_t>&row.magic - start, 1, NEVER_NULL)
-    if code == OUT_CRC:
-        return Field(<size_t>&row.crc - start, 4, NEVER_NULL)
-    if code == OUT_ATTRIBUTES:
-        return Field(<size_t>&row.attributes - start, 2, NEVER_NULL)
-    if code == OUT_BATCH_TYPE:
-        return Field(<size_t>&row.timestamp_type - start, 1, NULL_IF_ABSENT)
-    if code == OUT_HORIZON:
-        return Field(<size_t>&row.base_timestamp - start, 8, NULL_UNLESS_HORIZON)
-    if code == OUT_BASE_TIMESTAMP:
-        return Field(<size_t>&row.base_timestamp - start, 8, NULL_IF_ABSENT)
-    if code == OUT_MAX_TIMESTAMP:
-        return Field(<size_t>&row.max_timestamp - start, 8, NULL_IF_ABSENT)
-    if code == OUT_PRODUCER_ID:
-        return Field(<size_t>&row.producer_id - start, 8, NULL_IF_ABSENT)
-    if code == OUT_PRODUCER_EPOCH:
-        return Field(<size_t>&row.producer_epoch - start, 2, NULL_IF_ABSENT)
-    if code == OUT_BASE_SEQUENCE:
-        return Field(<size_t>&row.base_sequence - start, 4, NULL_IF_ABSENT)
-    if code == OUT_LAST_SEQUENCE:
-        return Field(<size_t>&row.last_sequence - start, 4, NULL_IF_ABSENT)
-    if code == OUT_RECORD_COUNT:
-        return Field(<size_t>&row.record_count - start, 4, NULL_IF_ABSENT)
-    if code == OUT_BASE_OFFSET:
-        return Field(<size_t>&row.first_offset - start, 8, NEVER_NULL)
-    return Field(0, 0, NEVER_NULL)
+    cdef Field[OUT_BASE_OFFSET - OUT_POSITION + 1] fields = [
+        Field(<size_t>&row.position, 8, NEVER_NULL),
+        Field(<size_t>&row.base_offset, 8, NULL_IF_WRAPPER),
+        Field(<size_t>&row.last_offset, 8, NEVER_NULL),
+        Field(<size_t>&row.next_offset, 8, NEVER_NULL),
+        Field(<size_t>&row.batch_length, 4, NEVER_NULL),
+        Field(<size_t>&row.size_in_bytes, 4, NEVER_NULL),
+        Field(<size_t>&row.partition_leader_epoch, 4, NULL_IF_ABSENT),
+        Field(<size_t>&row.magic, 1, NEVER_NULL),
+        Field(<size_t>&row.crc, 4, NEVER_NULL),
+        Field(<size_t>&row.attributes, 2, NEVER_NULL),
+        Field(<size_t>&row.timestamp_type, 1, NULL_IF_ABSENT),
+        Field(<size_t>&row.base_timestamp, 8, NULL_UNLESS_HORIZON),
+        Field(<size_t>&row.base_timestamp, 8, NULL_IF_ABSENT),
+        Field(<size_t>&row.max_timestamp, 8, NULL_IF_ABSENT),
+        Field(<size_t>&row.producer_id, 8, NULL_IF_ABSENT),
+        Field(<size_t>&row.producer_epoch, 2, NULL_IF_ABSENT),
+        Field(<size_t>&row.base_sequence, 4, NULL_IF_ABSENT),
+        Field(<size_t>&row.last_sequence, 4, NULL_IF_ABSENT),
+        Field(<size_t>&row.record_count, 4, NULL_IF_ABSENT),
+        Field(<size_t>&row.first_offset, 8, NEVER_NULL),
+    ]
+    cdef Field field = Field(<size_t>&row, 0, NEVER_NULL)
+    if OUT_POSITION <= code <= OUT_BASE_OFFSET:
+        field = fields[code - OUT_POSITION]
+    field.at -= <size_t>&row
+    return field
 
 
 cdef inline int wants_of(int code) noexcept nogil:

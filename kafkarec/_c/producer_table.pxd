@@ -9,13 +9,13 @@ Markers are matched by producer id alone: with transaction.version 2 a marker ha
 log cleaner leaves empty control batches; they end no transaction. Nothing stops at an odd batch: it is an Oddity, and
 its callers decide what that means. Numbers are those of the headers; absent ones are -1.
 """
-from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport INT64_MAX, int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove, memset
 
 from kafkarec._c.batch cimport (
     ABSENT, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, BatchRow, is_control,
 )
-from kafkarec._c.columns cimport Buffer, Bytes, Columns, Run, buffer_reserve
+from kafkarec._c.columns cimport Buffer, Columns, Run, buffer_reserve, value_at
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.offset_map cimport OffsetMap, Slot, kr_key_hash, offset_map_add, offset_map_find
 from kafkarec._c.status cimport OK
@@ -130,13 +130,6 @@ cdef inline int16_t data_code(int32_t attributes) noexcept nogil:
     return code if attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL else NOTHING
 
 
-cdef inline const uint8_t* bytes_of(const Bytes* column, int64_t row, int64_t* length) noexcept nogil:
-    """The bytes of a key or value; of null length 0."""
-    cdef const int32_t* ends = <const int32_t*>column.offsets.data + row
-    length[0] = ends[1] - ends[0]
-    return column.data.data + ends[0]
-
-
 cdef inline int16_t marker_code(const uint8_t* key, int64_t length) noexcept nogil:
     """By the key of the first record of a control batch: version int16, type int16 (ControlRecordType.parseTypeId)."""
     cdef int32_t version_and_type
@@ -160,9 +153,9 @@ cdef inline void set_marker(Mark* mark, const Columns* markers, int64_t record) 
     """Of the first record of a control batch. Its value of any version from 0 on (EndTransactionMarker): version int16,
     coordinator epoch int32."""
     cdef int64_t length
-    cdef const uint8_t* field = bytes_of(&markers.key, record, &length)
+    cdef const uint8_t* field = value_at(markers, &markers.key, record, &length)
     mark.code = marker_code(field, length)
-    field = bytes_of(&markers.value, record, &length)
+    field = value_at(markers, &markers.value, record, &length)
     mark.has_value = length >= 6 and field[0] < 0x80
     if mark.has_value:
         mark.coordinator_epoch = load_i32(field + 2)
@@ -318,8 +311,8 @@ cdef inline void set_epoch(Producer* producer, int32_t epoch) noexcept nogil:
         producer.epoch, producer.kept_count = epoch, 0
 
 
-cdef inline void keep(Producer* producer, int64_t last_offset, int32_t offset_delta,
-                      int32_t last_sequence) noexcept nogil:
+cdef inline void keep_batch(Producer* producer, int64_t last_offset, int32_t offset_delta,
+                            int32_t last_sequence) noexcept nogil:
     cdef Kept* newest
     if producer.kept_count == KEPT:
         memmove(producer.kept, producer.kept + 1, (KEPT - 1) * sizeof(Kept))
@@ -334,7 +327,7 @@ cdef inline void keep_data(ProducerTable* table, Producer* producer, const Batch
     if producer.opened != ABSENT and code == NOTHING:
         add_oddity(table, PLAIN_DATA, number, producer)
     set_epoch(producer, row.producer_epoch)
-    keep(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
+    keep_batch(producer, row.last_offset, <int32_t>(row.last_offset - row.base_offset), row.last_sequence)
     producer.last_timestamp = row.max_timestamp
 
 

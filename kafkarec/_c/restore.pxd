@@ -14,7 +14,8 @@ from kafkarec._c.batch cimport (
     UP_TO_MAGIC, V2_ATTRIBUTES_OFFSET, V2_OVERHEAD, BatchRow, read_v2,
 )
 from kafkarec._c.input cimport Input, peek, piece_size, reach
-from kafkarec._c.resync cimport LEAST_BODY, field_end, looks_plausible, read_field
+from kafkarec._c.record_walk cimport LEAST_BODY
+from kafkarec._c.resync cimport field_end, looks_plausible, read_field
 from kafkarec._c.status cimport OK
 from kafkarec._core cimport crc32c_on
 
@@ -62,7 +63,7 @@ cdef inline int64_t checksum_end(Input* source, int64_t batch, uint32_t stored, 
     return at
 
 
-cdef inline int64_t own_end(Input* source, int64_t batch, int magic, int64_t stop) noexcept nogil:
+cdef inline int64_t end_by_content(Input* source, int64_t batch, int magic, int64_t stop) noexcept nogil:
     """The end of the batch by its own bytes; -1: none. stop: where reading could go on after the damage."""
     cdef BatchRow row
     cdef int64_t end

@@ -6,9 +6,9 @@
    the damage has that length, and nothing within it is searched: a value may itself contain batches. Several damaged
    batches in a row are followed length by length, as long as their offsets rise, until a batch is valid.
 2. Otherwise byte by byte, always with CRC. Each position where a batch may begin is a candidate; it and the batches
-   that follow it without a gap are its run. It is a record value, and rejected, if the run ends without a next batch
-   and its length, as a varint, is directly before it (or before a schema id); or if the records of the damaged batch
-   lead to it.
+   that follow it without a gap are its chain. It is a record value, and rejected, if the chain ends without a next
+   batch and its length, as a varint, is directly before it (or before a schema id); or if the records of the damaged
+   batch lead to it.
 
 No offset rejects a candidate here: no checksum covers it, and in a buffer offsets may repeat or fall. In a file
 recover.offset_order decides about the candidate that is found.
@@ -29,19 +29,19 @@ from kafkarec._c.batch cimport (
 )
 from kafkarec._c.endian cimport load_i32
 from kafkarec._c.input cimport Input, bad_until, known_zeros_end, peek, reach, zero_bytes, zeros_end
+from kafkarec._c.record_walk cimport LEAST_BODY
 from kafkarec._c.status cimport CUT, Fault, OK
 from kafkarec._c.varint cimport VARINT_BYTES, VARLONG_BYTES, read_varlong, unzigzag64
 
 cdef enum:
     SCHEMA_ID = 5                # bytes: a magic byte of 0, an int32; before the content of many values
-    LEAST_BODY = 6               # bytes of a record without its length: attributes, two deltas, two lengths, a count
     CRC_BUDGET = 8               # bytes of CRC work per byte of input
     IMPLAUSIBLE_BUDGET = 2       # the part of it for implausible candidates, which must not use up the rest
     LARGE = 1 << 14              # bytes; a larger candidate without a following frame counts as implausible
-    MAX_SEARCH_BYTES = 1 << 22   # bytes up to which a run is followed: further than a record value reaches
-    MAX_ANCHOR_BYTES = 1 << 26   # the same for a run that is compared with the log around it
+    MAX_SEARCH_BYTES = 1 << 22   # bytes up to which a chain is followed: further than a record value reaches
+    MAX_ANCHOR_BYTES = 1 << 26   # the same for a chain that is compared with the log around it
     REMEMBERED = 256             # candidates whose CRC result is cached for the next search
-    MOST_HOPS = 1024             # batches of a run that are followed by their frames
+    MOST_HOPS = 1024             # batches of a chain that are followed by their frames
     LIKELY_OFFSET_BITS = 48      # of a plausible header by chance hardly any has so low an offset
     MOST_LENGTHS = 64            # damaged batches in a row that are followed by their lengths
 
@@ -73,10 +73,10 @@ cdef struct DamageEnd:
     EndWitness witness
 
 
-cdef struct Candidate:           # a candidate and its run
+cdef struct Candidate:           # a candidate and its chain
     int64_t start
     int64_t first_end            # of the candidate itself
-    int64_t last_start           # of the run's last batch
+    int64_t last_start           # of the chain's last batch
     int64_t end
     int64_t last                 # last offset of the candidate or the next batch; the others' CRCs are not checked
 
@@ -87,10 +87,6 @@ cdef inline void search_begin(Search* search, int64_t length) noexcept nogil:
     search.searched_to = 0
     search.limited = False
     memset(search.crc_results, 0, sizeof(search.crc_results))
-
-
-cdef inline bint ends_at(const Input* source, int64_t position) noexcept nogil:
-    return source.size - position < LOG_OVERHEAD
 
 
 cdef inline int64_t field_end(Input* source, int64_t position, int64_t end) noexcept nogil:
@@ -151,32 +147,32 @@ cdef inline bint far_above(int64_t offset, int64_t other) noexcept nogil:
     return offset > OFFSET_JUMP and other < offset - OFFSET_JUMP
 
 
-cdef inline bint run_continues(Input* source, Candidate* run, int64_t most_bytes, int most_hops) noexcept nogil:
-    """Follows the run frame by frame. True if it reaches the end of the input, a truncated batch with a higher
+cdef inline bint chain_continues(Input* source, Candidate* chain, int64_t most_bytes, int most_hops) noexcept nogil:
+    """Follows the chain frame by frame. True if it reaches the end of the input, a truncated batch with a higher
     offset, zeros, or so many bytes or batches."""
     cdef BatchRow row
     cdef Fault fault
-    cdef int64_t stop = run.end + most_bytes
+    cdef int64_t stop = chain.end + most_bytes
     cdef int status, _hop
     for _hop in range(most_hops):
-        if run.end == source.size or run.end > stop:
+        if chain.end == source.size or chain.end > stop:
             return True
-        if ends_at(source, run.end):             # may be the rest of a record or the beginning of a batch: undecidable
+        if source.size - chain.end < LOG_OVERHEAD:   # the rest of a record or the beginning of a batch: undecidable
             return False
-        status = read_batch(source, run.end, source.size, FOR_PEEK, &row, &fault)
+        status = read_batch(source, chain.end, source.size, FOR_PEEK, &row, &fault)
         if status == CUT:                        # the end of the log, if this is the beginning of the next batch
-            return fault.base_offset > run.last and not far_above(fault.base_offset, run.last)
+            return fault.base_offset > chain.last and not far_above(fault.base_offset, chain.last)
         if status != OK or not looks_plausible(source, &row):
             # preallocated, or a page of zeros: not the end of a value
-            return zero_bytes(peek(source, run.end, LOG_OVERHEAD), LOG_OVERHEAD) == LOG_OVERHEAD
-        run.last_start = run.end
-        run.end += row.size_in_bytes
+            return zero_bytes(peek(source, chain.end, LOG_OVERHEAD), LOG_OVERHEAD) == LOG_OVERHEAD
+        chain.last_start = chain.end
+        chain.end += row.size_in_bytes
     return True
 
 
-cdef inline int judge_candidate(Input* source, int64_t position, Search* search, Candidate* run) noexcept nogil:
-    """NO: not accepted. LONE: a valid batch, but its run ends without a next batch. FOLLOWED: a valid batch, and
-    run_continues. Fills `run`."""
+cdef inline int judge_candidate(Input* source, int64_t position, Search* search, Candidate* chain) noexcept nogil:
+    """NO: not accepted. LONE: a valid batch, but its chain ends without a next batch. FOLLOWED: a valid batch, and
+    chain_continues. Fills `chain`."""
     cdef BatchRow row, following
     cdef Fault fault
     if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
@@ -185,27 +181,27 @@ cdef inline int judge_candidate(Input* source, int64_t position, Search* search,
         return NO
     if not is_valid_batch(source, position, search, &row):
         return NO
-    run.start, run.last, run.end = position, row.last_offset, position + row.size_in_bytes
-    run.first_end, run.last_start = run.end, position
-    if is_valid_batch(source, run.end, search, &following) and following.last_offset > run.last:
-        run.last = following.last_offset
-    return FOLLOWED if run_continues(source, run, MAX_SEARCH_BYTES, MOST_HOPS) else LONE
+    chain.start, chain.last, chain.end = position, row.last_offset, position + row.size_in_bytes
+    chain.first_end, chain.last_start = chain.end, position
+    if is_valid_batch(source, chain.end, search, &following) and following.last_offset > chain.last:
+        chain.last = following.last_offset
+    return FOLLOWED if chain_continues(source, chain, MAX_SEARCH_BYTES, MOST_HOPS) else LONE
 
 
-cdef inline int64_t enclosing_value_end(Input* source, const Candidate* run, Search* search) noexcept nogil:
-    """The end of the record value that consists of this LONE run; 0 if it is no value: its length is not directly
+cdef inline int64_t enclosing_value_end(Input* source, const Candidate* chain, Search* search) noexcept nogil:
+    """The end of the record value that consists of this LONE chain; 0 if it is no value: its length is not directly
     before it as a varint, or before a schema id (a byte of 0, an int32), with which it is counted. If the value's last
     batch is invalid, the start of that batch. (An int32 length as in magic 0 and 1 is no evidence: produce requests and
     some archive formats have one before their batches, too.)"""
     cdef BatchRow row
-    if not length_is_before(source, run.start, run.end) and (
-        run.start < SCHEMA_ID or peek(source, run.start - SCHEMA_ID, 1)[0] != 0
-        or not length_is_before(source, run.start - SCHEMA_ID, run.end)
+    if not length_is_before(source, chain.start, chain.end) and (
+        chain.start < SCHEMA_ID or peek(source, chain.start - SCHEMA_ID, 1)[0] != 0
+        or not length_is_before(source, chain.start - SCHEMA_ID, chain.end)
     ):
         return 0
-    if run.last_start == run.start or is_valid_batch(source, run.last_start, search, &row):
-        return run.end
-    return run.last_start
+    if chain.last_start == chain.start or is_valid_batch(source, chain.last_start, search, &row):
+        return chain.end
+    return chain.last_start
 
 
 cdef inline bint length_is_before(Input* source, int64_t start, int64_t end) noexcept nogil:
@@ -242,13 +238,14 @@ cdef inline int read_field(Input* source, int64_t* position, bint sized, int64_t
     return status
 
 
-cdef inline int64_t inner_value_end(Input* source, int64_t batch, const Candidate* run, Search* search) noexcept nogil:
+cdef inline int64_t inner_value_end(Input* source, int64_t batch, const Candidate* chain,
+                                    Search* search) noexcept nogil:
     """The end of the record value that begins with this candidate, found by following the records of the damaged batch.
     0: no value begins here, it is shorter than the candidate, or a batch behind the candidate reaches beyond it: then
     the value was removed, and this is what followed it."""
     cdef int64_t at = batch + V2_OVERHEAD, end, length = 0, ignored = 0
     cdef BatchRow following
-    while at < run.start:
+    while at < chain.start:
         if read_field(source, &at, True, &length) != OK or length < LEAST_BODY or at >= source.size:
             return 0
         end = at + length
@@ -262,10 +259,10 @@ cdef inline int64_t inner_value_end(Input* source, int64_t batch, const Candidat
         at += length if length > 0 else 0                # the key
         if read_field(source, &at, True, &length) != OK or length > end - at:
             return 0
-        if at == run.start:
+        if at == chain.start:
             end = at + length
-            if end < run.first_end or (
-                end > run.first_end and is_valid_batch(source, run.first_end, search, &following)
+            if end < chain.first_end or (
+                end > chain.first_end and is_valid_batch(source, chain.first_end, search, &following)
                 and following.position + following.size_in_bytes > end
             ):
                 return 0
@@ -278,17 +275,17 @@ cdef inline bint lengths_continue(Input* source, int64_t position, int64_t offse
     """Whether following the stated lengths from `position` on, with rising offsets, leads to an accepted batch or
     exactly to the end."""
     cdef BatchRow row
-    cdef Candidate run
+    cdef Candidate chain
     cdef Fault fault
     cdef int verdict, _hop
     for _hop in range(MOST_LENGTHS):
-        if ends_at(source, position):
+        if source.size - position < LOG_OVERHEAD:
             return position == source.size
         if read_batch(source, position, source.size, FOR_PEEK, &row, &fault) != OK:
             return False
-        verdict = judge_candidate(source, position, search, &run)
+        verdict = judge_candidate(source, position, search, &chain)
         if verdict != NO:
-            return verdict == FOLLOWED or enclosing_value_end(source, &run, search) == 0
+            return verdict == FOLLOWED or enclosing_value_end(source, &chain, search) == 0
         if row.base_offset < offset or far_above(row.base_offset, offset) or not looks_plausible(source, &row):
             return False
         offset = row.base_offset + 1 if row.base_offset < row.last_offset else row.last_offset
@@ -318,7 +315,7 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
     cdef int64_t readable, value
     cdef int64_t inner_batch_end = -1  # the end of the last batch that was within a value
     cdef int64_t inner_end = -1  # the end of that value
-    cdef Candidate run
+    cdef Candidate chain
     cdef int32_t length
     cdef int verdict
     cdef const uint8_t* p
@@ -346,16 +343,16 @@ cdef inline int64_t search_forward(Input* source, int64_t damage, int64_t positi
         if readable > 0:
             position = readable
             continue
-        verdict = judge_candidate(source, position, search, &run)
+        verdict = judge_candidate(source, position, search, &chain)
         if verdict == NO:
             position += 1
             continue
-        value = enclosing_value_end(source, &run, search) if verdict == LONE else 0
+        value = enclosing_value_end(source, &chain, search) if verdict == LONE else 0
         if value == 0:
-            if position != inner_batch_end or run.first_end > inner_end:
-                inner_end = inner_value_end(source, damage, &run, search)
+            if position != inner_batch_end or chain.first_end > inner_end:
+                inner_end = inner_value_end(source, damage, &chain, search)
             if inner_end > 0:
-                value = inner_batch_end = run.first_end
+                value = inner_batch_end = chain.first_end
         if value == 0:
             break
         position = value
