@@ -27,7 +27,8 @@ def arrow_values(
 @final
 class Source:
     size: int
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    @property
+    def memory(self) -> memoryview: ...
     @property
     def is_shareable(self) -> bool: ...
     def zeros_end(self, position: int, stop: int) -> int | None: ...
@@ -153,6 +154,7 @@ class Producers:
 @final
 class Chunk:
     rows: Rows
+    def __init__(self, *args: object, **named: object) -> None: ...
     def __len__(self) -> int: ...
     @property
     def out_of_range(self) -> int: ...
@@ -188,8 +190,8 @@ class PassResult:
 
 @final
 class Decoder:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         layout: Layout,
         options: Any,
         codecs: Any,
@@ -200,7 +202,7 @@ class Decoder:
         partition: int | None = None,
         later_segment: bool = False,
         rules: Any = None,
-    ) -> None: ...
+    ) -> Decoder: ...
     def feed(self, data: Any, start: int = 0, stop: int | None = None) -> None: ...
     @property
     def filled(self) -> tuple[int, int, int]: ...
@@ -245,9 +247,9 @@ class Decoder:
 
 @final
 class Stretches:
-    def __init__(
-        self, walker: Decoder, source: Source, start: int, stop: int | None, size: int | None = None
-    ) -> None: ...
+    def __new__(
+        cls, walker: Decoder, source: Source, start: int, stop: int | None, size: int | None = None
+    ) -> Stretches: ...
     @property
     def first(self) -> _Border: ...
     def next(self) -> _Border | None: ...
@@ -257,7 +259,7 @@ class Stretches:
 
 @final
 class Decoders:
-    def __init__(self, make: Callable[[], Decoder]) -> None: ...
+    def __new__(cls, make: Callable[[], Decoder]) -> Decoders: ...
     def read(
         self,
         source: Source,

@@ -176,7 +176,7 @@ def xxh32_of(data):
 @cython.final
 @cython.no_gc                    # or the collector clears a memoryview of which this holds the buffer: CPython crashes
 cdef class Source:
-    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive; memoryview() shows the former."""
+    """Keeps a caller's buffer, or a file (see `_entry/python_reader.pxd`), alive."""
     cdef Py_buffer view
     cdef ByteReader reader
     cdef readonly int64_t size
@@ -193,10 +193,10 @@ cdef class Source:
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
 
-    def __getbuffer__(self, Py_buffer* view, int flags):
-        if self.reading is not None:
-            raise BufferError("a file is not in memory")
-        PyBuffer_FillInfo(view, self, self.view.buf, self.view.len, self.view.readonly, flags)
+    @property
+    def memory(self):
+        """A memoryview of the bytes; empty for a file."""
+        return window(self, self.view.buf, self.view.len, self.view.readonly)
 
     cdef const uint8_t* data(self) noexcept:
         return <const uint8_t*>self.view.buf

@@ -131,16 +131,20 @@ cdef inline int buffer_reserve(Buffer* buffer, size_t used, size_t needed) noexc
     return buffer_grow(buffer, used, needed)
 
 
-cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t needed) noexcept nogil:
-    """As buffer_reserve; a new buffer is a part of the page if that has space. NULL: there is no page."""
-    if needed <= buffer.capacity:
-        return OK
+cdef inline int part_grow(Page* page, Buffer* buffer, size_t used, size_t needed) noexcept nogil:
+    """As buffer_grow; a new buffer is a part of the page if that has space. NULL: there is no page."""
     if page == NULL or buffer.data != NULL or needed > page.buffer.capacity - page.used:
         return buffer_grow(buffer, used, needed)
     buffer.data = page.buffer.data + page.used
     buffer.capacity = (needed + 63) // 64 * 64 - 1
     page.used += buffer.capacity + 1
     return OK
+
+
+cdef inline int part_reserve(Page* page, Buffer* buffer, size_t used, size_t needed) noexcept nogil:
+    if needed <= buffer.capacity:
+        return OK
+    return part_grow(page, buffer, used, needed)
 
 
 cdef inline void columns_in_page(Columns* c, int64_t rows, int64_t size) noexcept nogil:
@@ -168,7 +172,7 @@ cdef inline int bits_reserve(Page* page, Buffer* bits, int64_t rows) noexcept no
     cdef int status
     if needed <= old_capacity:
         return OK
-    status = part_reserve(page, bits, old_capacity, needed)
+    status = part_grow(page, bits, old_capacity, needed)
     if status == OK:
         memset(bits.data + old_capacity, 0xFF, bits.capacity - old_capacity)
     return status

@@ -157,7 +157,7 @@ class _BufferBytes(NamedTuple):
     decode_request: DecodeRequest
 
     def raw(self, start: int, stop: int) -> memoryview:
-        return memoryview(self.source)[start:stop]
+        return self.source.memory[start:stop]
 
     def write_to(self, start: int, stop: int, file: Any) -> int:
         file.write(self.raw(start, stop))

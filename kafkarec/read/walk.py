@@ -84,7 +84,7 @@ class Buffer:
     ) -> None:
         self.path, self.evidence = path, evidence
         self.source = Source(data) if source is None else source
-        self._bytes = memoryview(self.source)
+        self._bytes = self.source.memory
 
     def opened(self) -> AbstractContextManager[Source]:
         return nullcontext(self.source)

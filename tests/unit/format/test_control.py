@@ -251,7 +251,9 @@ LEADER = VERSION_0 + struct.pack(">i", 1)
         (2, LEADER + uvarint(2**32 - 1), "voters is null"),
         (2, LEADER + uvarint(3) + struct.pack(">i", 1) + b"\0", "ends inside of field voterId"),
         (2, LEADER + b"\xff" * 5, "longer than 5 bytes"),
-        (5, VERSION_0 + b"\0\1" + uvarint(2**31 - 1), "ends inside of a varint"),
+        (5, VERSION_0 + b"\0\1" + uvarint(2**31 - 1), "number of tagged fields is out of range"),
+        (5, VERSION_0 + b"\0\1" + uvarint(2**31), "number of tagged fields is out of range"),
+        (5, VERSION_0 + b"\0\1" + uvarint(1) + b"\x80", "ends inside of a varint"),
         (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(1), "tagged field 0 is longer"),
         (5, VERSION_0 + b"\0\1" + uvarint(1) + uvarint(0) + uvarint(2**31), "tagged field 0 has a negative size"),
         (6, voter_set(b"x" * 0x8000), "longer than its type"),
@@ -264,7 +266,7 @@ def test_counts_and_lengths_are_checked_before_memory_is_allocated(kind: int, va
 
 def test_unknown_tagged_fields_become_no_objects() -> None:
     """CVE-2026-111115: two bytes of a tagged field become an object in Kafka."""
-    value = VERSION_0 + b"\0\1" + uvarint(200_000) + b"\x63\0" * 200_000
+    value = VERSION_0 + b"\0\1" + uvarint(10_000) + b"\x63\0" * 10_000
     control.parse(key_of(5), VERSION_0 + b"\0\1\0")  # imports the reader
     tracemalloc.start()
     record = control.parse(key_of(5), value)
@@ -281,12 +283,6 @@ def test_a_record_of_the_greatest_size_is_read_whatever_its_objects() -> None:
     record = control.parse(key_of(2), value)
     assert isinstance(record, control.LeaderChangeRecord)
     assert len(record.voters) == voters and record.voters[-1] == control.LeaderChangeVoter(7)
-
-
-def test_a_negative_count_of_tagged_fields_means_none_as_in_java() -> None:
-    record = control.parse(key_of(5), VERSION_0 + b"\0\1" + uvarint(2**31))
-    assert isinstance(record, control.KRaftVersionRecord)
-    assert record.kraft_version == 1
 
 
 def test_a_version_0_message_labelled_version_1_is_read_as_version_0() -> None:
