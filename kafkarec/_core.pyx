@@ -16,7 +16,8 @@ from kafkarec._c.arrow cimport Column, Shape, Storage, StreamState, shape_drop, 
 from kafkarec._c.output_columns cimport OUT_KEY, OUT_VALUE, Constants, storage_fill, storage_new
 from kafkarec._c.audit cimport PAYLOAD_NO_STREAM, RECORDS_NOT_DECLARED, Note, audit_stream, note
 from kafkarec._c.batch cimport (
-    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, TRANSACTIONAL, BatchRow, read_batch,
+    ABSENT, BATCH_MAGIC, CODEC_MASK, CONTROL, FOR_PEEK, LOG_OVERHEAD, MAGIC_OFFSET, TRANSACTIONAL, UP_TO_MAGIC,
+    V2_ATTRIBUTES_OFFSET, BatchRow, read_batch,
 )
 from kafkarec._c.columns cimport (
     WANT_KEY, WANT_OFFSET, WANT_TIMESTAMP, WANT_VALUE, WANT_VIEWS, Buffer, Columns, Run, buffer_reserve,
@@ -1217,10 +1218,21 @@ cdef class Decoder:
         finally:
             self.busy = False
 
+    cdef bint is_small(self) noexcept:
+        """Whether releasing the GIL would take as long as reading: little is left in memory, and begins with a batch
+        that is not compressed."""
+        cdef int64_t left = self.e.input.stop - self.e.position
+        cdef const uint8_t* p = self.e.input.base + self.e.position
+        if self.e.input.reader != NULL or left >= SMALL_INPUT:
+            return False
+        if left <= V2_ATTRIBUTES_OFFSET + 1:
+            return True
+        return p[V2_ATTRIBUTES_OFFSET + 1 if p[MAGIC_OFFSET] >= BATCH_MAGIC else UP_TO_MAGIC] & CODEC_MASK == 0
+
     cdef bint fill(self) except -1:
         cdef int status
         cdef Ending ending
-        cdef bint small = self.e.input.reader == NULL and self.e.input.stop - self.e.position < SMALL_INPUT
+        cdef bint small = self.is_small()
         while True:
             if small:
                 status = engine_run(&self.e)
