@@ -20,7 +20,9 @@ from kafkarec.ops.verify import run as verify_run
 
 CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
 RECORDS = 60
-TIMES = re.compile(rb'"seconds": [\d.e-]+|"(?:read|write)_rate": [\d.]+|"is_best": \w+|in [\d.]+ m?s\b|[\d.]+ MB/s')
+TIMES = re.compile(
+    rb'"seconds": [\d.e-]+|"(?:read|write)_rate": [\d.]+|"is_best": \w+|in [\d.]+ m?s\b(?: \(\d+ MB/s\))?|[\d.]+ MB/s'
+)
 
 
 @lru_cache
