@@ -7,6 +7,7 @@ functions of other libraries.
 cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject, PyTypeObject
 from libc.stdint cimport INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
@@ -1241,6 +1242,7 @@ cdef class Decoder:
                     status = engine_run(&self.e)
             if status == st.CHUNK_FULL:
                 self.source.raise_if_failed()
+                PyErr_CheckSignals()
                 return True
             detail = ""
             if status == st.HEADER_DOUBTFUL:

@@ -5,6 +5,7 @@ The format is implemented in `_c`. This module keeps the input alive, calls code
 """
 cimport cython
 from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.ref cimport PyObject
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
@@ -717,6 +718,8 @@ cdef class EncodeRun:
                 return 0
             if status == st.NEEDS_CODEC:
                 self.compress_body()
+            elif status == st.PAUSED:
+                PyErr_CheckSignals()
             else:
                 self.refuse(status)
 

@@ -24,11 +24,12 @@ from kafkarec._c.write_v2 cimport (
 from kafkarec._c.write_v01 cimport put_message, put_wrapper
 from kafkarec._c.input_columns cimport InputChunk, Span, cell, number, spans_of
 from kafkarec._c.compress cimport CompressContext, can_compress, compress_payload, compress_bound
-from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, TOO_LARGE_TO_WRITE
+from kafkarec._c.status cimport INPUT_CHANGED, NEEDS_CODEC, OK, PAUSED, TOO_LARGE_TO_WRITE
 from kafkarec._c.varint cimport put_raw, put_varint
 
 cdef enum:
     MOST_USED = 0x7FFFFBFF       # the most bytes of a batch's records: 1 KiB below 2^31
+    PAUSE_BYTES = 1 << 20        # before compression: at zstd 22 about a second
 
 cdef struct Cut:                 # the rows that were read from one batch
     int64_t rows
@@ -73,6 +74,7 @@ cdef struct Encoder:
     # state
     int64_t previous_offset      # of the row before, of any batch
     int32_t next_sequence
+    int64_t compressed           # bytes of records since the last pause
     RecordFields refused         # the row that cannot be written
     # the output
     bint measuring               # nothing is stored, only the size of the output is computed
@@ -233,7 +235,8 @@ cdef inline int batch_finish(Encoder* e, int64_t payload) noexcept nogil:
 
 
 cdef inline int batch_close(Encoder* e) noexcept nogil:
-    """Closes the open batch: OK. NEEDS_CODEC: the caller compresses `body` and calls batch_close_compressed."""
+    """Closes the open batch: OK, or PAUSED. NEEDS_CODEC: it is not closed; the caller compresses `body` and calls
+    batch_close_compressed."""
     cdef int64_t length = 0
     cdef int status
     if e.fields.codec == 0:
@@ -244,7 +247,12 @@ cdef inline int batch_close(Encoder* e) noexcept nogil:
     if status == OK:
         status = compress_payload(&e.compress_context, e.fields.codec, e.fields.magic, e.body.data, e.used,
                                   e.out.data + e.written + e.limit.header_size, &length)
-    return batch_finish(e, length) if status == OK else status
+    if status == OK:
+        status = batch_finish(e, length)
+    e.compressed += e.used
+    if status == OK and e.compressed >= PAUSE_BYTES:
+        e.compressed, status = 0, PAUSED
+    return status
 
 
 cdef inline int batch_close_compressed(Encoder* e, const uint8_t* payload, int64_t n) noexcept nogil:

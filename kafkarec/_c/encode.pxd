@@ -366,7 +366,8 @@ cdef inline int64_t fast_path_end(const Encoder* e, const InputChunk* chunk) noe
 
 
 cdef inline int encoder_run(Encoder* e) noexcept nogil:
-    """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC) or an error occurs."""
+    """Encodes until all rows are written (OK), a codec is needed (NEEDS_CODEC), it is time to look for Ctrl-C
+    (PAUSED) or an error occurs."""
     cdef const InputChunk* chunk
     cdef int64_t end, row
     cdef int status

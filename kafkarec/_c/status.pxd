@@ -12,6 +12,7 @@ cdef enum Status:
     CUT                      # a batch length beyond the end of the input: the end for Kafka
     CHUNK_FULL               # the chunk is large enough: the caller takes it and continues
     NEEDS_CODEC              # the batch is framed and checked; its payload is compressed
+    PAUSED                   # after so much compression that the caller looks for Ctrl-C
     HEADER_DOUBTFUL          # the batch is framed; offset or leader epoch contradict its neighbours (files only)
     ATTRIBUTES_LOST          # the records cannot be rewritten: an attributes byte that is not zero would be lost
     # refusals of what is to be written

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -25,6 +26,7 @@ from .decode_options import CHUNK_BYTES, NO_COLUMNS, DecodeRequest
 _LEAST_BYTES = CHUNK_BYTES // 2  # of a stretch
 _EACH = 8  # stretches for each thread, so that all end at about the same time
 _MOST_HELPERS = max(64, os.cpu_count() or 1)
+_MOMENT = 1.0  # seconds that an interrupt leaves the calls that have begun
 
 _Work = Callable[[], object]
 _Result = TypeVar("_Result")
@@ -172,20 +174,22 @@ class _Ahead:
             if not self._make_call():
                 self.returned.get()
 
-    def close(self) -> None:
-        """Waits until the helpers have returned. An interrupt is raised afterwards, a second one at once; one
-        before it waits leaves them a moment more, in which they keep what they read."""
+    def close(self, seconds: float | None) -> None:
+        """Waits until the helpers have returned, or for so many seconds. An interrupt while it waits leaves them a
+        moment more, in which they keep what they read; a second one nothing."""
         self._closed = True
         self.waiting.clear()
         try:
-            self._wait()
+            self._wait(seconds)
         except KeyboardInterrupt:
-            self._wait()
+            self._wait(_MOMENT)
             raise
 
-    def _wait(self) -> None:
-        while self._active and not _exiting:
-            self.returned.get()
+    def _wait(self, seconds: float | None) -> None:
+        end = None if seconds is None else time.monotonic() + seconds
+        with suppress(Empty):
+            while self._active and not _exiting:
+                self.returned.get(timeout=None if end is None else max(0.0, end - time.monotonic()))
 
 
 def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[_Result]:
@@ -195,6 +199,7 @@ def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[
     ahead, made = _Ahead(), deque[_Call[_Result]]()
     most = 1 if threads == 1 else 2 * threads
     raised: Exception | None = None  # by `calls`
+    patience: float | None = None  # seconds; None: until all have returned
     try:
         while True:
             try:
@@ -210,8 +215,11 @@ def in_order(calls: Iterator[Callable[[], _Result]], threads: int) -> Generator[
             ahead.ask_helpers(threads - 1)
             ahead.wait_for(made[0])
             yield made.popleft().result()
+    except KeyboardInterrupt:
+        patience = _MOMENT  # a call may compress for seconds
+        raise
     finally:
-        ahead.close()
+        ahead.close(patience)
     try:
         if raised is not None and not isinstance(raised, StopIteration):
             raise raised

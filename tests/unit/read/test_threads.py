@@ -217,6 +217,50 @@ check()
     )
 
 
+def test_signals_are_handled_during_a_call() -> None:
+    """Of one thread: after each chunk, and after some batches that take long to compress."""
+    subprocesses.run(
+        PREPARED
+        + """
+seen = []
+signal.signal(signal.SIGALRM, lambda *_: seen.append(time.process_time()))
+large, encoded = data * 200, data * 4
+for call, options in ((kafkarec.decode, {}), (kafkarec.encode, {"compression": "gzip", "level": 9})):
+    given = large if call is kafkarec.decode else kafkarec.decode(encoded)
+    alone = call(given, **options)
+    seen.clear()
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    again = call(given, **options)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert len(again) == len(alone) and (call is kafkarec.decode or again == alone)
+    assert len(seen) > 2, (call, seen)
+"""
+    )
+
+
+def test_an_interrupt_leaves_calls_that_take_long() -> None:
+    subprocesses.run(
+        PREPARED
+        + """
+from kafkarec.read.threads import in_order
+begun, never = threading.Event(), threading.Event()
+def call(number):
+    if threading.current_thread() is threading.main_thread():
+        begun.wait()
+        signal.raise_signal(signal.SIGINT)
+    begun.set()
+    never.wait(600)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    list(in_order((lambda: call(number) for number in range(9)), 2))
+except KeyboardInterrupt:
+    assert begun.is_set()
+else:
+    raise AssertionError
+"""
+    )
+
+
 def test_exits_with_and_within_calls() -> None:
     subprocesses.run(
         PREPARED
