@@ -78,6 +78,7 @@ cdef struct Columns:
     uint32_t want
     Page page
     int64_t rows
+    int64_t row_room                    # rows for which there is space, but for the bytes of keys and values
     Buffer offset
     Buffer timestamp
     Buffer timestamp_validity
@@ -285,6 +286,11 @@ cdef inline int bytes_reserve(Page* page, Bytes* column, bint views, int64_t row
     return status
 
 
+cdef inline int64_t bytes_room(const Bytes* column) noexcept nogil:
+    """How many bytes of data more bytes_grow has nothing to do for."""
+    return min(<int64_t>column.data.capacity - SLACK, MOST_BYTES) - column.used
+
+
 cdef inline int64_t entries_reserved(const Bytes* column, bint views) noexcept nogil:
     """Entries for which there are offsets or views, and validity bits."""
     cdef int64_t size = <int64_t>column.offsets.capacity - SLACK
@@ -304,6 +310,33 @@ cdef inline int headers_reserve(Columns* c, int64_t count, int64_t size) noexcep
     return status
 
 
+cdef inline int64_t rows_reserved(const Columns* c) noexcept nogil:
+    """Rows for which each requested column has space, but for the bytes of keys and values."""
+    cdef bint views = (c.want & WANT_VIEWS) != 0
+    cdef int64_t rows = MOST_BYTES
+    if c.want & WANT_OFFSET:
+        rows = min(rows, (<int64_t>c.offset.capacity - SLACK) // 8)
+    if c.want & WANT_TIMESTAMP:
+        rows = min(rows, (<int64_t>c.timestamp.capacity - SLACK) // 8)
+        rows = min(rows, (<int64_t>c.timestamp_validity.capacity - SLACK) * 8)
+    if c.want & WANT_TYPE:
+        rows = min(rows, <int64_t>c.type.capacity - SLACK)
+    if c.want & WANT_KEY:
+        rows = min(rows, entries_reserved(&c.key, views))
+    if c.want & WANT_VALUE:
+        rows = min(rows, entries_reserved(&c.value, views))
+    if c.want & WANT_HEADERS:
+        rows = min(rows, (<int64_t>c.header_offsets.capacity - SLACK) // 4 - 1)
+    return rows
+
+
+cdef inline bint has_room(const Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
+    """Whether columns_reserve has nothing to do, as for most batches."""
+    return (c.rows + more_rows <= c.row_room
+            and (not c.want & WANT_KEY or bytes_room(&c.key) >= more_bytes)
+            and (not c.want & WANT_VALUE or bytes_room(&c.value) >= more_bytes))
+
+
 cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_bytes) noexcept nogil:
     """Reserves space for `more_rows` rows in each requested column, and `more_bytes` for keys and for values each."""
     cdef bint views = (c.want & WANT_VIEWS) != 0
@@ -313,6 +346,8 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
     cdef int status = OK
     if views and c.in_memory:
         more_bytes = 0
+    if has_room(c, more_rows, more_bytes):
+        return OK
     if rows > MOST_BYTES - more_rows:
         return LIMIT_EXCEEDED
     if c.want & WANT_OFFSET:
@@ -331,6 +366,8 @@ cdef inline int columns_reserve(Columns* c, int64_t more_rows, int64_t more_byte
         status = offsets_reserve(page, &c.header_offsets, rows, more_rows)
         if status == OK:
             status = headers_reserve(c, 0, 0)
+    if status == OK:
+        c.row_room = rows_reserved(c)
     return status
 
 
