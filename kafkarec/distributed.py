@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from .storage.batch_frames import fingerprint, first_offset, has_valid_checksum, incomplete_end, is_unchanged
     from .storage.names import folder_owner, is_log_folder, is_segment
+    from .storage.recorded_ends import is_compacted
     from .storage.segment_summary import SegmentSummary, summarize
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "folder_owner",
     "has_valid_checksum",
     "incomplete_end",
+    "is_compacted",
     "is_log_folder",
     "is_segment",
     "is_unchanged",
@@ -80,6 +82,7 @@ __getattr__ = names_of(
             "is_unchanged",
         ),
         "storage.names": ("folder_owner", "is_log_folder", "is_segment"),
+        "storage.recorded_ends": ("is_compacted",),
         "storage.segment_summary": ("SegmentSummary", "summarize"),
     },
     "kafkarec",

@@ -199,9 +199,9 @@ def damage_report(spark: Any, path: str | Iterable[str], **options: Any) -> Dama
 
     `.rows` and `.frame` (a DataFrame) have one row per damaged range: topic, partition, file, position, length,
     lost_from, lost_to, next_position, reason, detail. They are the ranges that mode PERMISSIVE returns with the same
-    options. `.files` has sums per file, and where a log stops in mid-batch: `incomplete`, `incomplete_position`,
-    `last_offset`; with endOfLog="strict" that is a damaged range, too. A file that cannot be read is damage with the
-    reason `unreadable`; damage never fails the job.
+    options, and offsets that no segment has, between two (reason segment_gap). `.files` has sums per file, and where a
+    log stops in mid-batch: `incomplete`, `incomplete_position`, `last_offset`; with endOfLog="strict" that is a damaged
+    range, too. A file that cannot be read is damage with the reason `unreadable`; damage never fails the job.
 
     >>> print(damage_report(spark, "tests/vectors/segments/txn-0"))
     0 of 2 files damaged: 0 ranges, 0 of 18016 bytes; 149 batches with 267 records and 26 control records are good

@@ -22,6 +22,7 @@ from .read_functions import Tasks, only, over_tasks, planned, texts
 from .source import description, options, planning, relocated
 from .source import selection as selecting
 from .source.listing import Listing, logger, retry
+from .source.log_end import GAP, SplitEnd
 from .source.paths import TopicPartition
 from .source.planning import Split
 from .task_log import log_to_stderr
@@ -63,6 +64,7 @@ _COUNTS = (
     "damaged_bytes",
     "remaining",
     "incomplete",
+    "missing_offsets",
 )
 # Of the last split of a file that has it.
 _OF_THE_LAST = ("incomplete_position", "last_offset")
@@ -72,7 +74,8 @@ _OF_THE_LAST = ("incomplete_position", "last_offset")
 class DamageReport:
     """The damage and the files that were checked. Printable.
 
-    rows: one dict per damaged range, by file and position, with the columns of `frame`
+    rows: one dict per damaged range, by file and position, with the columns of `frame`; one, of length 0 and with the
+        reason segment_gap, where offsets are missing between a file and the next one, as is normal in a compacted topic
     files: one dict per file that was read:
         topic, partition, file
         bytes: all bytes that were read = those of good batches + damaged_bytes + remaining
@@ -82,6 +85,7 @@ class DamageReport:
         incomplete, incomplete_position: bytes of an incomplete batch at the log's end, and where it begins; 0 and None
             if there is none. With endOfLog=strict it is one of the damaged ranges, otherwise part of `remaining`
         last_offset: the last offset of the last good batch; None: there is none
+        missing_offsets: number of offsets that neither this segment nor the next one has
     left_out: ranges that are counted in `files` only
     """
 
@@ -106,9 +110,10 @@ class DamageReport:
         bad = [each for each in self.files if each["damaged"]]
         cut = [each for each in self.files if each["incomplete"] and each["remaining"]]
         ends = f", {len(cut)} {'ends' if len(cut) == 1 else 'end'} in an incomplete batch" if cut else ""
+        missing = f", {_many(sums['missing_offsets'], 'offset')} missing" if sums["missing_offsets"] else ""
         control = f" and {_many(sums['control_records'], 'control record')}" if sums["control_records"] else ""
         lines = [
-            f"{len(bad)} of {len(self.files)} files damaged{ends}: {_many(sums['damaged'], 'range')}, "
+            f"{len(bad)} of {len(self.files)} files damaged{ends}{missing}: {_many(sums['damaged'], 'range')}, "
             f"{sums['damaged_bytes']} of {sums['bytes']} bytes; {_many(sums['batches'], 'batch', 'batches')} with "
             f"{_many(sums['records'], 'record')}{control} are good"
         ]
@@ -116,9 +121,10 @@ class DamageReport:
         for number, row in enumerate(shown):
             if not number or shown[number - 1]["file"] != row["file"]:
                 lines.append(f"  {row['file']}")
-            lines.append(f"    byte {row['position']}, {_many(row['length'], 'byte')}: {row['reason']}{_lost(row)}")
-        if sums["damaged"] > len(shown):
-            lines.append(f"  and {_many(sums['damaged'] - len(shown), 'range')} more")
+            what = f"{row['reason']}{_lost(row)}" if row["length"] else row["detail"]
+            lines.append(f"    byte {row['position']}, {_many(row['length'], 'byte')}: {what}")
+        if len(self.rows) + self.left_out > len(shown):
+            lines.append(f"  and {_many(len(self.rows) + self.left_out - len(shown), 'range')} more")
         return "\n".join([*lines, *_incomplete_ends(cut)])
 
     __repr__ = __str__
@@ -187,7 +193,7 @@ def _combine(spark: Any, counts: list[dict[str, Any]]) -> DamageReport:
             sums[name] += each[name]
         sums |= {name: each[name] for name in _OF_THE_LAST if each[name] is not None}
         rows += [identity | one for one in each["ranges"]]
-    left_out = sum(each["damaged"] for each in counts) - len(rows)
+    left_out = sum(each["damaged"] for each in counts) - sum(row["reason"] != GAP for row in rows)
     keys = dict.fromkeys(name for each in counts for name, _ in each["keys"])
     return DamageReport(tuple(rows), tuple(files.values()), left_out, spark, tuple(keys))
 
@@ -241,8 +247,6 @@ def check_split(split: Split, chosen: options.SourceOptions) -> dict[str, Any]:
 
 
 def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, chosen: options.SourceOptions) -> None:
-    from .source.log_end import SplitEnd
-
     end = SplitEnd(part, split)
     stream = part.stream(
         batch_bytes=_PIECE_BYTES,
@@ -263,8 +267,12 @@ def _check_part(counts: dict[str, Any], part: kafkarec.Segment, split: Split, ch
             counts["control_records"] += control
             counts["bytes"] += sum(batches.column("size_in_bytes")) + piece.remaining
             counts["remaining"] += piece.remaining
-            end.add(batches, piece.remaining)
+            end.add(piece)
     counts["last_offset"] = end.last_offset
+    gap = end.gap()
+    if gap is not None:
+        counts["missing_offsets"] += (gap.lost_to or 0) - (gap.lost_from or 0) + 1
+        counts["ranges"].append(_row(gap))
     incomplete = end.incomplete()
     if incomplete is None:
         return
@@ -281,7 +289,11 @@ def _count(counts: dict[str, Any], damage: Iterable[kafkarec.Damage]) -> None:
         counts["damaged_bytes"] += each.length
         counts["bytes"] += each.length
         if len(counts["ranges"]) < MOST_RANGES:
-            counts["ranges"].append({name: getattr(each, name) for name in REASON_FIELDS})
+            counts["ranges"].append(_row(each))
+
+
+def _row(damage: kafkarec.Damage) -> dict[str, Any]:
+    return {name: getattr(damage, name) for name in REASON_FIELDS}
 
 
 def _without_data_loss_errors(chosen: options.SourceOptions) -> options.SourceOptions:

@@ -185,9 +185,18 @@ class DataFolder:
         return self.offsets.get(_LOG_START, {}).get((topic, partition), 0)  # type: ignore[call-overload, no-any-return]
 
     def cleaned(self, topic: str | None, partition: int | None) -> bool | None:
-        """Whether the log cleaner has worked on a partition; None: not known."""
+        """Whether the log cleaner has worked on a partition, or certainly will; None: not known."""
+        if topic in names.ALWAYS_COMPACTED:
+            return True
         offsets = self.offsets.get("cleaner-offset-checkpoint")
         return None if offsets is None or topic is None else (topic, partition) in offsets
+
+
+def is_compacted(segment_path: str, topic: str | None, partition: int | None) -> bool:
+    """Whether a partition is known to be compacted: by its topic or, on a local disk, by cleaner-offset-checkpoint in
+    the broker's data folder. segment_path: of one of its segments"""
+    above = None if "://" in segment_path else os.path.dirname(os.path.dirname(os.path.abspath(segment_path)))
+    return DataFolder(LocalFolder(above) if above else None).cleaned(topic, partition) is True
 
 
 @lru_cache(2 * len(_CHECKPOINTS))

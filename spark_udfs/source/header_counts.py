@@ -25,6 +25,7 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 from spark_udfs import schema
 
 from . import reading, relocated
+from .log_end import SplitEnd
 from .options import SourceOptions
 from .planning import Split, Uncommitted, is_read_committed
 
@@ -50,7 +51,8 @@ def count_split(split: Split, options: SourceOptions, counters: reading.TaskCoun
     with closing(relocated.open_parts(options, split)) as parts:
         for current, part in parts:
             try:
-                counts = _by_headers(part, current, options)
+                end = SplitEnd(part, current)
+                counts = _by_headers(part, current, options, end)
             except kafkarec.KafkaRecordError:
                 counts = None
             if counts is None:
@@ -59,12 +61,13 @@ def count_split(split: Split, options: SourceOptions, counters: reading.TaskCoun
             else:
                 counters.add_split(current)
                 counters.add(*counts)
+                counters.log_gap(end)
                 records += counts.records
     return records
 
 
-def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions) -> _Counts | None:
-    """None: the data source has to read it."""
+def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions, end: SplitEnd) -> _Counts | None:
+    """None: the data source has to read it. Adds the batches to `end`."""
     size = batches = records = 0
     skip = {"errors": "raise" if options["mode"] == "FAILFAST" else "skip", "check_crcs": options["checkCrcs"]}
     tables = part.scan_pieces(start_offset=split.start_offset, end_offset=split.end_offset, **skip)
@@ -72,6 +75,7 @@ def _by_headers(part: kafkarec.Segment, split: Split, options: SourceOptions) ->
         for table in tables:
             if table.damage or table.restored or table.remaining:
                 return None
+            end.add(table)
             for headers in pa.table(table).combine_chunks().to_batches():
                 if (
                     split.followed_by is not None

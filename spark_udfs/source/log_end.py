@@ -1,4 +1,4 @@
-"""In a task: whether a split ends in an incomplete batch, that is, whether its log stops in mid-batch.
+"""In a task: what follows the last batch of a split: an incomplete one, at a log's end, or missing offsets.
 
 | the end of a log | what it is | endOfLog=tail | endOfLog=strict |
 |---|---|---|---|
@@ -6,7 +6,7 @@
 | an incomplete batch | a broker was or is writing there; or the file was cut | logged and counted | damage |
 
 In a segment that another one follows, an incomplete batch is damage in both. Nothing is said if the query asks for
-offsets that end before it.
+offsets that end before it. Offsets that no segment has, between two of them, are logged; damage_report lists them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import kafkarec
 
 
+# The reason of missing offsets: the kind of finding that `kafkarec verify` has for them.
+GAP = "segment_gap"
+
+
 class SplitEnd:
     """The end of what a task has read of a split. `add` takes each piece of it.
 
@@ -30,14 +34,23 @@ class SplitEnd:
         self._part, self._split = part, split
         self._remaining = 0
         self._next_offset: int | None = None
+        self._is_damage = False  # what was read last
         self.last_offset: int | None = None
 
-    def add(self, batches: kafkarec.BatchTable, remaining: int) -> None:
-        """The batches of a piece, and how many bytes after them were neither batches nor damage."""
-        self._remaining += remaining
+    def add(self, piece: kafkarec.RecordColumns | kafkarec.BatchTable) -> None:
+        import kafkarec
+
+        batches = piece.batches if isinstance(piece, kafkarec.RecordColumns) else piece
+        self._remaining += piece.remaining  # bytes after the batches that are no damage
+        position = -1
         if len(batches):
             # not batches[-1], which makes a dictionary of all columns
-            self.last_offset, self._next_offset = (batches.column(name)[-1] for name in ("last_offset", "next_offset"))
+            self.last_offset, self._next_offset, position = (
+                batches.column(name)[-1] for name in ("last_offset", "next_offset", "position")
+            )
+            self._is_damage = False
+        if piece.damage:
+            self._is_damage = piece.damage[-1].position > position
 
     @property
     def has_grown(self) -> bool:
@@ -52,12 +65,34 @@ class SplitEnd:
 
         if self._ends_at_an_open_transaction():
             for table in self._part.scan_pieces(errors="skip", end_offset=self._split.end_offset):
-                self.add(table, table.remaining)
+                self.add(table)
         wanted, following = self._split.end_offset, self._next_offset
         if wanted is not None and following is not None and following >= wanted:
             return None
         end = self._part.size if self._part.end is None else self._part.end
         return distributed.incomplete_end(self._part, end - self._remaining, self._remaining, following)
+
+    def gap(self) -> kafkarec.Damage | None:
+        """The offsets that the query asks for and that neither this segment has nor the next one, as Damage without
+        bytes; None: there are none, or the segment ends in damage."""
+        import kafkarec
+        from kafkarec import distributed
+
+        split = self._split
+        first = split.first_offset if self._next_offset is None else self._next_offset
+        if split.next_base_offset is None or first is None or self._is_damage:
+            return None
+        stable = None if split.uncommitted is None else split.uncommitted.last_stable_offset
+        first = first if split.start_offset is None else max(first, split.start_offset)
+        last = min(each for each in (split.next_base_offset, split.end_offset, stable) if each is not None) - 1
+        if first > last:
+            return None
+        normal = distributed.is_compacted(split.path, split.topic, split.partition)
+        why = "the topic is compacted, and so may lack them" if normal else "lost, unless the topic is compacted"
+        offsets = f"offset {first} is" if first == last else f"offsets {first} to {last} are"
+        end = split.begin if split.end is None else split.end
+        detail = f"{offsets} missing before the next segment, {split.next_base_offset:020}.log: {why}"
+        return kafkarec.Damage(split.path, end, 0, first, last, end, GAP, detail)
 
     def _ends_at_an_open_transaction(self) -> bool:
         """Whether read_committed has stopped before the end of the log. Its cut end may have had the marker that ends

@@ -59,6 +59,8 @@ class Split(NamedTuple):
                                    the records again if the file is replaced before it is read
     file                           the planned file; None: it is remote
     keys, followed_by              as in paths.SegmentPath
+    next_base_offset               of the next segment, if these are the last bytes of theirs; None: they are not, or it
+                                   is the log's last one
     """
 
     path: str
@@ -75,6 +77,7 @@ class Split(NamedTuple):
     file: PlannedFile | None = None
     keys: Keys = ()
     followed_by: tuple[str, int] | None = None
+    next_base_offset: int | None = None
 
     @property
     def is_log_end(self) -> bool:
@@ -141,6 +144,7 @@ def plan(
                         file=file,
                         keys=segment.keys,
                         followed_by=segment.followed_by,
+                        next_base_offset=later if segment.end is None and end in (None, segment.size) else None,
                     )
                 )
     return splits
@@ -201,8 +205,9 @@ def _within(
     """The segments that may have records of a range, each with the base offset of the next segment."""
     for number, segment in enumerate(segments):
         later = segments[number + 1].base_offset if number + 1 < len(segments) else None
-        if segment.length == 0:
-            continue
+        begin = segment.begin.offset if segment.begin else segment.base_offset
+        if segment.length == 0 and (later is None or begin is None or begin >= later):
+            continue  # the others are the only ones that show that offsets are missing after them
         if start is not None and later is not None and (segment.base_offset or 0) < later <= start:
             continue
         if end is not None and segment.base_offset is not None and segment.base_offset >= end:

@@ -86,9 +86,10 @@ def read_split(
                 with closing(pieces(part, current_split, options, rows.sources)) as decoded:
                     for piece in decoded:
                         counters.add_piece(piece)
-                        end.add(_batches(piece), piece.remaining)
+                        end.add(piece)
                         _check_next_folder(piece, current_split)
                         yield from _cut(rows.batch(piece), options["maxRecordsPerBatch"])
+                counters.log_gap(end)
                 yield from _incomplete_end(end, rows, options, counters)
     except kafkarec.KafkaRecordError as error:
         if error.reason == "out_of_memory":
@@ -313,6 +314,11 @@ class TaskCounters:
         self.incomplete += damage.length
         if is_logged:
             _warn("incomplete batch at the log's end", damage)
+
+    def log_gap(self, end: SplitEnd) -> None:
+        gap = end.gap()
+        if gap is not None:
+            _warn("missing offsets", gap)
 
     def close(self) -> None:
         self.log()

@@ -131,6 +131,7 @@ def _splits(partition: PartitionPaths, split: Split, start: int, end: int | None
             first_offset=max(start, base),
             until_offset=min(bounds, default=None),
             file=file_of(segment),
+            next_base_offset=None,
         )
 
 

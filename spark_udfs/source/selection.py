@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from .options import SourceOptions
-from .paths import PartitionPaths, TopicPartition, log_of
+from .paths import PartitionPaths, TopicPartition, log_of, open_segment
 
 if TYPE_CHECKING:
     import kafkarec
@@ -139,12 +139,12 @@ class _LogEnds:
 
     def __init__(self, partition: PartitionPaths, options: SourceOptions) -> None:
         self._log: kafkarec.Log | None = None
-        self._made_of = (partition, options)
+        self.partition, self._options = partition, options
 
     @property
     def log(self) -> kafkarec.Log:
         if self._log is None:
-            self._log = log_of(*self._made_of)
+            self._log = log_of(self.partition, self._options)
         return self._log
 
     def offset(self, requested: _RequestedOffset, key: TopicPartition, fallback: str) -> int | None:
@@ -169,11 +169,34 @@ def _checked(
     if offset is None or option not in options.given:
         return offset
     first, last = ends.log.start_offset, ends.log.next_offset
-    if first is None or last is None or first <= offset <= last:
-        return offset
-    if options["failOnDataLoss"]:
+    if not options["failOnDataLoss"] or first is None or last is None:
+        return offset  # reads the offsets in the requested range that exist
+    missing = missing_at(ends.partition, offset, options) if option == "startingOffsets" else None
+    if not first <= offset <= last:
+        missing = f"which has {first} to {last} (exclusive): the others were deleted, or never existed"
+    if missing is not None:
         raise ValueError(
-            f"{option} asks for offset {offset} of {key[0]}-{key[1]}, which has {first} to {last} (exclusive): the "
-            f"others were deleted, or never existed. failOnDataLoss=false reads those that exist"
+            f"{option} asks for offset {offset} of {key[0]}-{key[1]}, {missing}. failOnDataLoss=false reads those that "
+            f"exist"
         )
-    return offset  # reads the offsets in the requested range that exist
+    return offset
+
+
+def missing_at(partition: PartitionPaths, offset: int, options: SourceOptions) -> str | None:
+    """A clause that says that an offset is missing between two segments; None: a segment may have it, or the partition
+    is known to be compacted."""
+    from kafkarec import distributed
+
+    below = [number for number, each in enumerate(partition.segments) if (each.base_offset or 0) <= offset]
+    if not below or below[-1] == len(partition.segments) - 1:
+        return None
+    segment, following = partition.segments[below[-1]], partition.segments[below[-1] + 1]
+    if segment.size is None:
+        return None
+    with open_segment(segment.path, options) as opened:
+        last = opened.last_batch()
+        is_damaged = opened.size != (last["position"] + last["size_in_bytes"] if last else 0)
+    end = last["next_offset"] if last else segment.base_offset or 0
+    if is_damaged or offset < end or distributed.is_compacted(segment.path, partition.topic, partition.partition):
+        return None
+    return f"which no segment has: {end} to {(following.base_offset or 0) - 1} are missing between two of them"

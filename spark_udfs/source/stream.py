@@ -134,7 +134,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return end
         if requested == selection.EARLIEST:
             return log.start
-        return self._available(key, log, requested, "startingOffsets asks for")
+        offset = self._available(key, log, requested, "startingOffsets asks for")
+        missing = selection.missing_at(log.paths, offset, self.options)
+        if missing is not None:
+            self._lost(f"{_name(key)}: startingOffsets asks for {offset}, {missing}")
+        return offset
 
     @cause_first
     def latestOffset(self, start: dict, limit: ReadLimit) -> OffsetsJson:  # type: ignore[type-arg]
@@ -518,7 +522,8 @@ class _GrowingLog:
         is_cut = start < first.next_offset
         names = [each.path for each in self.paths.segments]
         chosen = list(self.paths.segments[names.index(first.path) : names.index(last.path) + 1])
-        chosen[0] = chosen[0]._replace(begin=CutPoint(first.begin if is_cut else first.end, start))
+        after_first = CutPoint(first.end, max(first.next_offset, chosen[0].base_offset or 0))
+        chosen[0] = chosen[0]._replace(begin=CutPoint(first.begin, start) if is_cut else after_first)
         chosen[-1] = chosen[-1]._replace(end=CutPoint(last.end, stop))
         ranges = start if is_cut else None, stop if stop < last.next_offset else None
         return self.paths._replace(segments=tuple(chosen)), ranges

@@ -13,7 +13,7 @@ from paths import SEGMENTS
 from source_rows import LOGS, log_folder, read, repeated, spoil
 
 import kafkarec
-from spark_udfs import damage, damage_report, schema
+from spark_udfs import count, damage, damage_report, schema
 
 TXN = (SEGMENTS / "txn-0" / "00000000000000000000.log").read_bytes()
 
@@ -29,7 +29,7 @@ def test_good_files_have_no_damage_and_every_byte_is_counted() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_ranges_equal_those_of_the_local_api_and_of_the_data_source(tmp_path: Path, cut: str, seed: int) -> None:
     data = repeated(TXN, 40, 1000)
-    folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (1_000_000, TXN[: len(TXN) - 7]))
+    folder = log_folder(tmp_path / "orders-3", (0, spoil(data, seed, 6)), (39_030, TXN[: len(TXN) - 7]))
     result = report(tmp_path, maxPartitionBytes=cut)
     assert len({each["file"] for each in result.files}) == 2
     log = kafkarec.open(folder)
@@ -86,6 +86,68 @@ def test_the_damage_of_many_ranges_does_not_fill_memory(tmp_path: Path, monkeypa
     assert f"and {result.left_out} ranges more" in str(result)
 
 
+# ---- missing segments ---------------------------------------------------------------------------------------------
+
+
+def without_the_second(folder: Path) -> list[int]:
+    """Write a log of three segments without the second one; return the missing offsets."""
+    log_folder(folder, (0, TXN), (60, repeated(TXN, 3, 30)[2 * len(TXN) :]))
+    return list(range(30, 60))
+
+
+@pytest.mark.parametrize("size", ["1g", "500"])
+def test_a_missing_segment_is_told_by_report_read_and_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, size: str
+) -> None:
+    missing = without_the_second(tmp_path / "orders-0")
+    result = report(tmp_path, maxPartitionBytes=size)
+    (row,) = result.rows
+    assert (row["reason"], row["lost_from"], row["lost_to"]) == ("segment_gap", missing[0], missing[-1])
+    assert (row["position"], row["length"]) == (len(TXN), 0) and row["file"].endswith(f"{0:020}.log")
+    first, *_, last = str(result).splitlines()
+    assert first.startswith("0 of 2 files damaged, 30 offsets missing: 0 ranges, 0 of ")
+    assert last.strip() == (
+        f"byte {len(TXN)}, 0 bytes: offsets 30 to 59 are missing before the next segment, {60:020}.log: lost, unless "
+        f"the topic is compacted"
+    )
+    for options in ({}, {"view": "batches"}):
+        caplog.clear()
+        read(tmp_path, maxPartitionBytes=size, **options)
+        assert caplog.text.count("offsets 30 to 59 are missing") == 1, options
+    caplog.clear()
+    count(Frames(), str(tmp_path), maxPartitionBytes=size)
+    assert caplog.text.count("offsets 30 to 59 are missing") == 1
+    caplog.clear()
+    for bounds in ({"endingOffsets": '{"orders": {"0": 20}}'}, {"startingOffsets": '{"orders": {"0": 60}}'}):
+        read(tmp_path, maxPartitionBytes=size, **bounds)
+    assert not caplog.text
+
+
+def test_missing_offsets_of_a_compacted_topic_are_listed_as_normal(tmp_path: Path) -> None:
+    without_the_second(tmp_path / "orders-0")
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=x\n")
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 60\n")
+    (row,) = report(tmp_path).rows
+    assert row["detail"].endswith("the topic is compacted, and so may lack them")
+    assert read(tmp_path, startingOffsets='{"orders": {"0": 40}}')[0]["offset"] == 60
+
+
+def test_damage_at_a_segments_end_is_no_missing_segment(tmp_path: Path) -> None:
+    without_the_second(tmp_path / "orders-0")
+    log_folder(tmp_path / "orders-0", (0, TXN[:-1] + bytes([TXN[-1] ^ 1])))
+    assert [row["reason"] for row in report(tmp_path).rows] == ["crc_mismatch"]
+
+
+def test_an_offset_of_a_missing_segment_is_data_loss(tmp_path: Path) -> None:
+    without_the_second(tmp_path / "orders-0")
+    for start, is_lost in ((29, False), (30, True), (59, True), (60, False)):
+        given = {"startingOffsets": json.dumps({"orders": {"0": start}})}
+        if is_lost:
+            with pytest.raises(ValueError, match=f"offset {start} of orders-0, which no segment has: 30 to 59 are"):
+                read(tmp_path, **given)
+        assert read(tmp_path, failOnDataLoss="false", **given)
+
+
 LOSSES = [(3, 7), (3, 3), (3, 2), (None, 2), (3, None), (None, None)]
 
 
@@ -94,7 +156,7 @@ def test_text_names_file_byte_reason_and_offsets() -> None:
     row = place | {"position": 10, "length": 5, "next_position": 15, "reason": "crc_mismatch", "detail": "..."}
     rows = tuple(row | {"lost_from": first, "lost_to": last} for first, last in LOSSES)
     sums = {"bytes": 40, "batches": 1, "records": 2, "damaged": 6, "damaged_bytes": 30, "remaining": 0}
-    sums |= {"control_records": 0, "incomplete": 0}
+    sums |= {"control_records": 0, "incomplete": 0, "missing_offsets": 0}
     text = str(damage.DamageReport(rows, (place | sums, place | dict.fromkeys(sums, 0)), 0, None))
     assert text.splitlines() == [
         "1 of 2 files damaged: 6 ranges, 30 of 40 bytes; 1 batch with 2 records are good",

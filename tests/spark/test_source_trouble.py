@@ -22,6 +22,7 @@ from kafkarec.sources import folders
 from spark_udfs import schema
 from spark_udfs.source import options, planning
 from spark_udfs.source.listing import DataLoss
+from spark_udfs.source.log_end import GAP
 
 pytestmark = pytest.mark.spark
 
@@ -83,6 +84,23 @@ def test_bytes_that_are_no_segment_are_damage(folder: Path, view: str, content: 
     assert [each["damaged_bytes"] for each in result.files] == [0, len(data), 0]
 
 
+def test_damage_is_told_with_what_to_do(folder: Path) -> None:
+    """Of a file that does not begin as a log, one that is gzip, and a damaged batch."""
+    path = folder / BAD
+    begins = "the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If "
+    for data, note in (
+        (b"\xff" * 17 + batch(1000)[17:], begins),
+        (gzip.compress(NOISE), "the file is compressed by gzip, and is read if its name ends in .log.gz"),
+        (batch(1000)[:-1] + b"!", "mode PERMISSIVE keeps everything else"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(kafkarec.KafkaRecordError) as refused:
+            read(folder.parent)
+        advice, call = refused.value.__notes__
+        assert advice.startswith(note) and "mode PERMISSIVE keeps everything else; the column" in advice
+        assert call == f"spark_udfs.damage_report(spark, {str(folder.parent)!r}) lists all damage"
+
+
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("mode", options.MODES)
 def test_zeros_and_empty_files_are_no_damage(folder: Path, view: str, mode: str) -> None:
@@ -91,7 +109,7 @@ def test_zeros_and_empty_files_are_no_damage(folder: Path, view: str, mode: str)
     (folder / f"{1500:020}.log").write_bytes(b"")
     (folder / f"{3000:020}.log").write_bytes(bytes(5000))
     assert good_rows_and_reports(folder, mode, view) == (expected_good_rows(view), [])
-    assert report(folder).rows == ()
+    assert {row["reason"] for row in report(folder).rows} == {GAP}
 
 
 # ---- files that cannot be read --------------------------------------------------------------------------------------
@@ -139,7 +157,7 @@ def test_a_file_that_may_not_be_read_fails_in_every_mode(
     for view in VIEWS:
         with pytest.raises(PermissionError, match=f"Permission denied: '{path}'"):
             good_rows_and_reports(folder, mode, view)
-    (row,) = report(folder).rows
+    (row,) = [each for each in report(folder).rows if each["reason"] != GAP]
     assert (row["file"], row["reason"]) == (str(path), "unreadable") and "Permission denied" in row["detail"]
 
 
@@ -153,7 +171,7 @@ def test_a_dangling_link_is_a_data_loss(folder: Path, mode: str, caplog: pytest.
             good_rows_and_reports(folder, mode, view)
     rows = read(folder, mode=mode, failOnDataLoss="false", columns="offset")
     assert [row["offset"] for row in rows] == expected_good_rows("records") and message in caplog.text
-    (row,) = report(folder).rows
+    (row,) = [each for each in report(folder).rows if each["reason"] != GAP]
     assert (row["file"], row["reason"]) == (str(path), "unreadable")
 
 

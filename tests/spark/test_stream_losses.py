@@ -52,6 +52,21 @@ def test_retention_of_unread_records_is_a_loss(broker: Broker, caplog: pytest.Lo
     assert query.run() and query.rows == broker.rows  # a query that has read nothing yet begins at the start of the log
 
 
+@pytest.mark.parametrize("most", ["1000000", "7", "100"])
+def test_a_missing_segment_is_told_once(broker: Broker, caplog: pytest.LogCaptureFixture, most: str) -> None:
+    filled(broker)
+    segments = sorted((broker.root / "orders-0").glob("*.log"))
+    segments[1].unlink()
+    first, last = int(segments[1].stem), int(segments[2].stem) - 1
+    strict = Query(broker.root, startingOffsets=json.dumps({"orders": {"0": first}}))
+    with pytest.raises(DataLoss, match=f"asks for {first}, which no segment has: {first} to {last} are missing"):
+        strict.trigger()
+    query = Query(broker.root, maxOffsetsPerTrigger=most)
+    query.run()
+    assert caplog.text.count(f"offsets {first} to {last} are missing") == caplog.text.count("are missing") == 1
+    assert len(query.rows["orders", 0]) == 400 - (last + 1 - first)
+
+
 @pytest.mark.parametrize("segment_bytes", [2000, 1 << 20])
 def test_a_truncated_end_is_a_loss(tmp_path: Path, caplog: pytest.LogCaptureFixture, segment_bytes: int) -> None:
     broker = Broker(tmp_path / "cut", segment_bytes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kafkarec.storage import lost_parts, names, recorded_ends
+from kafkarec.storage import lost_parts, recorded_ends
 from kafkarec.storage.good_batches import SourceEnd
 from kafkarec.storage.partition_folder import PartitionFiles
 from kafkarec.storage.recorded_ends import LogEnd, SegmentGap, Witness
@@ -84,7 +84,7 @@ def was_never_cleaned(partition: SalvagePartition) -> bool:
     """Whether cleaner-offset-checkpoint beside each source says that the log cleaner never worked on the log."""
     folders = [source.data_folder for source in partition.main_sources if source.log is not None]
     known = [folder.cleaned(partition.topic, partition.partition) for folder in folders]
-    return partition.topic not in names.ALWAYS_COMPACTED and bool(known) and not any(one is not False for one in known)
+    return bool(known) and not any(one is not False for one in known)
 
 
 def proofs_of_loss(partition: SalvagePartition, missing: Sequence[tuple[int, int]]) -> list[str]:

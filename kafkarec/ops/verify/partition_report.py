@@ -278,7 +278,7 @@ def _is_compacted(
     log: PartitionFiles, files: Sequence[SegmentCheck], between: Sequence[Gap], cleaned: bool | None
 ) -> bool | None:
     """Whether the log was compacted; None: not known. cleaned: by the checkpoint of the cleaner."""
-    if any(one.signs_of_cleaning for one in files) or log.topic in names.ALWAYS_COMPACTED:
+    if any(one.signs_of_cleaning for one in files):
         return True
     if cleaned is False and (between or any(one.offsets.gap_count for one in files)):
         return recorded_ends.cleaned_meanwhile(log)

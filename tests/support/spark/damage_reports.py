@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_udfs import damage, damage_report
+from spark_udfs.source.log_end import GAP
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +44,7 @@ class Frames:
 def report(path: Any, **given: Any) -> damage.DamageReport:
     found = damage_report(Frames(), path if isinstance(path, list) else str(path), **given)
     for each in found.files:
-        in_file = [row for row in found.rows if row["file"] == each["file"]]
+        in_file = [row for row in found.rows if row["file"] == each["file"] and row["reason"] != GAP]
         assert (each["damaged"], each["damaged_bytes"]) == (len(in_file), sum(row["length"] for row in in_file))
         if Path(each["file"]).is_file():
             assert each["bytes"] == Path(each["file"]).stat().st_size, each
