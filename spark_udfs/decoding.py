@@ -179,7 +179,22 @@ def _add_notes(error: kafkarec.KafkaRecordError, values: pa.Array) -> None:
     row = error.value_index
     if row is not None and row < len(values):
         error.add_note(f"in row {row} of an input batch of {len(values)}, a value of {_size(values, row)} bytes")
-    error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
+    if begins_without_batch(error):
+        error.add_note(NO_BATCH)
+    else:
+        error.add_note("mode PERMISSIVE keeps everything else, with the reason in a separate row")
+
+
+# Reasons of damage at byte 0 of what is no batch at all.
+_NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
+NO_BATCH = (
+    "this is not a record batch, or its first bytes are damaged. The value of a record is data already: string(value), "
+    "from_avro; base64 text: unbase64(value); a damaged batch: mode PERMISSIVE keeps everything else"
+)
+
+
+def begins_without_batch(error: kafkarec.KafkaRecordError) -> bool:
+    return error.position == 0 and error.reason in _NO_FRAME
 
 
 def _size(values: pa.Array, row: int) -> int:

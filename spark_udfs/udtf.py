@@ -95,7 +95,8 @@ def rows(value: bytes, chosen: function_options.FunctionOptions) -> Iterator[tup
             yield from _with_damage(_records(piece), decoding.damage_of(piece, chosen))
     except kafkarec.KafkaRecordError as error:
         if chosen.mode != "PERMISSIVE":
-            error.add_note("mode => 'PERMISSIVE' keeps everything else, with the reason in a separate row")
+            kept = "mode => 'PERMISSIVE' keeps everything else, with the reason in a separate row"
+            error.add_note(decoding.NO_BATCH if decoding.begins_without_batch(error) else kept)
             raise
         # errors="skip" raises only for a value with more records than one array can have
         lost = kafkarec.Damage(None, 0, len(value), None, None, len(value), str(error.reason), str(error))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import kafkarec
-from spark_udfs import decoding, function_options, schema
+from spark_udfs import decoding, function_options, schema, udtf
 from spark_udfs.source import options as source_options
 
 GOOD = golden.vector("v2-none-logappend").bytes
@@ -206,6 +206,21 @@ def test_timestamp_beyond_microseconds_is_null() -> None:
     milliseconds = rows.values.field("timestamp").cast(pa.int64()).to_pylist()
     assert milliseconds == [ms * 1000 if -(2**63) <= ms * 1000 < 2**63 and ms != -1 else None for ms in raw]
     assert None in milliseconds
+
+
+@pytest.mark.parametrize("value", [b'{"id": 7, "text": "paid by card, sent by mail"}', base64.b64encode(GOOD)])
+def test_a_value_that_is_no_batch_is_told_with_what_to_use(value: bytes) -> None:
+    rows = [
+        lambda: decode([GOOD, value]),
+        lambda: list(udtf.rows(value, function_options.make())),
+        lambda: list(decoding.kafka_scan(iter([pa.array([value])]))),
+    ]
+    for each in rows:
+        with pytest.raises(kafkarec.UnsupportedMagicError) as caught:
+            each()
+        (note,) = [note for note in caught.value.__notes__ if not note.startswith("in row")]
+        assert note.startswith("this is not a record batch, or its first bytes are damaged. The value of a record is")
+        assert "string(value)" in note and "unbase64(value)" in note and "PERMISSIVE" in note
 
 
 def scan(values: list[bytes | None], mode: str = "FAILFAST") -> list[Any]:
