@@ -31,6 +31,16 @@ def of_options(chosen: SourceOptions) -> str:
     return " ".join(f"{each.name}={_text(each.name, chosen[each.name])}" for each in TABLE if each.name in chosen.given)
 
 
+def damage_report_of(chosen: SourceOptions) -> str:
+    """The call that lists the damage of what is read."""
+    return f"spark_udfs.damage_report(spark, {paths_of(chosen)})"
+
+
+def paths_of(chosen: SourceOptions) -> str:
+    """The path that is read, or the list of them, as Python writes it."""
+    return repr(location(chosen["path"]) if chosen["path"] else [*map(location, chosen["paths"])])
+
+
 def _text(name: str, value: Any) -> str:
     if isinstance(value, StorageOptions):
         return str(value)

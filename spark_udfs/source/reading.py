@@ -25,11 +25,11 @@ from spark_udfs import bootstrap, decoding, schema
 from spark_udfs.schema import SparkColumn
 from spark_udfs.worker_errors import cause_first
 
-from . import key_folders, relocated
+from . import description, key_folders, relocated
 from .folder_borders import overlap
 from .log_end import SplitEnd
 from .options import SourceOptions
-from .paths import shown
+from .paths import open_segment, shown
 from .planning import Split, is_read_committed
 
 if TYPE_CHECKING:
@@ -97,7 +97,8 @@ def read_split(
         if options["mode"] == "FAILFAST":
             counters.add(0, 0, 0, damaged=1)
             if not hasattr(error, "__notes__"):
-                error.add_note(_advice(split, error, counters))
+                error.add_note(_advice(split, error, options))
+            error.add_note(f"{description.damage_report_of(options)} lists all damage")
             raise
         lost = _damage_of(split, error)  # not a segment at all, for example an encrypted object
         counters.add_damage(lost)
@@ -117,11 +118,10 @@ def _incomplete_end(
         return
     if options["mode"] == "FAILFAST":
         error = decoding.error_of(incomplete)
-        if end.has_grown:
-            error.add_note("the file has grown since it was listed: endOfLog=strict is for logs that nothing writes to")
+        grown = "the file has grown since it was listed: endOfLog=strict is for logs that nothing writes to. "
         error.add_note(
-            "endOfLog=tail, the default, ends before it: a broker may be writing there. Mode PERMISSIVE keeps "
-            "everything else; the column columnNameOfCorruptRecord then has the reason"
+            f"{grown if end.has_grown else ''}endOfLog=tail, the default, ends before it: a broker may be writing "
+            f"there; {_PERMISSIVE}"
         )
         raise error
     counters.add_damage(incomplete)
@@ -169,14 +169,21 @@ def _damage_of(split: Split, error: kafkarec.KafkaRecordError) -> kafkarec.Damag
     return kafkarec.Damage(split.path, split.begin, size, None, None, split.begin + size, str(error.reason), str(error))
 
 
-# Reasons of damage at byte 0 of a file that is not a log at all.
-_NO_FRAME = ("size_too_small", "size_overflow", "unsupported_magic", "batch_too_small", "length_beyond_end")
+_PERMISSIVE = "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
+_GZIP = b"\x1f\x8b"
 
 
-def _advice(split: Split, error: kafkarec.KafkaRecordError, counters: TaskCounters) -> str:
-    if error.reason in _NO_FRAME and error.position == 0 and not counters.batches:
-        return "the file does not begin as a log segment does: is it one? A glob such as dir/*.log excludes other files"
-    return "mode PERMISSIVE keeps everything else; the column columnNameOfCorruptRecord then has the reason"
+def _advice(split: Split, error: kafkarec.KafkaRecordError, options: SourceOptions) -> str:
+    if not decoding.begins_without_batch(error):
+        return _PERMISSIVE
+    with open_segment(split.path, options) as opened:
+        is_gzip = opened.raw(0, len(_GZIP)) == _GZIP
+    if is_gzip:
+        return f"the file is compressed by gzip, and is read if its name ends in .log.gz; {_PERMISSIVE}"
+    return (
+        f"the file does not begin as a log segment does. If it is none, a glob such as dir/*.log leaves it out. If its "
+        f"first bytes are damaged: {_PERMISSIVE}"
+    )
 
 
 class _RowBuilder:
