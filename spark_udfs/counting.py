@@ -93,6 +93,6 @@ class CountTask:
         counts: dict[str, int] = {}
         with closing(TaskCounters("count")) as counters:
             for split in splits:
-                name = shown(split.path) if split.topic is None else f"{split.topic}-{split.partition}"
+                name = shown(split.path) if split.partition is None else f"{split.topic}-{split.partition}"
                 counts[name] = counts.get(name, 0) + count_split(split, self.options, counters)
         return counts

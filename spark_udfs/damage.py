@@ -21,6 +21,7 @@ from .decoding import REASON_FIELDS
 from .read_functions import Tasks, only, over_tasks, planned, texts
 from .source import description, options, planning, relocated
 from .source import selection as selecting
+from .source.batch import warn_of_names
 from .source.listing import Listing, logger, retry
 from .source.log_end import GAP, SplitEnd
 from .source.paths import TopicPartition
@@ -177,7 +178,9 @@ def plan(chosen: options.SourceOptions) -> Tasks:
 
 
 def _splits(chosen: options.SourceOptions) -> list[Split]:
-    listed = selecting.chosen(chosen, Listing(chosen).current())
+    found = Listing(chosen).current()
+    warn_of_names(chosen, found)
+    listed = selecting.chosen(chosen, found)
     everything: dict[TopicPartition, selecting.OffsetRange] = dict.fromkeys(listed, (None, None))
     return planning.plan(chosen, listed, everything)
 

@@ -14,7 +14,7 @@ from typing import Any
 from . import bootstrap, cluster, shipping
 from .schema import SparkColumn
 from .source import columns, description, options, planning
-from .source.batch import BatchReader
+from .source.batch import BatchReader, warn_of_mode
 from .source.key_folders import KeyTypes, check_values
 from .source.paths import checked_key_types
 from .source.planning import Split
@@ -29,6 +29,8 @@ def read_log(spark: Any, path: str | Iterable[str], **given: Any) -> Any:
     shipping.ship(spark)
     found = cluster.call(spark, keys, chosen) if cluster.is_connect(spark) else keys(chosen)
     wanted = columns.chosen(chosen, tuple((name, kind) for name, kind in found))
+    log_to_stderr()
+    warn_of_mode(chosen, wanted)
     tasks = planned(spark, plan, chosen)
     check_values((split for task in tasks for split in task), wanted)
     return over_tasks(spark, tasks, ReadTask, chosen, wanted, result=columns.struct(wanted))

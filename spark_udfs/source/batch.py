@@ -7,7 +7,8 @@ tasks         read: one Task each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from spark_udfs import bootstrap, capabilities
@@ -21,6 +22,8 @@ from .listing import Listing, retry
 from .paths import PartitionPaths, TopicPartition
 from .planning import Split
 from .selection import OffsetRange
+
+_SHOWN = 10
 
 
 def schema(given: Mapping[str, str]) -> Any:
@@ -68,13 +71,16 @@ class BatchReader(DataSourceReader):
         return splits
 
     def _splits(self) -> list[Split]:
-        listed = self.chosen(Listing(self.options).current())
+        found = Listing(self.options).current()
+        warn_of_names(self.options, found)
+        listed = self.chosen(found)
         return planning.plan(self.options, listed, self.ranges(listed))
 
     @cause_first
     def partitions(self) -> list[InputPartition]:
-        tasks = planning.tasks(self.options, self.splits())
         log_to_stderr()
+        warn_of_mode(self.options, self.columns)
+        tasks = planning.tasks(self.options, self.splits())
         logger.info("kafkarec planned %s", description.of_tasks(self.options, tasks))
         return [planning.Task(each) for each in tasks]
 
@@ -84,6 +90,33 @@ class BatchReader(DataSourceReader):
 
         log_to_stderr()
         return reading.read_splits(partition.value or (), self.options, self.columns)
+
+
+def warn_of_names(chosen: options.SourceOptions, found: Mapping[TopicPartition, PartitionPaths]) -> None:
+    """Logs that there are no segments, or which folders have no topic in their names. On the driver."""
+    if not found:
+        logger.warning("there are no segments below %s: no rows", description.paths_of(chosen))
+    nameless = sorted({os.path.dirname(paths.shown(key[0])) for key, each in found.items() if each.topic is None})
+    if nameless:
+        more = f" and {len(nameless) - _SHOWN} more" if len(nameless) > _SHOWN else ""
+        logger.warning(
+            "the rows of folders that are not named TOPIC-PARTITION have no topic, which the option topic sets: %s%s",
+            *(", ".join(nameless[:_SHOWN]), more),
+        )
+
+
+def warn_of_mode(chosen: options.SourceOptions, wanted: Iterable[SparkColumn]) -> None:
+    """Logs, on the driver, what the mode makes of damage that no row will show."""
+    column = "columnNameOfCorruptRecord"
+    if chosen["mode"] == "FAILFAST":
+        if column in chosen.given:
+            logger.warning("option %s has no effect in mode FAILFAST, which ends at damage; set PERMISSIVE", column)
+    elif chosen["mode"] == "DROPMALFORMED" or chosen[column] not in [each.name for each in wanted]:
+        logger.warning(
+            "mode %s leaves damage out, and only the executors' logs have it: PERMISSIVE with the option %s has a row "
+            "for each range, and %s lists them",
+            *(chosen["mode"], column, description.damage_report_of(chosen)),
+        )
 
 
 def reader(given: Mapping[str, str], wanted: Any) -> DataSourceReader:

@@ -296,6 +296,7 @@ TABLE = (
     Option("failOnDataLoss", flag, True, "read stream", "fail if requested offsets do not exist (any more)"),
     Option("isolationLevel", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "as a consumer's"),
     Option("kafka.isolation.level", one_of(ISOLATION_LEVELS), ISOLATION_LEVELS[0], "read stream", "the same"),
+    Option("topic", text, None, "read stream write", "read: of folders without one; write: instead of the column"),
     # which columns
     Option("includeHeaders", flag, False, "read stream", "the column headers"),
     Option("includeMetadata", flag, False, "read stream", "columns of file and batch: _file_path, _base_offset, ..."),
@@ -329,7 +330,6 @@ TABLE = (
         "write",
         "what overwrite replaces: static, each topic written; dynamic, the partitions that have rows",
     ),
-    Option("topic", text, None, "write", "topic of all records, instead of the column"),
     Option("numPartitions", count, None, "write", "for the partitioner; default: as many as the topic has, or 1"),
     Option("compression", codec, "none", "write", "the name of a codec, such as zstd"),
     Option("level", whole, None, "write", "level of the codec; default: Kafka's"),

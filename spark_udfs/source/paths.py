@@ -126,7 +126,7 @@ def pieces(options: SourceOptions, listed: dict[str, kafkarec.Segment] | None = 
         raise ValueError(problems[0])
     if listed is not None:
         listed.update({path: segment for each in segments.values() for path, segment in each.items()})
-    return {at: _partition_paths(list(each.values()), keys_of[at[0]]) for at, each in segments.items()}
+    return {at: _partition_paths(list(each.values()), keys_of[at[0]], options) for at, each in segments.items()}
 
 
 def _key_of(log: kafkarec.Log, segment: kafkarec.Segment) -> TopicPartition:
@@ -514,7 +514,7 @@ def _logs_of(
     return list(opened)
 
 
-def _partition_paths(segments: list[kafkarec.Segment], keys: Keys) -> PartitionPaths:
+def _partition_paths(segments: list[kafkarec.Segment], keys: Keys, options: SourceOptions) -> PartitionPaths:
     segments.sort(key=lambda segment: (segment.base_offset or 0, segment.name))
     last = len(segments) - 1
     segment_paths = (
@@ -527,7 +527,8 @@ def _partition_paths(segments: list[kafkarec.Segment], keys: Keys) -> PartitionP
         )
         for number, segment in enumerate(segments)
     )
-    return PartitionPaths(segments[0].topic, segments[0].partition, tuple(segment_paths))
+    topic = options["topic"] if segments[0].topic is None else segments[0].topic
+    return PartitionPaths(topic, segments[0].partition, tuple(segment_paths))
 
 
 def open_segment(

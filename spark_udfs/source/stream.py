@@ -42,7 +42,7 @@ from spark_udfs.task_log import log_to_stderr
 from spark_udfs.worker_errors import cause_first
 
 from . import isolation, key_folders, options, paths, planning, reading, selection, worker_path
-from .batch import columns_of
+from .batch import columns_of, warn_of_mode, warn_of_names
 from .listing import DataLoss, Listing, retry
 from .offsets import Offsets, OffsetsJson, parse, to_json
 from .paths import CutPoint, PartitionPaths, SegmentPath, TopicPartition
@@ -111,7 +111,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._retry(self._initial_offset)
 
     def _initial_offset(self) -> OffsetsJson:
-        listed = selection.chosen(self.options, self._listed())
+        found = self._listed()
+        warn_of_names(self.options, found)
+        warn_of_mode(self.options, self.columns)
+        listed = selection.chosen(self.options, found)
         starts = selection.starts(self.options, listed)
         logs = self._updated(listed)
         self._held_back = {}

@@ -227,3 +227,49 @@ def test_an_object_without_an_index_is_one_task_by_default(bucket: Server) -> No
     assert len(one.tasks) == 1 and bucket.served < len(LOG) + 10_000
     many = Read({**options, "splitScan": "true"})
     assert len(many.tasks) > 3 and many.rows == one.rows and len(one.rows) == 865
+
+
+# ---- what the driver's log says -----------------------------------------------------------------------------------
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture, path: Path, **given: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows, and what the driver logs."""
+    caplog.clear()
+    rows = read(path, **given)
+    return rows, [
+        each.message for each in caplog.records if each.filename == "batch.py" and each.levelname == "WARNING"
+    ]
+
+
+def test_folders_without_a_topic_in_their_names_are_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name in ("orders", "orders-0 (copy)"):
+        log_folder(tmp_path / name, (0, LOG))
+        rows, (warning,) = warnings_of(caplog, tmp_path / name)
+        assert {row["topic"] for row in rows} == {None}
+        assert warning.endswith(f"have no topic, which the option topic sets: {tmp_path / name}")
+        rows, _ = warnings_of(caplog, tmp_path / name, topic="orders")
+        assert {(row["topic"], row["partition"]) for row in rows} == {("orders", None)}
+    assert warnings_of(caplog, SEGMENTS / "txn-0")[1] == []
+
+
+def test_a_mode_that_leaves_records_out_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = log_folder(tmp_path / "t-0", (0, LOG))
+    column = {"columnNameOfCorruptRecord": "bad"}
+    call = f"spark_udfs.damage_report(spark, {str(folder)!r})"
+    for given in ({"mode": "PERMISSIVE"}, {"mode": "DROPMALFORMED", **column}):
+        (warning,) = warnings_of(caplog, folder, **given)[1]
+        assert warning.startswith(f"mode {given['mode']} leaves damage out") and call in warning
+    assert warnings_of(caplog, folder, mode="PERMISSIVE", **column)[1] == []
+
+
+def test_the_column_of_damage_without_permissive_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = log_folder(tmp_path / "t-0", (0, LOG))
+    (warning,) = warnings_of(caplog, folder, columnNameOfCorruptRecord="bad")[1]
+    assert (
+        warning
+        == "option columnNameOfCorruptRecord has no effect in mode FAILFAST, which ends at damage; set PERMISSIVE"
+    )
+
+
+def test_a_folder_without_segments_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert warnings_of(caplog, tmp_path) == ([], [f"there are no segments below {str(tmp_path)!r}: no rows"])
